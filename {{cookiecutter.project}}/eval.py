@@ -1,0 +1,33 @@
+"""Test a finished run, or classify images with it, from its own directory.
+
+python eval.py run=last                       test metrics, predictions and figures of the newest run
+python eval.py run=<directory> ckpt=last      of another run, its last checkpoint
+python eval.py run=last predict=<folder>      classify the images in a folder
+"""
+
+from pathlib import Path
+
+import hydra
+from omegaconf import DictConfig
+
+from {{ cookiecutter.package }}.training import command_line, resolvers
+
+resolvers.register()
+
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="eval")
+def main(cfg: DictConfig) -> None:
+    # Imported here: --help, --cfg, completion and composition errors answer without torch.
+    from {{ cookiecutter.package }}.evaluation.evaluate import classify_folder, test_run
+    from {{ cookiecutter.package }}.training.runs import find_checkpoint, find_run
+
+    run = find_run(cfg.run)
+    checkpoint = find_checkpoint(run, cfg.ckpt)
+    if cfg.predict is None:
+        test_run(run, checkpoint, cfg)
+    else:
+        classify_folder(run, checkpoint, Path(cfg.predict), cfg)
+
+
+if __name__ == "__main__":
+    command_line.run(main, Path(__file__).parent / "conf", "eval")

@@ -1,0 +1,3 @@
+from .mnist import MNISTDataModule, SampleDataModule
+
+__all__ = ["MNISTDataModule", "SampleDataModule"]

@@ -1,0 +1,149 @@
+"""The DataModule that every image classification dataset here shares."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import torch
+from pytorch_lightning import LightningDataModule
+from pytorch_lightning.overrides.distributed import UnrepeatedDistributedSampler
+from torch import Tensor
+from torch.utils.data import DataLoader, DistributedSampler
+
+from .in_memory import InMemoryDataset, pass_through
+
+Batch = tuple[Tensor, Tensor]
+
+
+class ImageDataModule(LightningDataModule):
+    """Splits, batches and normalises a dataset that fits in memory; a subclass says where it comes from.
+
+    Batches leave the loaders as uint8 and are normalised after the transfer, on the device:
+    (B, C, H, W) uint8 -> (B, C, H, W) float32 with mean 0 and standard deviation 1 over the training set.
+
+    Args:
+        batch_size: samples a step on each device.
+        num_workers: loader processes; 0 is fastest here, since a batch is one indexing operation.
+        val_size: images taken from the training part for validation.
+        split_seed: chooses which ones. Apart from `seed`, so that runs with different seeds share a validation set.
+        seed: orders the training batches, together with the epoch number and nothing else; None draws one.
+        mean: of each channel, of pixels scaled to 0..1.
+        std: likewise.
+        image_shape: (C, H, W), checked against the data.
+        num_classes: labels must lie in 0..num_classes - 1.
+        class_names: what figures and tables call the classes.
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        num_workers: int,
+        val_size: int,
+        split_seed: int,
+        seed: int | None,
+        mean: Sequence[float],
+        std: Sequence[float],
+        image_shape: Sequence[int],
+        num_classes: int,
+        class_names: Sequence[str],
+    ) -> None:
+        super().__init__()
+        if batch_size < 1:
+            raise ValueError(f"data.batch_size={batch_size} must be at least 1")
+        if len(class_names) != num_classes:
+            raise ValueError(f"data.class_names has {len(class_names)} names but data.num_classes={num_classes}")
+        self.batch_size = batch_size
+        self.num_workers = num_workers
+        self.val_size = val_size
+        self.split_seed = split_seed
+        self.seed = torch.seed() % 2**32 if seed is None else seed
+        self.image_shape = tuple(image_shape)
+        self.num_classes = num_classes
+        self.class_names = list(class_names)
+        # (C, 1, 1), in units of uint8 pixels
+        self.mean = torch.tensor(mean).view(-1, 1, 1) * 255
+        self.std = torch.tensor(std).view(-1, 1, 1) * 255
+        self.predict_images: Tensor | None = None
+
+    @property
+    @abstractmethod
+    def source(self) -> str:
+        """The name of the data that is really used, for the run's record."""
+
+    @abstractmethod
+    def load(self, train: bool) -> Batch:
+        """Return all images (N, C, H, W) uint8 and labels (N,) int64 of the official training or test part."""
+
+    def setup(self, stage: str) -> None:
+        if stage in ("fit", "validate") and not hasattr(self, "train_set"):
+            images, labels = self._checked(self.load(train=True))
+            if not 0 < self.val_size < len(labels):
+                raise ValueError(
+                    f"data.val_size={self.val_size} must lie between 1 and {len(labels) - 1}: "
+                    f"{self.source} has {len(labels)} training images"
+                )
+            order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(self.split_seed))
+            train, val = order[self.val_size :], order[: self.val_size]
+            self.train_set = InMemoryDataset(images[train], labels[train])
+            self.val_set = InMemoryDataset(images[val], labels[val])
+        if stage in ("test", "predict") and not hasattr(self, "test_set"):
+            self.test_set = InMemoryDataset(*self._checked(self.load(train=False)))
+
+    def _checked(self, data: Batch) -> Batch:
+        images, labels = data
+        if tuple(images.shape[1:]) != self.image_shape:
+            expected, found = list(self.image_shape), list(images.shape[1:])
+            raise ValueError(f"data.image_shape={expected} but the images of {self.source} are {found}")
+        if labels.min() < 0 or labels.max() >= self.num_classes:
+            raise ValueError(
+                f"data.num_classes={self.num_classes} but {self.source} has labels "
+                f"from {int(labels.min())} to {int(labels.max())}"
+            )
+        return images, labels
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        # DistributedSampler, for one process too: its order is a function of (seed, epoch), and not of how many
+        # random numbers were drawn before. Lightning tells it the epoch.
+        world_size, rank = self._ranks()
+        sampler = DistributedSampler(self.train_set, world_size, rank, shuffle=True, seed=self.seed)
+        return self._loader(self.train_set, sampler)
+
+    def val_dataloader(self) -> DataLoader[Batch]:
+        return self._evaluation_loader(self.val_set)
+
+    def test_dataloader(self) -> DataLoader[Batch]:
+        return self._evaluation_loader(self.test_set)
+
+    def predict_dataloader(self) -> DataLoader[Batch]:
+        """Batches of `predict_images` (N, C, H, W) uint8, where the caller has set them, or of the test set."""
+        if self.predict_images is None:
+            return self._evaluation_loader(self.test_set)
+        unlabelled = torch.zeros(len(self.predict_images), dtype=torch.int64)
+        return self._evaluation_loader(InMemoryDataset(self.predict_images, unlabelled))
+
+    def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
+        images, labels = batch
+        self.mean, self.std = self.mean.to(images.device), self.std.to(images.device)
+        return (images.float() - self.mean) / self.std, labels
+
+    def _evaluation_loader(self, dataset: InMemoryDataset) -> DataLoader[Batch]:
+        # Unrepeated: the plain sampler repeats samples until all ranks have as many, and metrics count them twice.
+        world_size, rank = self._ranks()
+        sampler = UnrepeatedDistributedSampler(dataset, world_size, rank, shuffle=False) if world_size > 1 else None
+        return self._loader(dataset, sampler)
+
+    def _loader(self, dataset: InMemoryDataset, sampler: DistributedSampler | None) -> DataLoader[Batch]:
+        on_gpu = self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"
+        return DataLoader(
+            dataset,
+            batch_size=self.batch_size,
+            sampler=sampler,
+            num_workers=self.num_workers,
+            collate_fn=pass_through,
+            pin_memory=on_gpu,
+            persistent_workers=self.num_workers > 0,
+            # A generator of its own: else every new iterator draws from the global one and shifts dropout.
+            generator=torch.Generator().manual_seed(self.seed),
+        )
+
+    def _ranks(self) -> tuple[int, int]:
+        return (1, 0) if self.trainer is None else (self.trainer.world_size, self.trainer.global_rank)

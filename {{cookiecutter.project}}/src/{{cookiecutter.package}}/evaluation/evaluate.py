@@ -1,0 +1,85 @@
+"""What eval.py does with a run: everything is rebuilt from the run's own config and checkpoint."""
+
+import json
+from pathlib import Path
+
+import torch
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+from pytorch_lightning import LightningDataModule, LightningModule, Trainer
+from pytorch_lightning.callbacks import RichProgressBar
+from torch import Tensor
+
+from ..training.config_check import check_config
+from ..training.console import print_summary, shortest, silence_known_warnings
+from ..training.runs import read_config
+from . import figures
+from .own_images import read_images
+from .predictions import write_predictions
+
+
+def test_run(run: Path, checkpoint: Path, cfg: DictConfig) -> dict[str, float]:
+    """Write test metrics, predictions, confusion matrix and worst mistakes to the run; return the metrics."""
+    model, datamodule, trainer = rebuild(run, checkpoint, cfg)
+    (metrics,) = trainer.test(model, datamodule=datamodule, verbose=False)
+    probabilities = predict(trainer, model, datamodule)
+    images, labels = datamodule.test_set.images, datamodule.test_set.labels
+    classes = datamodule.class_names
+
+    output = output_dir(run, checkpoint)
+    content = {"checkpoint": str(checkpoint), "data": datamodule.source, "images": len(labels), "metrics": metrics}
+    (output / "metrics.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    names = [str(index) for index in range(len(labels))]
+    write_predictions(output / "predictions.csv", names, probabilities, classes, labels)
+    figures.confusion_matrix(probabilities, labels, classes).savefig(output / "confusion_matrix.png", dpi=150)
+    worst = figures.worst_mistakes(images, probabilities, labels, classes, cfg.worst)
+    worst.savefig(output / "worst_mistakes.png", dpi=150)
+    written = {path.name: str(shortest(path)) for path in sorted(output.iterdir())}
+    print_summary(metrics, {"checkpoint": str(shortest(checkpoint))} | written)
+    return metrics
+
+
+def classify_folder(run: Path, checkpoint: Path, folder: Path, cfg: DictConfig) -> None:
+    """Print the class of every image in `folder`, and write all probabilities to the run."""
+    model, datamodule, trainer = rebuild(run, checkpoint, cfg)
+    paths, images = read_images(folder, datamodule.image_shape)
+    datamodule.predict_images = images
+    probabilities = predict(trainer, model, datamodule)
+    table = output_dir(run, checkpoint) / f"predictions_{folder.resolve().name}.csv"
+    write_predictions(table, [path.name for path in paths], probabilities, datamodule.class_names)
+    answers = {
+        path.name: f"{datamodule.class_names[int(row.argmax())]}  ({row.max():.1%})"
+        for path, row in zip(paths, probabilities, strict=True)
+    }
+    print_summary({}, answers | {"written": str(shortest(table))})
+
+
+def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModule, LightningDataModule, Trainer]:
+    """Return the run's trained model, its DataModule and a Trainer on one device that records nothing."""
+    silence_known_warnings()
+    trained = read_config(run)
+    check_config(trained)
+    trained.data.batch_size = cfg.batch_size
+    model = instantiate(trained.model)
+    model.load_state_dict(torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"])
+    trainer = Trainer(
+        accelerator=cfg.accelerator,
+        devices=1,
+        logger=False,
+        callbacks=[RichProgressBar()],
+        enable_model_summary=False,
+        enable_checkpointing=False,
+    )
+    return model, instantiate(trained.data), trainer
+
+
+def predict(trainer: Trainer, model: LightningModule, datamodule: LightningDataModule) -> Tensor:
+    """Return probabilities (N, num_classes) of the DataModule's predict set, in its order, on the CPU."""
+    return torch.cat(trainer.predict(model, datamodule=datamodule)).cpu()
+
+
+def output_dir(run: Path, checkpoint: Path) -> Path:
+    """Return the folder for what is found out about `checkpoint`, made if need be."""
+    folder = run / "eval" / checkpoint.stem
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

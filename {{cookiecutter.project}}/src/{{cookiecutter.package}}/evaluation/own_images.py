@@ -1,0 +1,78 @@
+"""A user's own image files, made to look like the images that the network was trained on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
+
+from ..training.errors import ConfigError
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}
+
+
+def read_images(folder: Path, image_shape: Sequence[int]) -> tuple[list[Path], Tensor]:
+    """Return the image files in `folder`, sorted, and their content as (N, C, H, W) uint8.
+
+    Grey images become white on black with the drawing fitted and centred as MNIST's digits are, whatever their
+    size and whichever way round; colour images are fitted to the shape as they are.
+
+    Raises:
+        ConfigError: no such folder, no image in it, or a file that is not an image.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"predict={folder} is not a folder; name one with images ({', '.join(sorted(SUFFIXES))})")
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+    if not paths:
+        raise ConfigError(f"predict={folder} holds no image; put {', '.join(sorted(SUFFIXES))} files there")
+    channels, height, width = image_shape
+    images = []
+    for path in paths:
+        try:
+            with Image.open(path) as image:
+                images.append(grey(image, (width, height)) if channels == 1 else colour(image, (width, height)))
+        except (UnidentifiedImageError, OSError) as error:
+            raise ConfigError(f"predict={folder}: {path.name} is not a readable image ({error}); remove it") from error
+    return paths, torch.stack(images)
+
+
+def grey(image: Image.Image, size: tuple[int, int]) -> Tensor:
+    """Return (1, H, W) uint8, white on black, the drawing as MNIST places it.
+
+    MNIST scales a digit to fit 20x20 of the 28x28 pixels and centres its mass (LeCun et al. 1998).
+    """
+    if "A" in image.getbands() or "transparency" in image.info:  # a drawing on nothing: take white paper
+        paper = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(paper, image.convert("RGBA"))
+    picture = ImageOps.autocontrast(ImageOps.exif_transpose(image).convert("L"))
+    pixels = np.asarray(picture)
+    border = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
+    if border.mean() > 127:
+        picture = ImageOps.invert(picture)
+    box = picture.point(lambda value: 255 * (value > 50)).getbbox()
+    canvas = Image.new("L", size)
+    if box is not None:
+        drawing = ImageOps.contain(picture.crop(box), tuple(round(side * 20 / 28) for side in size))
+        canvas.paste(drawing, _offset_to_centre_of_mass(drawing, size))
+    return torch.from_numpy(np.array(canvas)).unsqueeze(0)
+
+
+def colour(image: Image.Image, size: tuple[int, int]) -> Tensor:
+    """Return (3, H, W) uint8, cut to the shape's proportions and scaled."""
+    picture = ImageOps.fit(ImageOps.exif_transpose(image).convert("RGB"), size)
+    return torch.from_numpy(np.array(picture)).permute(2, 0, 1)  # (H, W, 3) -> (3, H, W)
+
+
+def _offset_to_centre_of_mass(drawing: Image.Image, size: tuple[int, int]) -> tuple[int, int]:
+    weights = np.asarray(drawing, dtype=np.float64)
+    rows, columns = np.indices(weights.shape)
+    mass = weights.sum()
+    top = size[1] / 2 - 0.5 - (rows * weights).sum() / mass
+    left = size[0] / 2 - 0.5 - (columns * weights).sum() / mass
+    # Never off the canvas, however lopsided the drawing.
+    return (
+        int(np.clip(round(left), 0, size[0] - drawing.width)),
+        int(np.clip(round(top), 0, size[1] - drawing.height)),
+    )

@@ -1,0 +1,31 @@
+"""A table of predictions, one row an image."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch import Tensor
+
+
+def write_predictions(
+    path: Path, names: Sequence[str], probabilities: Tensor, classes: Sequence[str], labels: Tensor | None = None
+) -> None:
+    """Write a CSV with each image's name, its label where known, the prediction, and every class's probability.
+
+    Args:
+        names: N of them, in the order of the rows.
+        probabilities: (N, num_classes).
+        classes: what to call each class.
+        labels: (N,), or None for images without.
+    """
+    confidence, predicted = probabilities.max(dim=1)
+    known = [] if labels is None else ["label"]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["image", *known, "prediction", "confidence", *(f"p({name})" for name in classes)])
+        for row, name in enumerate(names):
+            label = [] if labels is None else [classes[int(labels[row])]]
+            writer.writerow(
+                [name, *label, classes[int(predicted[row])], f"{confidence[row]:.6f}"]
+                + [f"{probability:.6f}" for probability in probabilities[row]]
+            )

@@ -1,0 +1,46 @@
+"""The frame around a Hydra entry point: nothing here imports torch."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+
+from .config_check import suggestion, walk
+
+
+def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
+    """Call a function made by `hydra.main`; where an override names no known key, add the nearest that exist.
+
+    Hydra prints what is wrong with a command line and exits; the exception it printed is the exit's context.
+    """
+    try:
+        entry_point()
+    except SystemExit as stop:
+        if isinstance(stop.__context__, HydraException):
+            for line in unknown_keys(sys.argv[1:], conf, config_name):
+                print(line, file=sys.stderr)
+        raise
+
+
+def unknown_keys(arguments: list[str], conf: Path, config_name: str) -> list[str]:
+    """Return a line for each override of a key that `config_name` does not have, with the nearest keys."""
+    GlobalHydra.instance().clear()
+    parser = OverridesParser.create()
+    try:
+        overrides = [parser.parse_override(argument) for argument in arguments if not argument.startswith("-")]
+        with initialize_config_dir(str(conf), version_base="1.3"):
+            known = [key for key, _, _ in walk(compose(config_name))]
+    except HydraException:  # Hydra has said already what does not parse or compose
+        return []
+    groups = [path.relative_to(conf).as_posix() for path in conf.rglob("*") if path.is_dir()]
+    lines = []
+    for override in overrides:
+        key = override.key_or_group
+        if override.is_add() or key.startswith("hydra") or key in known or key in groups:
+            continue
+        lines.append(f"{key} is no key of {config_name}.yaml" + suggestion(key, known + groups))
+    return lines

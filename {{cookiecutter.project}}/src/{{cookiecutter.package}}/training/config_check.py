@@ -1,0 +1,134 @@
+"""Everything that can be wrong with a config, found before anything heavy runs and reported at once."""
+
+import inspect
+from collections.abc import Iterator
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from .errors import ConfigError
+
+HYDRA_KEYS = {"_target_", "_partial_", "_args_", "_recursive_", "_convert_"}
+
+
+def check_config(cfg: DictConfig) -> None:
+    """Check that nothing is missing, every interpolation resolves, and every `_target_` imports and binds.
+
+    Raises:
+        ConfigError: with one line for each problem.
+    """
+    problems = [f"{key}=??? must be given a value: add {key}=... to the command" for key in missing(cfg)]
+    problems += unresolved(cfg)
+    for key, node in targets(cfg):
+        problems += unbound(key, node)
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def walk(node: DictConfig | ListConfig, prefix: str = "") -> Iterator[tuple[str, DictConfig | ListConfig, str | int]]:
+    """Yield (full key, parent, key) of every value, a container before its content; `${...}` is not followed."""
+    for key in node.keys() if isinstance(node, DictConfig) else range(len(node)):
+        full_key = f"{prefix}.{key}" if prefix else str(key)
+        yield full_key, node, key
+        if OmegaConf.is_interpolation(node, key) or OmegaConf.is_missing(node, key):
+            continue
+        child = node._get_node(key)
+        if isinstance(child, (DictConfig, ListConfig)) and not child._is_none():
+            yield from walk(child, full_key)
+
+
+def missing(cfg: DictConfig) -> list[str]:
+    """Return the keys of `cfg` that are still `???`."""
+    return [full_key for full_key, parent, key in walk(cfg) if OmegaConf.is_missing(parent, key)]
+
+
+def unresolved(cfg: DictConfig) -> list[str]:
+    """Return a line for each interpolation that leads nowhere."""
+    problems = []
+    for full_key, parent, key in walk(cfg):
+        if not OmegaConf.is_interpolation(parent, key):
+            continue
+        try:
+            parent[key]
+        except OmegaConfBaseException as error:
+            raw = OmegaConf.to_container(parent, resolve=False)[key]
+            problems.append(f"{full_key}={raw} does not resolve: {str(error).splitlines()[0]}")
+    return problems
+
+
+def targets(cfg: DictConfig) -> Iterator[tuple[str, DictConfig]]:
+    """Yield (full key, node) of every node that names a `_target_`."""
+    for full_key, parent, key in walk(cfg):
+        if key == "_target_" and isinstance(parent, DictConfig):
+            yield full_key.rpartition(".")[0], parent
+
+
+def unbound(key: str, node: DictConfig) -> list[str]:
+    """Return a line for each way in which `node` does not fit the signature of its `_target_`."""
+    name = node["_target_"]
+    try:
+        target = locate(name)
+    except ImportError as error:
+        return [f"{key}._target_={name} cannot be imported: {error}"]
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):  # some builtins tell no signature; calling them will show
+        return []
+    parameters = signature.parameters
+    given = {str(argument) for argument in node if argument not in HYDRA_KEYS}
+    problems = []
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        problems += [
+            f"{key}.{argument} is not an argument of {name}{suggestion(argument, parameters, 'it takes')}"
+            for argument in sorted(given - set(parameters))
+        ]
+    required = [
+        parameter.name
+        for parameter in parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    positional = len(node.get("_args_") or [])
+    absent = [argument for argument in required[positional:] if argument not in given]
+    if absent and not node.get("_partial_"):
+        hint = "" if set(absent) - {"params", "optimizer"} else f"; add {key}._partial_=true: the model supplies it"
+        problems.append(f"{key} lacks {', '.join(absent)} of {name}{hint}")
+    return problems
+
+
+def locate(name: str) -> Any:
+    """Import the object at a dotted path.
+
+    Raises:
+        ImportError: naming the part that does not exist and the nearest names that do.
+    """
+    parts = name.split(".")
+    found: Any = None
+    for position, part in enumerate(parts):
+        path = ".".join(parts[: position + 1])
+        if position and hasattr(found, part):
+            found = getattr(found, part)
+            continue
+        if position and not inspect.ismodule(found):
+            raise ImportError(f"{'.'.join(parts[:position])} has no {part!r}{suggestion(part, dir(found))}")
+        try:
+            found = import_module(path)
+        except ModuleNotFoundError as error:
+            if error.name != path:  # the module exists, but imports something that does not
+                raise
+            if not position:
+                raise ImportError(f"there is no module {part!r}; is it installed?") from error
+            raise ImportError(f"{'.'.join(parts[:position])} has no {part!r}{suggestion(part, dir(found))}") from error
+    return found
+
+
+def suggestion(wrong: str, known: Any, otherwise: str = "") -> str:
+    """Return "; did you mean ...?" with the nearest of `known`, else "; `otherwise` ..." with all of them, or ""."""
+    names = list(dict.fromkeys(str(name) for name in known))
+    near = get_close_matches(wrong, names, n=3, cutoff=0.6)
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    return f"; {otherwise} {', '.join(names)}" if otherwise else ""

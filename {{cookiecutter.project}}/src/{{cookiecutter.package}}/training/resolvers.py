@@ -1,0 +1,29 @@
+"""What the configs can ask for beyond Hydra's own `${...}`. Imported before composition: nothing heavy here."""
+
+import secrets
+
+from omegaconf import OmegaConf
+
+
+def run_suffix() -> str:
+    """Return four hexadecimal digits, so that runs started in the same second do not share a directory."""
+    return secrets.token_hex(2)
+
+
+def mixed_precision(accelerator: str) -> str:
+    """Return Lightning's name for the best mixed precision of this machine's device: BF16, else FP16, else FP32."""
+    import torch  # only when trainer=mixed asks
+
+    if accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available():
+        return "bf16-mixed" if torch.cuda.is_bf16_supported(including_emulation=False) else "16-mixed"
+    if accelerator in ("auto", "cpu") and not torch.backends.mps.is_available():
+        # Other CPUs emulate BF16 and are slower for it.
+        native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+        return "bf16-mixed" if native else "32-true"
+    return "32-true"
+
+
+def register() -> None:
+    """Make the resolvers known to OmegaConf; cached, so that every use in one config gives one value."""
+    for resolver in (run_suffix, mixed_precision):
+        OmegaConf.register_new_resolver(resolver.__name__, resolver, use_cache=True, replace=True)

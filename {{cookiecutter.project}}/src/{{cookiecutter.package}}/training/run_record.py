@@ -1,0 +1,139 @@
+"""`run.json`: what was run, with what, and how it ended."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.utilities import rank_zero_only
+
+from .config_check import walk
+from .runs import RECORD
+
+PACKAGES = ("torch", "torchvision", "pytorch-lightning", "torchmetrics", "hydra-core", "omegaconf", "numpy")
+
+
+class RunRecord(Callback):
+    """Keeps `run.json` true while a run lives: a context manager around it and a callback inside its Trainer.
+
+    `state` is running, finished, failed or interrupted. `metrics` is flat and at full precision: train/* of the
+    last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint. Hyperparameters go to
+    the loggers from here, because only a set-up DataModule knows what data it really has.
+    """
+
+    def __init__(self, cfg: DictConfig, overrides: list[str]) -> None:
+        self.cfg = cfg
+        self.folder = Path(cfg.output_dir)
+        self.metrics: dict[str, float] = {}
+        self.content: dict[str, Any] = {
+            "state": "running",
+            "command": shlex.join(["python", *sys.argv]),
+            "overrides": overrides,
+            "seed": cfg.seed,
+            "started": now(),
+            "git": git_state(),
+            "python": sys.version.split()[0],
+            "packages": {name: version(name) for name in PACKAGES},
+            "metrics": self.metrics,
+        }
+
+    @property
+    def best_checkpoint(self) -> Path | None:
+        """The best checkpoint's file, or None where none was written: the weights at hand are tested then."""
+        name = self.content.get("best_checkpoint")
+        return None if name is None else self.folder / name
+
+    def __enter__(self) -> "RunRecord":
+        self._clock = time.monotonic()
+        self._write()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            state = "finished"
+        elif isinstance(error, (KeyboardInterrupt, SystemExit)):  # Lightning turns the one into the other
+            state = "interrupted"
+        else:
+            state = "failed"
+            self.content["error"] = f"{type(error).__name__}: {error}"
+        self.content |= {"state": state, "ended": now(), "seconds": round(time.monotonic() - self._clock, 3)}
+        self._write()
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.content |= {
+            "data": getattr(trainer.datamodule, "source", None),
+            "device": str(trainer.strategy.root_device),
+            "world_size": trainer.world_size,
+            "precision": str(trainer.precision),
+        }
+        self._write()
+        values = hyperparameters(self.cfg) | {"data.source": self.content["data"]}
+        for logger in trainer.loggers:
+            logger.log_hyperparams(values)
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        checkpoint["metrics"] = numbers(trainer, "val")
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.metrics |= numbers(trainer, "train", "val")
+        best = getattr(trainer.checkpoint_callback, "best_model_path", "")
+        if best:
+            self.metrics |= torch.load(best, map_location="cpu", weights_only=True, mmap=True)["metrics"]
+            self.content["best_checkpoint"] = Path(best).relative_to(self.folder).as_posix()
+        self.content |= {"epochs": trainer.current_epoch, "steps": trainer.global_step}
+        self._write()
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.metrics |= numbers(trainer, "test")
+
+    @rank_zero_only
+    def _write(self) -> None:
+        # Replaced, never half written: other tools read it while the run lives.
+        draft = self.folder / f".{RECORD}.{os.getpid()}"
+        draft.write_text(json.dumps(self.content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        draft.replace(self.folder / RECORD)
+
+
+def numbers(trainer: Trainer, *splits: str) -> dict[str, float]:
+    """Return the epoch metrics of `splits` logged so far; `_step` is Lightning's mark of a value of one step."""
+    return {
+        name: float(value)
+        for name, value in trainer.callback_metrics.items()
+        if name.partition("/")[0] in splits and not name.endswith("_step")
+    }
+
+
+def hyperparameters(cfg: DictConfig) -> dict[str, Any]:
+    """Return every value of `cfg` under its dotted key, each once: an interpolated group is left out."""
+    values = {}
+    for full_key, parent, key in walk(cfg):
+        value = parent[key]
+        if not OmegaConf.is_config(value):
+            values[full_key] = value
+    return values
+
+
+def git_state() -> dict[str, Any] | None:
+    """Return the commit of the working directory and whether it has uncommitted changes, or None outside git."""
+    try:
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        status = subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return {"commit": commit.stdout.strip(), "dirty": bool(status.stdout.strip())}
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,55 @@
+"""Train what conf/train.yaml composes, test the best checkpoint, and record the run in its own directory.
+
+python train.py                                    the defaults
+python train.py optimizer=sgd optimizer.lr=0.1     other options and values
+python train.py -m model=cnn,mlp seed=0,1,2        every combination, one run each
+"""
+
+from pathlib import Path
+
+import hydra
+from omegaconf import DictConfig
+
+from {{ cookiecutter.package }}.training import command_line, resolvers
+
+resolvers.register()
+
+
+def train(cfg: DictConfig, overrides: list[str]) -> float | None:
+    """Run one job and return its best value of `cfg.monitor`, for a sweeper to optimise."""
+    # Imported here: --help, --cfg, completion and composition errors answer without torch.
+    from hydra.utils import instantiate
+
+    from {{ cookiecutter.package }}.training.config_check import check_config
+    from {{ cookiecutter.package }}.training.console import print_config, print_summary, shortest, silence_known_warnings
+    from {{ cookiecutter.package }}.training.run_record import RunRecord
+    from {{ cookiecutter.package }}.training.seed import seed_everything
+
+    silence_known_warnings()
+    check_config(cfg)
+    if cfg.print_config:
+        print_config(cfg)
+    with RunRecord(cfg, overrides) as record:
+        seed_everything(cfg.seed, deterministic=bool(cfg.trainer.get("deterministic")))
+        datamodule = instantiate(cfg.data)
+        model = instantiate(cfg.model)
+        callbacks = [instantiate(callback) for callback in cfg.get("callbacks", {}).values()]
+        loggers = [instantiate(logger) for logger in cfg.get("logger", {}).values()]
+        trainer = instantiate(cfg.trainer, callbacks=[*callbacks, record], logger=loggers)
+        trainer.fit(model, datamodule=datamodule)
+        if cfg.test:
+            best = record.best_checkpoint
+            trainer.test(model, datamodule=datamodule, ckpt_path=best, weights_only=True, verbose=False)
+    run = shortest(record.folder)
+    look, evaluate = "tensorboard --logdir outputs", f"python eval.py run={run}"
+    print_summary(record.metrics, {"run": str(run), "look": look, "evaluate": evaluate})
+    return record.metrics.get(cfg.monitor)
+
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="train")
+def main(cfg: DictConfig) -> float | None:
+    return train(cfg, list(hydra.core.hydra_config.HydraConfig.get().overrides.task))
+
+
+if __name__ == "__main__":
+    command_line.run(main, Path(__file__).parent / "conf", "train")
