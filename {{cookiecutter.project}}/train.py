@@ -15,7 +15,7 @@ from {{ cookiecutter.package }}.training import command_line, resolvers
 resolvers.register()
 
 
-def train(cfg: DictConfig, overrides: list[str]) -> float | None:
+def train(cfg: DictConfig) -> float | None:
     """Run one job and return its best value of `cfg.monitor`, for a sweeper to optimise."""
     # Imported here: --help, --cfg, completion and composition errors answer without torch.
     from hydra.utils import instantiate
@@ -29,7 +29,7 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
     check_config(cfg)
     if cfg.print_config:
         print_config(cfg)
-    with RunRecord(cfg, overrides) as record:
+    with RunRecord(cfg) as record:
         seed_everything(cfg.seed, deterministic=bool(cfg.trainer.get("deterministic")))
         datamodule = instantiate(cfg.data)
         model = instantiate(cfg.model)
@@ -48,7 +48,7 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 def main(cfg: DictConfig) -> float | None:
-    return train(cfg, list(hydra.core.hydra_config.HydraConfig.get().overrides.task))
+    return train(cfg)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import DataError
+
 UNSIGNED_BYTE = 8  # the type code of an IDX header; the MNIST family has no other
 
 
@@ -18,18 +20,18 @@ def read_idx(path: Path) -> Tensor:
     (format: http://yann.lecun.com/exdb/mnist).
 
     Raises:
-        ValueError: the file is truncated, corrupt or of another format; the message names it.
+        DataError: the file is truncated, corrupt or of another format; the message names it.
     """
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, gzip.zlib.error) as error:
-        raise ValueError(f"{path} cannot be read ({error}); delete it and run again to download it anew") from error
+        raise DataError(f"{path} cannot be read ({error}); delete it and run again to download it anew") from error
     if len(raw) < 4 or raw[:2] != b"\0\0" or raw[2] != UNSIGNED_BYTE:
-        raise ValueError(f"{path} is not an IDX file of bytes; delete it and run again to download it anew")
+        raise DataError(f"{path} is not an IDX file of bytes; delete it and run again to download it anew")
     start = 4 + 4 * raw[3]
     shape = np.frombuffer(raw[4:start], dtype=">u4").tolist()
     if len(shape) != raw[3] or len(raw) - start != math.prod(shape):
-        raise ValueError(
+        raise DataError(
             f"{path} holds {len(raw) - start:,} bytes of data but its header announces {math.prod(shape):,} "
             f"{tuple(shape)}; delete it and run again to download it anew"
         )

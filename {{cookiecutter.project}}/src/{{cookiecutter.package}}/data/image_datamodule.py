@@ -9,6 +9,7 @@ from pytorch_lightning.overrides.distributed import UnrepeatedDistributedSampler
 from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler
 
+from ..errors import ConfigError
 from .in_memory import InMemoryDataset, pass_through
 
 Batch = tuple[Tensor, Tensor]
@@ -48,9 +49,9 @@ class ImageDataModule(LightningDataModule):
     ) -> None:
         super().__init__()
         if batch_size < 1:
-            raise ValueError(f"data.batch_size={batch_size} must be at least 1")
+            raise ConfigError(f"data.batch_size={batch_size} must be at least 1")
         if len(class_names) != num_classes:
-            raise ValueError(f"data.class_names has {len(class_names)} names but data.num_classes={num_classes}")
+            raise ConfigError(f"data.class_names has {len(class_names)} names but data.num_classes={num_classes}")
         self.batch_size = batch_size
         self.num_workers = num_workers
         self.val_size = val_size
@@ -77,7 +78,7 @@ class ImageDataModule(LightningDataModule):
         if stage in ("fit", "validate") and not hasattr(self, "train_set"):
             images, labels = self._checked(self.load(train=True))
             if not 0 < self.val_size < len(labels):
-                raise ValueError(
+                raise ConfigError(
                     f"data.val_size={self.val_size} must lie between 1 and {len(labels) - 1}: "
                     f"{self.source} has {len(labels)} training images"
                 )
@@ -92,9 +93,9 @@ class ImageDataModule(LightningDataModule):
         images, labels = data
         if tuple(images.shape[1:]) != self.image_shape:
             expected, found = list(self.image_shape), list(images.shape[1:])
-            raise ValueError(f"data.image_shape={expected} but the images of {self.source} are {found}")
+            raise ConfigError(f"data.image_shape={expected} but the images of {self.source} are {found}")
         if labels.min() < 0 or labels.max() >= self.num_classes:
-            raise ValueError(
+            raise ConfigError(
                 f"data.num_classes={self.num_classes} but {self.source} has labels "
                 f"from {int(labels.min())} to {int(labels.max())}"
             )

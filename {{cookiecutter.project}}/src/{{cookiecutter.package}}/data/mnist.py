@@ -10,6 +10,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from ..errors import ConfigError, DataError
 from .idx import find_idx, read_idx
 from .image_datamodule import Batch, ImageDataModule
 
@@ -23,19 +24,18 @@ def read_part(folder: Path, train: bool) -> Batch:
     """Return images (N, 1, H, W) uint8 and labels (N,) int64 from IDX files.
 
     Raises:
-        FileNotFoundError: images or labels are missing.
-        ValueError: a file is damaged; the message names it.
+        DataError: a file is missing or damaged; the message names it.
     """
     arrays = []
     for content in ("images-idx3-ubyte", "labels-idx1-ubyte"):
         name = f"{PARTS[train]}-{content}"
         path = find_idx(folder, name)
         if path is None:
-            raise FileNotFoundError(f"{folder} has neither {name} nor {name}.gz")
+            raise DataError(f"{folder} has neither {name} nor {name}.gz")
         arrays.append(read_idx(path))
     images, labels = arrays
     if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
-        raise ValueError(
+        raise DataError(
             f"{folder}: {PARTS[train]} images of shape {tuple(images.shape)} do not belong to labels of shape "
             f"{tuple(labels.shape)}; delete both files and run again to download them anew"
         )
@@ -74,7 +74,7 @@ class MNISTDataModule(ImageDataModule):
     ) -> None:
         super().__init__(**image)
         if fallback not in (None, "mnist_sample"):
-            raise ValueError(f"data.fallback={fallback!r} must be mnist_sample or null")
+            raise ConfigError(f"data.fallback={fallback!r} must be mnist_sample or null")
         self.dataset = dataset
         self.data_dir = Path(data_dir)
         self.download_timeout = download_timeout
@@ -97,7 +97,7 @@ class MNISTDataModule(ImageDataModule):
         self._gave_up = True  # fit and test both prepare: ask and warn once
         missing = f"{self.dataset} is not in {self.data_dir} and cannot be downloaded ({problem})"
         if self.fallback is None:
-            raise FileNotFoundError(f"{missing}; put its four IDX files into {self._raw()}, or set data=mnist_sample")
+            raise DataError(f"{missing}; put its four IDX files into {self._raw()}, or set data=mnist_sample")
         log.warning(
             "%s.\n    TRAINING ON THE BUNDLED SAMPLE OF 5,000 DIGITS INSTEAD: its scores are no %s scores.\n"
             "    Put the four IDX files into %s to train on the real data; data.fallback=null makes this an error.",

@@ -6,6 +6,8 @@ from functools import partial
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from ..errors import ConfigError
+
 
 def checkpoint_stages(network: nn.Module, names: Sequence[str]) -> None:
     """Wrap the forward of the submodules called `names` (as in `named_modules()`), in place.
@@ -14,11 +16,11 @@ def checkpoint_stages(network: nn.Module, names: Sequence[str]) -> None:
     statistics twice a step.
 
     Raises:
-        ValueError: there is no submodule of that name.
+        ConfigError: there is no submodule of that name.
     """
     modules = dict(network.named_modules())
     for name in names:
         if name not in modules or name == "":
             known = ", ".join(child for child, _ in network.named_children())
-            raise ValueError(f"model.checkpoint_stages: the network has no stage {name!r}; it has {known}")
+            raise ConfigError(f"model.checkpoint_stages: the network has no stage {name!r}; it has {known}")
         modules[name].forward = partial(checkpoint, modules[name].forward, use_reentrant=False)

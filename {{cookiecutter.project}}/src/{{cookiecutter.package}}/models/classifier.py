@@ -9,6 +9,7 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ..errors import ConfigError
 from .activation_checkpointing import checkpoint_stages as checkpoint_named_stages
 from .criterion_arguments import criterion_arguments
 from .initialization import INITIALIZATIONS
@@ -45,7 +46,7 @@ class ImageClassifier(LightningModule):
     ) -> None:
         super().__init__()
         if init not in INITIALIZATIONS:
-            raise ValueError(f"model.init={init!r} must be one of {', '.join(INITIALIZATIONS)}")
+            raise ConfigError(f"model.init={init!r} must be one of {', '.join(INITIALIZATIONS)}")
         INITIALIZATIONS[init](net)
         checkpoint_named_stages(net, checkpoint_stages)
         self.net = net
@@ -109,7 +110,7 @@ class ImageClassifier(LightningModule):
     def _total_steps(self) -> int:
         steps = self.trainer.estimated_stepping_batches
         if steps == torch.inf:
-            raise ValueError(
+            raise ConfigError(
                 "this scheduler must know how long training lasts: set trainer.max_epochs or trainer.max_steps, "
                 "or choose scheduler=plateau or scheduler=none"
             )

@@ -2,12 +2,14 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from ..errors import ConfigError
+
 
 class CNN(nn.Module):
     """Three 5x5 convolutions and a linear head. Shapes below are for a (1, 28, 28) image and 10 classes.
 
     Raises:
-        ValueError: the image is too small for three unpadded 5x5 convolutions and two poolings.
+        ConfigError: the image is too small for three unpadded 5x5 convolutions and two poolings.
     """
 
     def __init__(self, image_shape: Sequence[int], num_classes: int, dropout: float) -> None:
@@ -15,7 +17,7 @@ class CNN(nn.Module):
         channels, height, width = image_shape
         rows, columns = (((side - 8) // 2 - 4) // 2 for side in (height, width))
         if min(rows, columns) < 1:
-            raise ValueError(f"data.image_shape={list(image_shape)} is too small for this network; 16x16 is the least")
+            raise ConfigError(f"data.image_shape={list(image_shape)} is too small for this network; 16x16 is the least")
         # (B, 1, 28, 28) -> (B, 16, 24, 24)
         self.stage1 = nn.Sequential(nn.Conv2d(channels, 16, kernel_size=5), nn.ReLU())
         # -> (B, 32, 20, 20) -> (B, 32, 10, 10)

@@ -8,6 +8,8 @@ from functools import partial
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
+from ..errors import ConfigError
+
 
 def warmup_cosine(optimizer: Optimizer, total_steps: int, warmup_fraction: float, final_fraction: float) -> LRScheduler:
     """Rise linearly to the optimizer's rate, then fall along half a cosine; both counted in steps.
@@ -19,7 +21,7 @@ def warmup_cosine(optimizer: Optimizer, total_steps: int, warmup_fraction: float
         final_fraction: rate at the end as a share of the peak (Loshchilov & Hutter 2017, "SGDR", equation 5).
     """
     if not 0 <= warmup_fraction < 1:
-        raise ValueError(f"scheduler.scheduler.warmup_fraction={warmup_fraction} must lie in [0, 1)")
+        raise ConfigError(f"scheduler.scheduler.warmup_fraction={warmup_fraction} must lie in [0, 1)")
     warmup_steps = round(warmup_fraction * total_steps)
 
     def factor(step: int) -> float:

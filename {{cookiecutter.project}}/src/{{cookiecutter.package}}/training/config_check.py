@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from .errors import ConfigError
+from ..errors import ConfigError
 
 HYDRA_KEYS = {"_target_", "_partial_", "_args_", "_recursive_", "_convert_"}
 
@@ -33,16 +33,21 @@ def walk(node: DictConfig | ListConfig, prefix: str = "") -> Iterator[tuple[str,
     for key in node.keys() if isinstance(node, DictConfig) else range(len(node)):
         full_key = f"{prefix}.{key}" if prefix else str(key)
         yield full_key, node, key
-        if OmegaConf.is_interpolation(node, key) or OmegaConf.is_missing(node, key):
+        if OmegaConf.is_interpolation(node, key) or is_missing(node, key):
             continue
         child = node._get_node(key)
         if isinstance(child, (DictConfig, ListConfig)) and not child._is_none():
             yield from walk(child, full_key)
 
 
+def is_missing(node: DictConfig | ListConfig, key: str | int) -> bool:
+    # OmegaConf.is_missing follows an interpolation and raises where that leads nowhere.
+    return not OmegaConf.is_interpolation(node, key) and OmegaConf.is_missing(node, key)
+
+
 def missing(cfg: DictConfig) -> list[str]:
     """Return the keys of `cfg` that are still `???`."""
-    return [full_key for full_key, parent, key in walk(cfg) if OmegaConf.is_missing(parent, key)]
+    return [full_key for full_key, parent, key in walk(cfg) if is_missing(parent, key)]
 
 
 def unresolved(cfg: DictConfig) -> list[str]:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 import torch
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities import rank_zero_only
@@ -31,14 +32,14 @@ class RunRecord(Callback):
     the loggers from here, because only a set-up DataModule knows what data it really has.
     """
 
-    def __init__(self, cfg: DictConfig, overrides: list[str]) -> None:
+    def __init__(self, cfg: DictConfig) -> None:
         self.cfg = cfg
         self.folder = Path(cfg.output_dir)
         self.metrics: dict[str, float] = {}
         self.content: dict[str, Any] = {
             "state": "running",
             "command": shlex.join(["python", *sys.argv]),
-            "overrides": overrides,
+            "overrides": task_overrides(),
             "seed": cfg.seed,
             "started": now(),
             "git": git_state(),
@@ -123,6 +124,14 @@ def hyperparameters(cfg: DictConfig) -> dict[str, Any]:
         if not OmegaConf.is_config(value):
             values[full_key] = value
     return values
+
+
+def task_overrides() -> list[str]:
+    """Return the overrides of this job as they were given, or none outside a Hydra application."""
+    if not HydraConfig.initialized():
+        return []
+    # Not resolved: an override's text may hold an interpolation.
+    return OmegaConf.to_container(HydraConfig.instance().cfg.hydra.overrides.task, resolve=False)
 
 
 def git_state() -> dict[str, Any] | None:

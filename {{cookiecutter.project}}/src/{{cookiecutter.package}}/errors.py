@@ -3,3 +3,7 @@ from hydra.errors import CompactHydraException
 
 class ConfigError(CompactHydraException):
     """A mistake in what the user asked for. Hydra prints its message without a traceback and exits with 1."""
+
+
+class DataError(CompactHydraException):
+    """Data that is missing or damaged. Shown like a `ConfigError`."""

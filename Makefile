@@ -1,0 +1,42 @@
+# make demo    generate a project, install it, train it, evaluate it; needs python3, git and a package index
+# make test    everything this repository tests
+PYTHON ?= python3
+PIP := -m pip install --disable-pip-version-check --require-hashes
+DEMO := demo/digit-classifier
+
+.PHONY: demo test lint format lock
+
+demo: .venv/tools/installed
+	.venv/tools/bin/cookiecutter --no-input --overwrite-if-exists --output-dir demo .
+	$(MAKE) --directory $(DEMO) install PYTHON=$(PYTHON)
+	cd $(DEMO) && .venv/bin/python train.py data=mnist_sample +experiment=baseline
+	cd $(DEMO) && .venv/bin/python eval.py run=last
+	@echo
+	@echo "Go on with:"
+	@echo "  cd $(DEMO) && source .venv/bin/activate"
+	@echo "  python train.py optimizer=sgd optimizer.lr=0.1     other options and values; python train.py --help lists them"
+	@echo "  python train.py -m model=cnn,mlp seed=0,1          a sweep"
+	@echo "  python eval.py predict=<folder>                    classify images of your own"
+	@echo "  tensorboard --logdir outputs                       look at the runs"
+
+test: .venv/test/installed
+	.venv/test/bin/python -m pytest
+
+lint: .venv/test/installed
+	.venv/test/bin/python -m ruff check hooks requirements tests
+	.venv/test/bin/python -m ruff format --check hooks requirements tests
+
+# Lets ruff fix a generated project and carries the result back into the template.
+format: .venv/test/installed
+	.venv/test/bin/python -m ruff check --fix hooks requirements tests
+	.venv/test/bin/python -m ruff format hooks requirements tests
+	.venv/test/bin/python requirements/format_template.py
+
+# Every lock file anew, with the newest versions that the ranges allow.
+lock: .venv/test/installed
+	PATH=$(CURDIR)/.venv/test/bin:$$PATH requirements/lock.sh
+
+.venv/%/installed: requirements/%.txt
+	$(PYTHON) -m venv .venv/$*
+	.venv/$*/bin/python $(PIP) -r $<
+	touch $@

@@ -1,0 +1,26 @@
+"""Carry ruff's fixes and formatting into the template's Python, which ruff can't read where Jinja stands in it."""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TEMPLATE = Path(__file__).parents[1]
+SOURCE = TEMPLATE / "{{cookiecutter.project}}"
+# Names that occur nowhere else, so that they can be turned back.
+PACKAGE, PROJECT = "digit_classifier", "digit-classifier"
+
+with tempfile.TemporaryDirectory() as folder:
+    command = [sys.executable, "-m", "cookiecutter", "--no-input", "--output-dir", folder, str(TEMPLATE)]
+    subprocess.run([*command, f"project={PROJECT}", f"package={PACKAGE}"], check=True, stdout=subprocess.DEVNULL)
+    generated = Path(folder) / PROJECT
+    fixed = subprocess.run([sys.executable, "-m", "ruff", "check", "--fix"], cwd=generated)
+    subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet"], cwd=generated, check=True)
+    for path in generated.rglob("*.py"):
+        name = path.relative_to(generated).as_posix().replace(f"src/{PACKAGE}", "src/{{cookiecutter.package}}")
+        text = path.read_text(encoding="utf-8").replace(PACKAGE, "{{ cookiecutter.package }}")
+        text = text.replace(PROJECT, "{{ cookiecutter.project }}")
+        if (SOURCE / name).read_text(encoding="utf-8") != text:
+            (SOURCE / name).write_text(text, encoding="utf-8")
+            print("formatted", name)
+sys.exit(fixed.returncode)

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Writes every lock file: one a choice of logger for the project, and this repository's own.
+# PATH=.venv/test/bin:$PATH requirements/lock.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+compile() {
+  uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+    --no-emit-index-url --no-header --no-annotate "$@"
+}
+
+for logger in tensorboard wandb mlflow; do
+  # CI=none and the oldest Python: neither changes what is locked.
+  cookiecutter --no-input --output-dir "$work/$logger" . logger="$logger" python_version=3.11 >/dev/null
+  pyproject=("$work/$logger"/*/pyproject.toml)
+  lock=${logger/tensorboard/base}
+  compile --extra dev "${pyproject[0]}" --output-file "{{cookiecutter.project}}/locks/$lock.lock"
+done
+compile requirements/tools.in --output-file requirements/tools.txt
+compile requirements/test.in --extra dev --extra wandb --extra mlflow "$work"/tensorboard/*/pyproject.toml \
+  --output-file requirements/test.txt
