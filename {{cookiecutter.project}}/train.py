@@ -11,6 +11,7 @@ import hydra
 from omegaconf import DictConfig
 
 from {{ cookiecutter.package }}.training import command_line, resolvers
+from {{ cookiecutter.package }}.training.launch import run_job
 
 resolvers.register()
 
@@ -22,11 +23,13 @@ def train(cfg: DictConfig) -> float | None:
 
     from {{ cookiecutter.package }}.training.config_check import check_config
     from {{ cookiecutter.package }}.training.console import print_config, print_summary, shortest, silence_known_warnings
+    from {{ cookiecutter.package }}.training.launch import check_launched
     from {{ cookiecutter.package }}.training.run_record import RunRecord
     from {{ cookiecutter.package }}.training.seed import seed_everything
 
     silence_known_warnings()
     check_config(cfg)
+    check_launched(cfg)
     if cfg.print_config:
         print_config(cfg)
     with RunRecord(cfg) as record:
@@ -48,7 +51,7 @@ def train(cfg: DictConfig) -> float | None:
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 def main(cfg: DictConfig) -> float | None:
-    return train(cfg)
+    return run_job(train, cfg, __file__)
 
 
 if __name__ == "__main__":

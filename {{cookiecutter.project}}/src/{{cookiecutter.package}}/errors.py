@@ -7,3 +7,7 @@ class ConfigError(CompactHydraException):
 
 class DataError(CompactHydraException):
     """Data that is missing or damaged. Shown like a `ConfigError`."""
+
+
+class JobError(CompactHydraException):
+    """A job that failed in processes of its own. Their tracebacks have been shown already."""

@@ -104,7 +104,7 @@ class ImageClassifier(LightningModule):
 
     def _log_epoch(self, split: str, metrics: LossAndAccuracy) -> None:
         values = {f"{split}/{name}": value for name, value in metrics.compute().items()}
-        self.log_dict(values, prog_bar=split == "val")
+        self.log_dict(values, prog_bar=split == "val", sync_dist=True)
         metrics.reset()
 
     def _total_steps(self) -> int:

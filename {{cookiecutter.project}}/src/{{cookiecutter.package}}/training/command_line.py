@@ -9,6 +9,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
+from . import ranks
 from .config_check import suggestion, walk
 
 
@@ -17,6 +18,8 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
 
     Hydra prints what is wrong with a command line and exits; the exception it printed is the exit's context.
     """
+    if ranks.launched():
+        sys.argv += rank_arguments(sys.argv[1:])
     try:
         entry_point()
     except SystemExit as stop:
@@ -24,6 +27,22 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
             for line in unknown_keys(sys.argv[1:], conf, config_name):
                 print(line, file=sys.stderr)
         raise
+    except KeyboardInterrupt:
+        sys.exit(130)  # 128 + SIGINT, as shells have it
+
+
+def rank_arguments(arguments: list[str]) -> list[str]:
+    """Return what a launched rank adds to its command line: all share a directory, rank 0 alone writes there."""
+    if any(argument in ("-m", "--multirun") or argument.startswith("hydra.mode=MULTIRUN") for argument in arguments):
+        if ranks.rank() == 0:
+            print(
+                "a sweep cannot be started by torchrun or srun, which start one job in many processes; "
+                "start it with python train.py -m ..., and every job gets its own processes",
+                file=sys.stderr,
+            )
+        sys.exit(1)
+    silent = ["hydra.output_subdir=null", "hydra/job_logging=disabled", "hydra/hydra_logging=disabled"]
+    return [] if ranks.rank() == 0 else silent
 
 
 def unknown_keys(arguments: list[str], conf: Path, config_name: str) -> list[str]:

@@ -15,6 +15,10 @@ def silence_known_warnings() -> None:
     warnings.filterwarnings("ignore", message=".*does not have many workers")
     # Lightning 2.6.6 on torch 2.15; can go when Lightning asks `TreeSpec.is_leaf`.
     warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated")
+    # torch 2.15 renames an argument whose new name older versions do not know.
+    warnings.filterwarnings("ignore", message=".*broadcast_buffers.* is deprecated")
+    # The samplers here repeat no sample, which is what this warns of.
+    warnings.filterwarnings("ignore", message="Using `DistributedSampler` with the dataloaders")
 
 
 @rank_zero_only

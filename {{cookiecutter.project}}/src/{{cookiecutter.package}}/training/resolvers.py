@@ -1,13 +1,17 @@
 """What the configs can ask for beyond Hydra's own `${...}`. Imported before composition: nothing heavy here."""
 
 import secrets
+from datetime import datetime
 
 from omegaconf import OmegaConf
 
+from . import ranks
 
-def run_suffix() -> str:
-    """Return four hexadecimal digits, so that runs started in the same second do not share a directory."""
-    return secrets.token_hex(2)
+
+def run_stamp() -> str:
+    """Return date/time-suffix; the suffix keeps runs apart that start in the same second."""
+    stamp = datetime.now().strftime("%Y-%m-%d/%H-%M-%S-") + secrets.token_hex(2)
+    return ranks.shared_stamp(stamp) if ranks.launched() else stamp
 
 
 def mixed_precision(accelerator: str) -> str:
@@ -23,7 +27,15 @@ def mixed_precision(accelerator: str) -> str:
     return "32-true"
 
 
+def ddp_devices(accelerator: str) -> int:
+    """Return how many processes `trainer=ddp` starts: one for each GPU, or two on a machine without."""
+    import torch  # only when trainer=ddp asks; counting GPUs initialises none
+
+    gpus = 0 if accelerator == "cpu" else torch.cuda.device_count()
+    return gpus or 2
+
+
 def register() -> None:
     """Make the resolvers known to OmegaConf; cached, so that every use in one config gives one value."""
-    for resolver in (run_suffix, mixed_precision):
+    for resolver in (run_stamp, mixed_precision, ddp_devices):
         OmegaConf.register_new_resolver(resolver.__name__, resolver, use_cache=True, replace=True)

@@ -1,11 +1,8 @@
 """`run.json`: what was run, with what, and how it ended."""
 
-import json
-import os
 import shlex
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -13,13 +10,14 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities import rank_zero_only
 
+from . import ranks
 from .config_check import walk
-from .runs import RECORD
+from .overrides import task_overrides
+from .runs import RECORD, read_record, write_record
 
 PACKAGES = ("torch", "torchvision", "pytorch-lightning", "torchmetrics", "hydra-core", "omegaconf", "numpy")
 
@@ -55,8 +53,9 @@ class RunRecord(Callback):
         return None if name is None else self.folder / name
 
     def __enter__(self) -> "RunRecord":
-        self._clock = time.monotonic()
-        self._write()
+        if ranks.launched() and (self.folder / RECORD).is_file():  # by the process that launched this one
+            self.content |= {key: read_record(self.folder)[key] for key in ("command", "overrides", "started")}
+        self.write()
         return self
 
     def __exit__(
@@ -68,9 +67,8 @@ class RunRecord(Callback):
             state = "interrupted"
         else:
             state = "failed"
-            self.content["error"] = f"{type(error).__name__}: {error}"
-        self.content |= {"state": state, "ended": now(), "seconds": round(time.monotonic() - self._clock, 3)}
-        self._write()
+        self.write()
+        settle(self.folder, state, None if error is None else f"{type(error).__name__}: {error}")
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.content |= {
@@ -79,7 +77,7 @@ class RunRecord(Callback):
             "world_size": trainer.world_size,
             "precision": str(trainer.precision),
         }
-        self._write()
+        self.write()
         values = hyperparameters(self.cfg) | {"data.source": self.content["data"]}
         for logger in trainer.loggers:
             logger.log_hyperparams(values)
@@ -94,17 +92,25 @@ class RunRecord(Callback):
             self.metrics |= torch.load(best, map_location="cpu", weights_only=True, mmap=True)["metrics"]
             self.content["best_checkpoint"] = Path(best).relative_to(self.folder).as_posix()
         self.content |= {"epochs": trainer.current_epoch, "steps": trainer.global_step}
-        self._write()
+        self.write()
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.metrics |= numbers(trainer, "test")
 
     @rank_zero_only
-    def _write(self) -> None:
-        # Replaced, never half written: other tools read it while the run lives.
-        draft = self.folder / f".{RECORD}.{os.getpid()}"
-        draft.write_text(json.dumps(self.content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        draft.replace(self.folder / RECORD)
+    def write(self) -> None:
+        write_record(self.folder, self.content)
+
+
+@rank_zero_only
+def settle(folder: Path, state: str, error: str | None = None) -> None:
+    """Record how the run in `folder` ended, beside what its ranks have recorded."""
+    record = read_record(folder)
+    ended = datetime.now(UTC)
+    seconds = (ended - datetime.fromisoformat(record["started"])).total_seconds()
+    record |= {"state": state, "ended": ended.isoformat(timespec="milliseconds"), "seconds": round(seconds, 3)}
+    record.pop("error", None)
+    write_record(folder, record | {"error": error} if state == "failed" else record)
 
 
 def numbers(trainer: Trainer, *splits: str) -> dict[str, float]:
@@ -124,14 +130,6 @@ def hyperparameters(cfg: DictConfig) -> dict[str, Any]:
         if not OmegaConf.is_config(value):
             values[full_key] = value
     return values
-
-
-def task_overrides() -> list[str]:
-    """Return the overrides of this job as they were given, or none outside a Hydra application."""
-    if not HydraConfig.initialized():
-        return []
-    # Not resolved: an override's text may hold an interpolation.
-    return OmegaConf.to_container(HydraConfig.instance().cfg.hydra.overrides.task, resolve=False)
 
 
 def git_state() -> dict[str, Any] | None:

@@ -1,6 +1,7 @@
 """Runs on disk: found by name, read from their own directory."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,13 @@ def find_checkpoint(run: Path, name: str) -> Path:
 def read_record(run: Path) -> dict[str, Any]:
     """Return what the run recorded about itself."""
     return json.loads((run / RECORD).read_text(encoding="utf-8"))
+
+
+def write_record(run: Path, record: dict[str, Any]) -> None:
+    """Replace the run's record; it is never half written, because other tools read it while the run lives."""
+    draft = run / f".{RECORD}.{os.getpid()}"
+    draft.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    draft.replace(run / RECORD)
 
 
 def read_config(run: Path) -> DictConfig:

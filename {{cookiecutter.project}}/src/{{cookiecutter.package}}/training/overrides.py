@@ -1,0 +1,30 @@
+"""The command line of this job, as Hydra took it apart."""
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
+
+
+def task_overrides() -> list[str]:
+    """Return the overrides of this job as they were given, or none outside a Hydra application."""
+    return _overrides("task") if HydraConfig.initialized() else []
+
+
+def same_job() -> list[str]:
+    """Return the arguments that make `hydra.main` compose this very job, in this very directory."""
+    hydra = HydraConfig.get()
+    arguments = ["--config-name", hydra.job.config_name]
+    for source in hydra.runtime.config_sources:
+        if source.provider == "main":
+            arguments += ["--config-path", source.path]
+        elif source.provider == "command-line":
+            arguments += ["--config-dir", source.path]
+    sweep_only = ("hydra.mode", "hydra.run", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher")
+    settings = [text for text in _overrides("hydra") if not text.lstrip("+~").startswith(sweep_only)]
+    folder = hydra.runtime.output_dir.replace("\\", "\\\\").replace("'", "\\'")
+    # This process has resolved the time in the directory's name, and has written .hydra.
+    return [*arguments, *task_overrides(), *settings, f"hydra.run.dir='{folder}'", "hydra.output_subdir=null"]
+
+
+def _overrides(kind: str) -> list[str]:
+    # Not resolved: an override's text may hold an interpolation.
+    return OmegaConf.to_container(HydraConfig.instance().cfg.hydra.overrides[kind], resolve=False)

@@ -1,0 +1,44 @@
+"""Whether this process is one of several that a launcher started. Read at start-up: nothing heavy here."""
+
+import os
+
+
+def launched() -> bool:
+    """Whether torchrun or srun started this process as one rank of a job.
+
+    SLURM_PROCID alone says nothing: plain `sbatch` sets it too. Only `srun` starts numbered steps.
+    """
+    return "TORCHELASTIC_RUN_ID" in os.environ or (
+        os.environ.get("SLURM_STEP_ID", "").isdigit() and int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
+    )
+
+
+def rank() -> int:
+    return int(_first("RANK", "SLURM_PROCID"))
+
+
+def world_size() -> int:
+    return int(_first("WORLD_SIZE", "SLURM_STEP_NUM_TASKS"))
+
+
+def node_count() -> int:
+    if "LOCAL_WORLD_SIZE" in os.environ:
+        return world_size() // int(os.environ["LOCAL_WORLD_SIZE"])
+    return int(os.environ.get("SLURM_STEP_NUM_NODES", "1"))
+
+
+def shared_stamp(proposal: str) -> str:
+    """Return one name for the run's directory on which all ranks agree: the one that was proposed first.
+
+    Under srun it is the job's step, the same for all ranks and again after a requeue.
+    """
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return f"slurm-{os.environ['SLURM_JOB_ID']}-{os.environ['SLURM_STEP_ID']}"
+    from torch.distributed import TCPStore  # torchrun keeps this store open for its workers
+
+    store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    return store.compare_set("run_stamp", "", proposal).decode()
+
+
+def _first(*variables: str) -> str:
+    return next(os.environ[variable] for variable in variables if variable in os.environ)

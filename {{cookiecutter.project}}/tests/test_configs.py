@@ -1,0 +1,173 @@
+"""Every file in conf/ composes, fits the code that it configures, and says how to use it; found on disk, not listed."""
+
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra._internal.utils import get_args_parser
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.types import RunMode
+from hydra.utils import instantiate
+from pytorch_lightning import LightningDataModule, LightningModule, Trainer
+from pytorch_lightning.accelerators import CUDAAccelerator, MPSAccelerator
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
+from torch import nn
+from torch.optim import Optimizer
+
+from {{ cookiecutter.package }}.errors import ConfigError
+from {{ cookiecutter.package }}.models.schedules import build_schedule
+from {{ cookiecutter.package }}.training.config_check import check_config, missing
+
+PROJECT = Path(__file__).parents[1]
+CONF = PROJECT / "conf"
+FILES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml"))
+TEXTS = {name: (CONF / f"{name}.yaml").read_text(encoding="utf-8") for name in FILES}
+OPTIONS = [name for name in FILES if "/" in name]
+
+# A group outside the defaults list of train.yaml is added to it: +experiment=baseline.
+DEFAULTS = {key for entry in yaml.safe_load(TEXTS["train"])["defaults"] if isinstance(entry, dict) for key in entry}
+
+# What `pip install -e '.[name]'` adds; an option of that name needs it.
+EXTRAS = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+
+# What an option leaves to others to fill in is `???`.
+ABSTRACT = [name for name in OPTIONS if "???" in TEXTS[name]]
+CONCRETE = [name for name in OPTIONS if name not in ABSTRACT]
+
+
+def options(group: str) -> list[str]:
+    return [name.removeprefix(f"{group}/") for name in CONCRETE if name.startswith(f"{group}/")]
+
+
+def choice(name: str) -> str:
+    """The override that chooses the file `group/option`."""
+    group, _, option = name.rpartition("/")
+    return f"{'' if group in DEFAULTS else '+'}{group}={option}"
+
+
+@pytest.mark.parametrize("name", CONCRETE)
+def test_option_composes_and_fits_its_targets(compose, name):
+    check_config(compose(choice(name)))
+
+
+@pytest.mark.parametrize("name", ABSTRACT)
+def test_option_that_leaves_a_value_open_is_refused_by_its_key(compose, name):
+    cfg = compose(choice(name))
+    with pytest.raises(ConfigError) as refused:
+        check_config(cfg)
+    assert [line.partition("=")[0] for line in str(refused.value).splitlines()] == missing(cfg)
+
+
+def test_evaluation_config_composes():
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        check_config(hydra_compose("eval"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_file_opens_with_its_purpose_and_a_command(name):
+    purpose, command = opening(name)
+    assert re.fullmatch(r"# [A-Z0-9].*\.", purpose)
+    assert re.match(r"# python \w+\.py\b", command)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_command_in_the_file_composes_that_file(name):
+    _, script, *arguments = shlex.split(opening(name)[1].removeprefix("# "))
+    assert (PROJECT / script).is_file()
+    # Outside an application nothing answers for `hydra:`, in which a job's directory lies.
+    outside = [] if script == "eval.py" else ["output_dir=.", "data_dir=."]
+    given = get_args_parser().parse_args(arguments).overrides
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        for job in jobs(given):
+            hydra_compose(Path(script).stem, overrides=outside + job)
+            loader = GlobalHydra.instance().config_loader()
+            loaded = loader.compute_defaults_list(Path(script).stem, job, RunMode.RUN).defaults
+            assert name in [default.config_path for default in loaded]
+
+
+def opening(name: str) -> list[str]:
+    """The first two lines, after the one that says where the file's keys go."""
+    return [line for line in TEXTS[name].splitlines() if not line.startswith("# @package")][:2]
+
+
+def jobs(arguments: list[str]) -> list[list[str]]:
+    """The overrides of every job of a sweep; of the only job where nothing is swept."""
+    [batch] = BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(arguments), max_batch_size=None)
+    return batch
+
+
+@pytest.mark.parametrize("option", options("data"))
+def test_data_is_built_without_data(compose, option):
+    assert isinstance(instantiate(compose(f"data={option}").data), LightningDataModule)
+
+
+@pytest.mark.parametrize("option", options("model"))
+def test_model_maps_images_to_logits(compose, option):
+    cfg = compose(f"model={option}")
+    model = instantiate(cfg.model)
+    assert isinstance(model, LightningModule)
+    assert model(torch.rand(3, *cfg.data.image_shape)).shape == (3, cfg.data.num_classes)
+
+
+@pytest.mark.parametrize("option", options("criterion"))
+def test_criterion_is_a_module(compose, option):
+    assert isinstance(instantiate(compose(f"criterion={option}").criterion), nn.Module)
+
+
+@pytest.mark.parametrize("option", options("optimizer"))
+def test_optimizer_takes_the_parameters_of_a_model(compose, option):
+    cfg = compose(f"optimizer={option}")
+    assert isinstance(instantiate(cfg.optimizer)(instantiate(cfg.model).parameters()), Optimizer)
+
+
+@pytest.mark.parametrize("option", [option for option in options("scheduler") if option != "none"])
+def test_scheduler_schedules_the_optimizer(compose, option):
+    cfg = compose(f"scheduler={option}")
+    optimizer = instantiate(cfg.optimizer)(nn.Linear(1, 1).parameters())
+    schedule = build_schedule(instantiate(cfg.scheduler.scheduler), optimizer, lambda: 100)
+    assert schedule.optimizer is optimizer
+
+
+@pytest.mark.parametrize("option", options("callbacks"))
+def test_callback_is_built(compose, option):
+    # Together with all others, since an option may hold several.
+    cfg = compose(f"callbacks=[{option}]")
+    Trainer(accelerator="cpu", logger=False, callbacks=list(instantiate(cfg.callbacks).values()))
+
+
+@pytest.mark.parametrize("option", options("trainer"))
+def test_trainer_is_built_or_names_the_device_that_is_missing(compose, option):
+    cfg = compose(f"trainer={option}")
+    if is_available(cfg.trainer.accelerator):
+        assert isinstance(instantiate(cfg.trainer, logger=False), Trainer)
+    else:
+        with pytest.raises(MisconfigurationException, match=f"(?i){cfg.trainer.accelerator}"):
+            instantiate(cfg.trainer, logger=False)
+
+
+def is_available(accelerator: str) -> bool:
+    cuda, mps = CUDAAccelerator.is_available(), MPSAccelerator.is_available()
+    return {"gpu": cuda or mps, "cuda": cuda, "mps": mps}.get(accelerator, True)
+
+
+@pytest.mark.parametrize("option", [option for option in options("logger") if option not in EXTRAS])
+def test_logger_writes_below_the_run(compose, option):
+    cfg = compose(f"logger={option}")
+    [logger] = instantiate(cfg.logger).values()
+    assert Path(logger.log_dir).is_relative_to(cfg.output_dir)
+
+
+@pytest.mark.parametrize("option", [option for option in options("logger") if option in EXTRAS])
+def test_logger_without_its_package_is_refused_with_the_way_to_install_it(compose, option, monkeypatch):
+    monkeypatch.setitem(sys.modules, option, None)  # as if it were not installed
+    with pytest.raises(ConfigError, match=rf"logger\.{option}.*pip install -e '\.\[{option}\]'"):
+        check_config(compose(f"logger={option}"))
