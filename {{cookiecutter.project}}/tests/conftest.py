@@ -132,6 +132,17 @@ def train(tmp_path):
     return lambda *overrides: run_train(tmp_path, *TINY, *overrides)
 
 
+@pytest.fixture
+def sweep(tmp_path):
+    """`sweep(*overrides)`: a multirun of tiny runs in this process; the directories of its runs, in their order."""
+
+    def run(*overrides: str) -> list[Path]:
+        run_script("train.py", tmp_path, "--multirun", *TINY, *overrides)
+        return sorted(record.parent for record in tmp_path.glob("multirun/**/run.json"))
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory) -> Path:
     """The directory of a run over the whole sample, good enough to recognise most digits. Not to be changed."""

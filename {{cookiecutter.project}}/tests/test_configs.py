@@ -15,11 +15,11 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra._internal.utils import get_args_parser
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import InstantiationException
 from hydra.types import RunMode
 from hydra.utils import instantiate
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.accelerators import CUDAAccelerator, MPSAccelerator
-from pytorch_lightning.utilities.exceptions import MisconfigurationException
 from torch import nn
 from torch.optim import Optimizer
 
@@ -150,7 +150,7 @@ def test_trainer_is_built_or_names_the_device_that_is_missing(compose, option):
     if is_available(cfg.trainer.accelerator):
         assert isinstance(instantiate(cfg.trainer, logger=False), Trainer)
     else:
-        with pytest.raises(MisconfigurationException, match=f"(?i){cfg.trainer.accelerator}"):
+        with pytest.raises(InstantiationException, match=f"(?i){cfg.trainer.accelerator}"):
             instantiate(cfg.trainer, logger=False)
 
 

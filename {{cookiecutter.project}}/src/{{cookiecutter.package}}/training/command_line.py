@@ -12,6 +12,8 @@ from hydra.errors import HydraException
 from . import ranks
 from .config_check import suggestion, walk
 
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
 
 def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
     """Call a function made by `hydra.main`; where an override names no known key, add the nearest that exist.
@@ -23,12 +25,14 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
     try:
         entry_point()
     except SystemExit as stop:
+        if isinstance(stop.__context__, KeyboardInterrupt):  # Lightning makes exit code 1 of it
+            sys.exit(INTERRUPTED)
         if isinstance(stop.__context__, HydraException):
             for line in unknown_keys(sys.argv[1:], conf, config_name):
                 print(line, file=sys.stderr)
         raise
     except KeyboardInterrupt:
-        sys.exit(130)  # 128 + SIGINT, as shells have it
+        sys.exit(INTERRUPTED)
 
 
 def rank_arguments(arguments: list[str]) -> list[str]:

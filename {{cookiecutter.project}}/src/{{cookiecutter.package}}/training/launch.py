@@ -107,13 +107,24 @@ def _run_as_rank(train: Train, cfg: DictConfig) -> float | None:
     cfg.trainer.num_nodes = ranks.node_count()
     cfg.trainer.devices = ranks.world_size() // ranks.node_count()
     try:
-        return train(cfg)
+        value = train(cfg)
+        leave_together()
+        return value
     except BaseException as error:
         if FAILURE_FILE in os.environ:
             failure = {"rank": ranks.rank(), "time": time.time(), "error": f"{type(error).__name__}: {error}"}
             path = Path(f"{os.environ[FAILURE_FILE]}.{ranks.rank()}")
             path.write_text(json.dumps(failure), encoding="utf-8")
         raise
+
+
+def leave_together() -> None:
+    """Take the process group down while all ranks are still there: one that leaves early makes others abort."""
+    from torch import distributed
+
+    if distributed.is_initialized():
+        distributed.barrier()
+        distributed.destroy_process_group()
 
 
 def _run_in_processes(cfg: DictConfig, script: str) -> None:

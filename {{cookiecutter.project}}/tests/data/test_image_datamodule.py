@@ -1,0 +1,164 @@
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from {{ cookiecutter.package }}.data.image_datamodule import ImageDataModule
+from {{ cookiecutter.package }}.errors import ConfigError
+
+ARGUMENTS = {
+    "batch_size": 16,
+    "num_workers": 0,
+    "val_size": 51,
+    "split_seed": 1,
+    "seed": 0,
+    "mean": [0.25],
+    "std": [0.5],
+    "image_shape": [1, 2, 2],
+    "num_classes": 4,
+    "class_names": list("abcd"),
+}
+
+
+class Numbered(ImageDataModule):
+    """200 training and 40 test images; every pixel of an image is its number."""
+
+    source = "numbered"
+
+    def load(self, train: bool):
+        number = torch.arange(200 if train else 40)
+        return number.to(torch.uint8).view(-1, 1, 1, 1).expand(-1, 1, 2, 2), number % 4
+
+
+def numbered(stage: str = "fit", **arguments) -> Numbered:
+    datamodule = Numbered(**ARGUMENTS | arguments)
+    datamodule.setup(stage)
+    return datamodule
+
+
+def numbers(batches) -> list[int]:
+    """The images in `batches`, in their order."""
+    return [int(image[0, 0, 0]) for images, _ in batches for image in images]
+
+
+def epoch(datamodule: Numbered, number: int) -> list[int]:
+    loader = datamodule.train_dataloader()
+    loader.sampler.set_epoch(number)
+    return numbers(loader)
+
+
+def test_split_puts_every_image_in_one_part():
+    datamodule = numbered()
+    train, val = numbers(datamodule.train_dataloader()), numbers(datamodule.val_dataloader())
+    assert len(val) == 51
+    assert sorted(train + val) == list(range(200))
+
+
+def test_split_follows_from_its_own_seed_alone():
+    def validation(**seeds):
+        return numbers(numbered(**seeds).val_dataloader())
+
+    assert validation(seed=0) == validation(seed=1)
+    assert validation(split_seed=1) != validation(split_seed=2)
+
+
+def test_train_order_is_a_function_of_seed_and_epoch():
+    torch.manual_seed(1)
+    first = epoch(numbered(seed=7), 3)
+    torch.manual_seed(2)
+    assert epoch(numbered(seed=7), 3) == first
+    assert epoch(numbered(seed=7), 4) != first
+    assert epoch(numbered(seed=8), 3) != first
+
+
+def test_loading_draws_nothing_from_the_global_generator():
+    datamodule = numbered()
+    before = torch.get_rng_state()
+    epoch(datamodule, 0)
+    numbers(datamodule.val_dataloader())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_seed_zero_is_a_seed():
+    assert numbered(seed=0).seed == 0
+
+
+def test_no_seed_draws_one():
+    assert numbered(seed=None).seed != numbered(seed=None).seed
+
+
+def test_every_training_image_is_in_every_epoch():
+    datamodule = numbered()
+    assert sorted(epoch(datamodule, 0)) == sorted(epoch(datamodule, 1))
+    assert len(set(epoch(datamodule, 0))) == 149
+
+
+def test_evaluation_goes_through_the_data_in_order():
+    assert numbers(numbered("test").test_dataloader()) == list(range(40))
+
+
+def test_prediction_goes_through_the_test_images_in_order():
+    assert numbers(numbered("predict").predict_dataloader()) == list(range(40))
+
+
+def test_images_given_for_prediction_replace_the_test_set():
+    datamodule = numbered("predict")
+    datamodule.predict_images = torch.arange(90, 110, dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 1, 2, 2)
+    assert numbers(datamodule.predict_dataloader()) == list(range(90, 110))
+
+
+def test_batches_leave_the_loader_as_bytes():
+    images, labels = next(iter(numbered().train_dataloader()))
+    assert (images.dtype, images.shape) == (torch.uint8, (16, 1, 2, 2))
+    assert (labels.dtype, labels.shape) == (torch.int64, (16,))
+
+
+def test_batches_are_normalised_after_the_transfer():
+    images = torch.tensor([0, 51, 255], dtype=torch.uint8).view(3, 1, 1, 1)  # 0, 0.2 and 1 of full white
+    normalised, labels = numbered().on_after_batch_transfer((images, torch.arange(3)), 0)
+    assert normalised.dtype == torch.float32
+    assert normalised.flatten().tolist() == pytest.approx([-0.5, -0.1, 1.5])
+    assert labels.tolist() == [0, 1, 2]
+
+
+def test_ranks_share_the_evaluation_images_without_repeats():
+    def share(rank: int) -> list[int]:
+        datamodule = numbered()
+        datamodule.trainer = trainer_of_rank(rank)
+        return numbers(datamodule.val_dataloader())
+
+    whole = numbers(numbered().val_dataloader())
+    assert len(whole) % 2 == 1
+    assert sorted(share(0) + share(1)) == sorted(whole)
+
+
+def test_ranks_take_as_many_training_images_each():
+    def share(rank: int) -> list[int]:
+        datamodule = numbered()
+        datamodule.trainer = trainer_of_rank(rank)
+        return epoch(datamodule, 0)
+
+    # 149 images: one of them is seen twice, so that no rank waits for another.
+    assert len(share(0)) == len(share(1)) == 75
+    assert len(set(share(0)) | set(share(1))) == 149
+
+
+def trainer_of_rank(rank: int) -> SimpleNamespace:
+    strategy = SimpleNamespace(root_device=torch.device("cpu"))
+    return SimpleNamespace(world_size=2, global_rank=rank, strategy=strategy)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"image_shape": [1, 3, 2]}, r"data\.image_shape=\[1, 3, 2\] but the images of numbered are \[1, 2, 2\]"),
+        ({"num_classes": 3, "class_names": "abc"}, r"data\.num_classes=3 but numbered has labels from 0 to 3"),
+        ({"class_names": "abc"}, r"data\.class_names has 3 names but data\.num_classes=4"),
+        ({"batch_size": 0}, r"data\.batch_size=0 must be at least 1"),
+        ({"val_size": 0}, r"data\.val_size=0 must lie between 1 and 199"),
+        ({"val_size": 200}, r"data\.val_size=200 must lie between 1 and 199"),
+    ],
+)
+def test_value_that_does_not_fit_the_data_is_refused_by_its_key(arguments, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        numbered(**arguments)

@@ -1,0 +1,76 @@
+import pytest
+import torch
+from hydra.errors import CompactHydraException
+from hydra.utils import instantiate
+from pytorch_lightning import Trainer
+
+from {{ cookiecutter.package }}.errors import ConfigError
+
+
+@pytest.fixture
+def build(compose):
+    """`build(*overrides)`: the model of a config."""
+    return lambda *overrides: instantiate(compose(*overrides).model)
+
+
+@pytest.fixture
+def fit(compose):
+    """`fit(*overrides)`: the Trainer of a run of two steps that writes nothing."""
+
+    def run(*overrides: str) -> Trainer:
+        cfg = compose("trainer.max_epochs=1", *overrides)
+        quiet = dict.fromkeys(("enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+        limits = {"limit_train_batches": 2, "limit_val_batches": 1}
+        trainer = instantiate(cfg.trainer, accelerator="cpu", logger=False, **quiet, **limits)
+        trainer.fit(instantiate(cfg.model), datamodule=instantiate(cfg.data))
+        return trainer
+
+    return run
+
+
+def test_unknown_initialization_is_refused_with_the_known_ones(build):
+    with pytest.raises(CompactHydraException, match=r"model\.init='xavier' must be one of pytorch, kaiming_normal"):
+        build("model.init=xavier")
+
+
+def test_initialization_is_the_one_asked_for(build):
+    assert build("model.init=pytorch").net.head.bias.any()
+    assert not build("model.init=kaiming_normal").net.head.bias.any()
+
+
+def test_prediction_is_a_probability_of_each_class(build):
+    model = build()
+    batch = torch.rand(3, 1, 28, 28), torch.zeros(3, dtype=torch.int64)
+    probabilities = model.eval().predict_step(batch, 0)
+    assert probabilities.shape == (3, 10)
+    assert (probabilities >= 0).all()
+    torch.testing.assert_close(probabilities.sum(dim=1), torch.ones(3))
+
+
+def test_weight_decay_leaves_norms_and_biases_alone_unless_asked(build):
+    def decays(*overrides: str) -> list[float]:
+        optimizer = build("optimizer=adamw", "optimizer.weight_decay=0.3", *overrides).configure_optimizers()
+        return [group["weight_decay"] for group in optimizer.param_groups]
+
+    assert decays() == [0.3, 0.0]
+    assert decays("model.decay_norms_and_biases=true") == [0.3]
+
+
+def test_schedule_learns_the_number_of_optimizer_steps(fit):
+    trainer = fit("scheduler=one_cycle", "trainer.max_epochs=3", "trainer.accumulate_grad_batches=2")
+    assert trainer.lr_scheduler_configs[0].scheduler.total_steps == 3
+
+
+def test_schedule_without_an_end_is_refused_with_the_fix(fit):
+    with pytest.raises(ConfigError, match=r"set trainer\.max_epochs or trainer\.max_steps, or choose scheduler="):
+        fit("scheduler=cosine", "trainer.max_epochs=-1", "+trainer.max_time=00:00:01:00")
+
+
+def test_metrics_are_named_by_their_split(fit):
+    names = fit().callback_metrics.keys()
+    assert names == {"train/loss", "train/accuracy", "val/loss", "val/accuracy"}
+
+
+def test_loss_of_a_step_is_logged_at_the_interval_of_the_trainer(fit):
+    assert "train/loss_step" in fit("trainer.log_every_n_steps=2").callback_metrics
+    assert "train/loss_step" not in fit("trainer.log_every_n_steps=3").callback_metrics

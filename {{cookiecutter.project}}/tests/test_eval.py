@@ -1,0 +1,146 @@
+"""python eval.py as a user meets it: what it finds out about a run, and where it puts that."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image, ImageOps
+
+from {{ cookiecutter.package }}.data.mnist import read_sample
+from {{ cookiecutter.package }}.training.runs import read_record
+
+WRITTEN = {"confusion_matrix.png", "metrics.json", "predictions.csv", "worst_mistakes.png"}
+
+
+@pytest.fixture(scope="module")
+def tested(trained, tmp_path_factory) -> Path:
+    """The directory of a run that was moved elsewhere after training, and tested there with its own batch size."""
+    from conftest import run_script
+
+    run = tmp_path_factory.mktemp("moved") / "run"
+    shutil.copytree(trained, run)
+    run_script("eval.py", run.parent, f"run={run}", "accelerator=cpu", "batch_size=64")
+    return run
+
+
+def rows(table: Path) -> list[dict[str, str]]:
+    with table.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_metrics_are_those_that_training_recorded(tested):
+    metrics = json.loads((tested / "eval/best/metrics.json").read_text(encoding="utf-8"))["metrics"]
+    recorded = read_record(tested)["metrics"]
+    assert metrics == {name: value for name, value in recorded.items() if name.startswith("test/")}
+
+
+def test_everything_written_lies_in_the_directory_of_the_run(tested):
+    new = {path for path in tested.parent.rglob("*") if path.is_file() and "eval" in path.relative_to(tested).parts}
+    assert {path.relative_to(tested / "eval/best").as_posix() for path in new} == WRITTEN
+    assert [path.name for path in tested.parent.iterdir()] == ["run"]
+
+
+def test_predictions_hold_every_test_image_with_its_label(tested):
+    table = rows(tested / "eval/best/predictions.csv")
+    _, labels = read_sample(train=False)
+    assert [row["image"] for row in table] == [str(index) for index in range(1000)]
+    assert [int(row["label"]) for row in table] == labels.tolist()
+
+
+def test_predictions_are_the_most_probable_classes_of_probabilities_that_sum_to_one(tested):
+    for row in rows(tested / "eval/best/predictions.csv"):
+        probabilities = [float(row[f"p({digit})"]) for digit in range(10)]
+        assert sum(probabilities) == pytest.approx(1, abs=1e-5)
+        assert row["prediction"] == str(probabilities.index(max(probabilities)))
+        assert float(row["confidence"]) == max(probabilities)
+
+
+def test_accuracy_of_the_predictions_is_the_one_that_was_tested(tested):
+    table = rows(tested / "eval/best/predictions.csv")
+    correct = sum(row["label"] == row["prediction"] for row in table)
+    assert correct / len(table) == pytest.approx(read_record(tested)["metrics"]["test/accuracy"])
+
+
+@pytest.mark.parametrize("name", ["confusion_matrix.png", "worst_mistakes.png"])
+def test_figures_are_images(tested, name):
+    with Image.open(tested / "eval/best" / name) as image:
+        image.load()
+        assert min(image.size) > 300
+
+
+def test_last_checkpoint_is_tested_on_request(tested, evaluate):
+    evaluate(f"run={tested}", "ckpt=last")
+    assert {path.name for path in (tested / "eval/last").iterdir()} == WRITTEN
+    shutil.rmtree(tested / "eval/last")
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[list[Image.Image], list[str]]:
+    """Thirty test digits of the sample, white on black, and what they are."""
+    images, labels = read_sample(train=False)
+    chosen = torch.arange(0, len(labels), len(labels) // 30)[:30]
+    return [Image.fromarray(image.numpy()) for image in images[chosen, 0]], [str(int(label)) for label in labels[chosen]]
+
+
+@pytest.fixture
+def classify(trained, evaluate, tmp_path):
+    """`classify(images)`: the classes that eval.py finds for image files of one's own."""
+
+    def run(images: list[Image.Image]) -> list[str]:
+        folder = tmp_path / "mine"
+        folder.mkdir()
+        for index, image in enumerate(images):
+            image.save(folder / f"{index:02}.png")
+        evaluate(f"run={trained}", f"predict='{folder.as_posix()}'")
+        table = trained / "eval/best/predictions_mine.csv"
+        found = [row["prediction"] for row in rows(table)]
+        shutil.rmtree(trained / "eval")
+        return found
+
+    return run
+
+
+# Three in four: two epochs on 3,500 images are no great school, and scaling blurs.
+def mostly(found: list[str], labels: list[str]) -> bool:
+    return sum(ours == theirs for ours, theirs in zip(found, labels, strict=True)) >= 0.75 * len(labels)
+
+
+def test_white_on_black_digits_are_recognised(classify, digits):
+    images, labels = digits
+    assert mostly(classify(images), labels)
+
+
+def test_black_on_white_digits_are_recognised(classify, digits):
+    images, labels = digits
+    assert mostly(classify([ImageOps.invert(image) for image in images]), labels)
+
+
+def test_large_digits_off_centre_on_coloured_paper_are_recognised(classify, digits):
+    images, labels = digits
+    sheets = []
+    for image in images:
+        sheet = Image.new("RGB", (300, 260), "white")
+        large = ImageOps.colorize(image.resize((140, 140)), black="white", white="darkblue")
+        sheet.paste(large, (120, 20))
+        sheets.append(sheet)
+    assert mostly(classify(sheets), labels)
+
+
+def test_folder_without_images_is_refused(trained, evaluate, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SystemExit):
+        evaluate(f"run={trained}", "predict=empty")
+    told = capsys.readouterr().err
+    assert "predict=empty holds no image" in told
+    assert "Traceback" not in told
+
+
+def test_run_that_is_not_there_is_refused(evaluate, capsys):
+    with pytest.raises(SystemExit):
+        evaluate("run=outputs/nowhere")
+    told = capsys.readouterr().err
+    assert "run=outputs/nowhere is not the directory of a run" in told
+    assert "Traceback" not in told

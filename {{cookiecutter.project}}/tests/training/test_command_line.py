@@ -1,0 +1,29 @@
+from pathlib import Path
+
+import pytest
+
+from {{ cookiecutter.package }}.training.command_line import unknown_keys
+
+CONF = Path(__file__).parents[2] / "conf"
+
+
+@pytest.mark.parametrize(
+    ("argument", "line"),
+    [
+        ("optimizer.lrr=0.1", "optimizer.lrr is no key of train.yaml; did you mean optimizer.lr"),
+        ("optimiser=sgd", "optimiser is no key of train.yaml; did you mean optimizer"),
+        ("~tests", "tests is no key of train.yaml; did you mean test"),
+    ],
+)
+def test_unknown_key_is_named_with_the_nearest_ones(argument, line):
+    [found] = unknown_keys([argument], CONF, "train")
+    assert found.startswith(line)
+
+
+def test_keys_options_flags_and_additions_are_no_unknown_keys():
+    arguments = ["-m", "optimizer=sgd", "optimizer.lr=0.1,0.2", "+experiment=baseline", "+new.key=1", "hydra.verbose=1"]
+    assert unknown_keys(arguments, CONF, "train") == []
+
+
+def test_what_does_not_parse_is_left_to_hydra():
+    assert unknown_keys(["optimizer.lrr=[1"], CONF, "train") == []
