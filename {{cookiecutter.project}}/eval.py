@@ -3,6 +3,7 @@
 python eval.py run=last                       test metrics, predictions and figures of the newest run
 python eval.py run=<directory> ckpt=last      of another run, its last checkpoint
 python eval.py run=last predict=<folder>      classify the images in a folder
+python eval.py summary=last                   the table of the newest sweep
 """
 
 from pathlib import Path
@@ -20,7 +21,11 @@ def main(cfg: DictConfig) -> None:
     # Imported here: --help, --cfg, completion and composition errors answer without torch.
     from {{ cookiecutter.package }}.evaluation.evaluate import classify_folder, test_run
     from {{ cookiecutter.package }}.training.runs import find_checkpoint, find_run
+    from {{ cookiecutter.package }}.training.sweep_summary import find_sweep, summarise
 
+    if cfg.summary is not None:
+        summarise(find_sweep(cfg.summary))
+        return
     run = find_run(cfg.run)
     checkpoint = find_checkpoint(run, cfg.ckpt)
     if cfg.predict is None:

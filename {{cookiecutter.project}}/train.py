@@ -44,7 +44,7 @@ def train(cfg: DictConfig) -> float | None:
             best = record.best_checkpoint
             trainer.test(model, datamodule=datamodule, ckpt_path=best, weights_only=True, verbose=False)
     run = shortest(record.folder)
-    look, evaluate = "tensorboard --logdir outputs", f"python eval.py run={run}"
+    look, evaluate = f"tensorboard --logdir {run.parts[0]}", f"python eval.py run={run}"
     print_summary(record.metrics, {"run": str(run), "look": look, "evaluate": evaluate})
     return record.metrics.get(cfg.monitor)
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose as hydra_compose
-from hydra import initialize_config_dir
+import hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 
@@ -84,8 +83,8 @@ def compose(tmp_path):
     def run(*overrides: str):
         folder = tmp_path.as_posix()
         outside = ["data=mnist_sample", f"output_dir='{folder}'", f"data_dir='{folder}/data'"]
-        with initialize_config_dir(str(PROJECT / "conf"), version_base="1.3"):
-            return hydra_compose("train", overrides=[*outside, *overrides])
+        with hydra.initialize_config_dir(str(PROJECT / "conf"), version_base="1.3"):
+            return hydra.compose("train", overrides=[*outside, *overrides])
 
     return run
 
@@ -150,7 +149,13 @@ def trained(tmp_path_factory) -> Path:
     return run_train(tmp_path_factory.mktemp("trained"), *whole, "optimizer.lr=0.002")
 
 
+@pytest.fixture(scope="session")
+def evaluate_in():
+    """`evaluate_in(folder, *overrides)`: eval.py in this process, on the CPU."""
+    return lambda folder, *overrides: run_script("eval.py", folder, "accelerator=cpu", *overrides)
+
+
 @pytest.fixture
-def evaluate(tmp_path):
-    """`evaluate(*overrides)`: eval.py in this process, on the CPU."""
-    return lambda *overrides: run_script("eval.py", tmp_path, "accelerator=cpu", *overrides)
+def evaluate(evaluate_in, tmp_path):
+    """`evaluate(*overrides)`: the same in a folder where nothing is."""
+    return lambda *overrides: evaluate_in(tmp_path, *overrides)

@@ -4,20 +4,21 @@ import re
 import shlex
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
-from hydra import compose as hydra_compose
-from hydra import initialize_config_dir
+from hydra import compose, initialize_config_dir
+from hydra._internal import config_loader_impl
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra._internal.defaults_list import create_defaults_list
 from hydra._internal.utils import get_args_parser
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import InstantiationException
-from hydra.types import RunMode
 from hydra.utils import instantiate
+from omegaconf import DictConfig
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.accelerators import CUDAAccelerator, MPSAccelerator
 from torch import nn
@@ -32,6 +33,9 @@ CONF = PROJECT / "conf"
 FILES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml"))
 TEXTS = {name: (CONF / f"{name}.yaml").read_text(encoding="utf-8") for name in FILES}
 OPTIONS = [name for name in FILES if "/" in name]
+
+# Outside an application nothing answers for `hydra:`, in which these lie.
+OUTSIDE = ["output_dir=nowhere", "data_dir=nowhere"]
 
 # A group outside the defaults list of train.yaml is added to it: +experiment=baseline.
 DEFAULTS = {key for entry in yaml.safe_load(TEXTS["train"])["defaults"] if isinstance(entry, dict) for key in entry}
@@ -48,20 +52,24 @@ def options(group: str) -> list[str]:
     return [name.removeprefix(f"{group}/") for name in CONCRETE if name.startswith(f"{group}/")]
 
 
-def choice(name: str) -> str:
-    """The override that chooses the file `group/option`."""
+# Composed once for all tests of an option; nothing writes to the directory.
+@cache
+def composed(name: str) -> DictConfig:
+    """conf/train.yaml with the file `group/option` chosen, outside an application."""
     group, _, option = name.rpartition("/")
-    return f"{'' if group in DEFAULTS else '+'}{group}={option}"
+    chosen = f"{'' if group in DEFAULTS else '+'}{group}={option}"
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("train", overrides=["data=mnist_sample", *OUTSIDE, chosen])
 
 
 @pytest.mark.parametrize("name", CONCRETE)
-def test_option_composes_and_fits_its_targets(compose, name):
-    check_config(compose(choice(name)))
+def test_option_composes_and_fits_its_targets(name):
+    check_config(composed(name))
 
 
 @pytest.mark.parametrize("name", ABSTRACT)
-def test_option_that_leaves_a_value_open_is_refused_by_its_key(compose, name):
-    cfg = compose(choice(name))
+def test_option_that_leaves_a_value_open_is_refused_by_its_key(name):
+    cfg = composed(name)
     with pytest.raises(ConfigError) as refused:
         check_config(cfg)
     assert [line.partition("=")[0] for line in str(refused.value).splitlines()] == missing(cfg)
@@ -69,7 +77,7 @@ def test_option_that_leaves_a_value_open_is_refused_by_its_key(compose, name):
 
 def test_evaluation_config_composes():
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        check_config(hydra_compose("eval"))
+        check_config(compose("eval"))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -80,18 +88,22 @@ def test_file_opens_with_its_purpose_and_a_command(name):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_command_in_the_file_composes_that_file(name):
+def test_command_in_the_file_composes_that_file(name, monkeypatch):
+    loaded = []
+
+    def spy(*arguments, **options):
+        found = create_defaults_list(*arguments, **options)
+        loaded.append([default.config_path for default in found.defaults])
+        return found
+
+    monkeypatch.setattr(config_loader_impl, "create_defaults_list", spy)
     _, script, *arguments = shlex.split(opening(name)[1].removeprefix("# "))
     assert (PROJECT / script).is_file()
-    # Outside an application nothing answers for `hydra:`, in which a job's directory lies.
-    outside = [] if script == "eval.py" else ["output_dir=.", "data_dir=."]
     given = get_args_parser().parse_args(arguments).overrides
     with initialize_config_dir(str(CONF), version_base="1.3"):
         for job in jobs(given):
-            hydra_compose(Path(script).stem, overrides=outside + job)
-            loader = GlobalHydra.instance().config_loader()
-            loaded = loader.compute_defaults_list(Path(script).stem, job, RunMode.RUN).defaults
-            assert name in [default.config_path for default in loaded]
+            compose(Path(script).stem, overrides=([] if script == "eval.py" else OUTSIDE) + job)
+    assert all(name in files for files in loaded)
 
 
 def opening(name: str) -> list[str]:
@@ -106,47 +118,47 @@ def jobs(arguments: list[str]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("option", options("data"))
-def test_data_is_built_without_data(compose, option):
-    assert isinstance(instantiate(compose(f"data={option}").data), LightningDataModule)
+def test_data_is_built_without_data(option):
+    assert isinstance(instantiate(composed(f"data/{option}").data), LightningDataModule)
 
 
 @pytest.mark.parametrize("option", options("model"))
-def test_model_maps_images_to_logits(compose, option):
-    cfg = compose(f"model={option}")
+def test_model_maps_images_to_logits(option):
+    cfg = composed(f"model/{option}")
     model = instantiate(cfg.model)
     assert isinstance(model, LightningModule)
     assert model(torch.rand(3, *cfg.data.image_shape)).shape == (3, cfg.data.num_classes)
 
 
 @pytest.mark.parametrize("option", options("criterion"))
-def test_criterion_is_a_module(compose, option):
-    assert isinstance(instantiate(compose(f"criterion={option}").criterion), nn.Module)
+def test_criterion_is_a_module(option):
+    assert isinstance(instantiate(composed(f"criterion/{option}").criterion), nn.Module)
 
 
 @pytest.mark.parametrize("option", options("optimizer"))
-def test_optimizer_takes_the_parameters_of_a_model(compose, option):
-    cfg = compose(f"optimizer={option}")
+def test_optimizer_takes_the_parameters_of_a_model(option):
+    cfg = composed(f"optimizer/{option}")
     assert isinstance(instantiate(cfg.optimizer)(instantiate(cfg.model).parameters()), Optimizer)
 
 
 @pytest.mark.parametrize("option", [option for option in options("scheduler") if option != "none"])
-def test_scheduler_schedules_the_optimizer(compose, option):
-    cfg = compose(f"scheduler={option}")
+def test_scheduler_schedules_the_optimizer(option):
+    cfg = composed(f"scheduler/{option}")
     optimizer = instantiate(cfg.optimizer)(nn.Linear(1, 1).parameters())
     schedule = build_schedule(instantiate(cfg.scheduler.scheduler), optimizer, lambda: 100)
     assert schedule.optimizer is optimizer
 
 
 @pytest.mark.parametrize("option", options("callbacks"))
-def test_callback_is_built(compose, option):
+def test_callback_is_built(option):
     # Together with all others, since an option may hold several.
-    cfg = compose(f"callbacks=[{option}]")
+    cfg = composed(f"callbacks/{option}")
     Trainer(accelerator="cpu", logger=False, callbacks=list(instantiate(cfg.callbacks).values()))
 
 
 @pytest.mark.parametrize("option", options("trainer"))
-def test_trainer_is_built_or_names_the_device_that_is_missing(compose, option):
-    cfg = compose(f"trainer={option}")
+def test_trainer_is_built_or_names_the_device_that_is_missing(option):
+    cfg = composed(f"trainer/{option}")
     if is_available(cfg.trainer.accelerator):
         assert isinstance(instantiate(cfg.trainer, logger=False), Trainer)
     else:
@@ -160,14 +172,14 @@ def is_available(accelerator: str) -> bool:
 
 
 @pytest.mark.parametrize("option", [option for option in options("logger") if option not in EXTRAS])
-def test_logger_writes_below_the_run(compose, option):
-    cfg = compose(f"logger={option}")
+def test_logger_writes_below_the_run(option):
+    cfg = composed(f"logger/{option}")
     [logger] = instantiate(cfg.logger).values()
     assert Path(logger.log_dir).is_relative_to(cfg.output_dir)
 
 
 @pytest.mark.parametrize("option", [option for option in options("logger") if option in EXTRAS])
-def test_logger_without_its_package_is_refused_with_the_way_to_install_it(compose, option, monkeypatch):
+def test_logger_without_its_package_is_refused_with_the_way_to_install_it(option, monkeypatch):
     monkeypatch.setitem(sys.modules, option, None)  # as if it were not installed
     with pytest.raises(ConfigError, match=rf"logger\.{option}.*pip install -e '\.\[{option}\]'"):
-        check_config(compose(f"logger={option}"))
+        check_config(composed(f"logger/{option}"))

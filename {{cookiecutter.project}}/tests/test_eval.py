@@ -16,13 +16,11 @@ WRITTEN = {"confusion_matrix.png", "metrics.json", "predictions.csv", "worst_mis
 
 
 @pytest.fixture(scope="module")
-def tested(trained, tmp_path_factory) -> Path:
+def tested(trained, evaluate_in, tmp_path_factory) -> Path:
     """The directory of a run that was moved elsewhere after training, and tested there with its own batch size."""
-    from conftest import run_script
-
     run = tmp_path_factory.mktemp("moved") / "run"
     shutil.copytree(trained, run)
-    run_script("eval.py", run.parent, f"run={run}", "accelerator=cpu", "batch_size=64")
+    evaluate_in(run.parent, f"run={run.as_posix()}", "batch_size=64")
     return run
 
 
@@ -72,7 +70,7 @@ def test_figures_are_images(tested, name):
 
 
 def test_last_checkpoint_is_tested_on_request(tested, evaluate):
-    evaluate(f"run={tested}", "ckpt=last")
+    evaluate(f"run={tested.as_posix()}", "ckpt=last")
     assert {path.name for path in (tested / "eval/last").iterdir()} == WRITTEN
     shutil.rmtree(tested / "eval/last")
 
@@ -82,7 +80,8 @@ def digits() -> tuple[list[Image.Image], list[str]]:
     """Thirty test digits of the sample, white on black, and what they are."""
     images, labels = read_sample(train=False)
     chosen = torch.arange(0, len(labels), len(labels) // 30)[:30]
-    return [Image.fromarray(image.numpy()) for image in images[chosen, 0]], [str(int(label)) for label in labels[chosen]]
+    pictures = [Image.fromarray(image.numpy()) for image in images[chosen, 0]]
+    return pictures, [str(label) for label in labels[chosen].tolist()]
 
 
 @pytest.fixture
@@ -94,7 +93,7 @@ def classify(trained, evaluate, tmp_path):
         folder.mkdir()
         for index, image in enumerate(images):
             image.save(folder / f"{index:02}.png")
-        evaluate(f"run={trained}", f"predict='{folder.as_posix()}'")
+        evaluate(f"run={trained.as_posix()}", f"predict='{folder.as_posix()}'")
         table = trained / "eval/best/predictions_mine.csv"
         found = [row["prediction"] for row in rows(table)]
         shutil.rmtree(trained / "eval")
@@ -132,7 +131,7 @@ def test_large_digits_off_centre_on_coloured_paper_are_recognised(classify, digi
 def test_folder_without_images_is_refused(trained, evaluate, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     with pytest.raises(SystemExit):
-        evaluate(f"run={trained}", "predict=empty")
+        evaluate(f"run={trained.as_posix()}", "predict=empty")
     told = capsys.readouterr().err
     assert "predict=empty holds no image" in told
     assert "Traceback" not in told

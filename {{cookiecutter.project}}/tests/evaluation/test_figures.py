@@ -7,9 +7,7 @@ from {{ cookiecutter.package }}.evaluation.figures import confusion_matrix, wors
 CLASSES = ["cat", "dog", "cow"]
 LABELS = torch.tensor([0, 0, 1, 1, 2])
 # Right, wrong, right, wrong and surer of it, wrong and less sure.
-PROBABILITIES = torch.tensor(
-    [[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.0, 1.0, 0.0], [0.0, 0.1, 0.9], [0.4, 0.35, 0.25]]
-)
+PROBABILITIES = torch.tensor([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.0, 1.0, 0.0], [0.0, 0.1, 0.9], [0.4, 0.35, 0.25]])
 
 
 def test_confusion_matrix_counts_predictions_of_every_label():

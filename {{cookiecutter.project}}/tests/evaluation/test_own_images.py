@@ -113,7 +113,7 @@ def test_image_cut_short_is_an_error_that_names_it(tmp_path, seven):
     path = tmp_path / "a.png"
     seven.save(path)
     whole = path.read_bytes()
-    for length in range(0, len(whole) - 12, 5):  # without its last block, of 12 bytes, an image is whole
+    for length in range(0, len(whole) - 24, 5):  # the last bytes are check sums and the mark of the end
         path.write_bytes(whole[:length])
         with pytest.raises(ConfigError, match=r"a\.png is not a readable image"):
             read_images(tmp_path, GREY)

@@ -11,7 +11,15 @@ from hydra.errors import HydraException
 
 from . import ranks
 from .config_check import suggestion, walk
+from .sweep_summary import SweepSummary, summarise
 
+PLUGINS = {
+    "launcher/joblib": "joblib",
+    "launcher/submitit_local": "submitit",
+    "launcher/submitit_slurm": "submitit",
+    "launcher/ray": "ray",
+    "sweeper/optuna": "optuna",
+}
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
@@ -28,11 +36,16 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
         if isinstance(stop.__context__, KeyboardInterrupt):  # Lightning makes exit code 1 of it
             sys.exit(INTERRUPTED)
         if isinstance(stop.__context__, HydraException):
+            for line in missing_plugins(str(stop.__context__)):
+                print(line, file=sys.stderr)
             for line in unknown_keys(sys.argv[1:], conf, config_name):
                 print(line, file=sys.stderr)
         raise
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    finally:
+        if SweepSummary.folder is not None:
+            summarise(SweepSummary.folder)
 
 
 def rank_arguments(arguments: list[str]) -> list[str]:
@@ -47,6 +60,15 @@ def rank_arguments(arguments: list[str]) -> list[str]:
         sys.exit(1)
     silent = ["hydra.output_subdir=null", "hydra/job_logging=disabled", "hydra/hydra_logging=disabled"]
     return [] if ranks.rank() == 0 else silent
+
+
+def missing_plugins(message: str) -> list[str]:
+    """Return the install command where Hydra could not find a launcher or sweeper of `PLUGINS`."""
+    return [
+        f"hydra/{plugin} is not installed; install it with: pip install -e '.[{extra}]'"
+        for plugin, extra in PLUGINS.items()
+        if f"'hydra/{plugin}'" in message
+    ]
 
 
 def unknown_keys(arguments: list[str], conf: Path, config_name: str) -> list[str]:

@@ -35,7 +35,12 @@ def ddp_devices(accelerator: str) -> int:
     return gpus or 2
 
 
+def optuna_direction(mode: str) -> str:
+    """Return Optuna's word for `mode`: maximize for max, minimize for min."""
+    return f"{mode}imize"
+
+
 def register() -> None:
     """Make the resolvers known to OmegaConf; cached, so that every use in one config gives one value."""
-    for resolver in (run_stamp, mixed_precision, ddp_devices):
+    for resolver in (run_stamp, mixed_precision, ddp_devices, optuna_direction):
         OmegaConf.register_new_resolver(resolver.__name__, resolver, use_cache=True, replace=True)

@@ -1,0 +1,193 @@
+"""One table over the jobs of a sweep: in the terminal, as summary.csv, summary.md and summary.png.
+
+Written after every multirun, and again over any sweep's directory by `python eval.py summary=<directory>`. It reads
+what the jobs have left on disk, so that failed, interrupted and finished jobs are all in it.
+"""
+
+import csv
+import statistics
+from pathlib import Path
+from typing import Any
+
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.table import Table
+
+from ..errors import ConfigError
+from .runs import RECORD, read_record
+
+METRICS = ("val", "test")  # the splits whose metrics are columns
+
+
+class SweepSummary(Callback):
+    """Hydra's callback that remembers where the sweep of this process lies; `command_line` prints its table."""
+
+    folder: Path | None = None
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        SweepSummary.folder = Path(config.hydra.sweep.dir)
+
+
+def find_sweep(name: str | Path) -> Path:
+    """Return the directory of a sweep: `name` itself, or the newest one below multirun/ for `last`.
+
+    Raises:
+        ConfigError: there is no such sweep.
+    """
+    if str(name) == "last":
+        sweeps = [path.parent for path in Path("multirun").glob("**/multirun.yaml")]
+        if not sweeps:
+            raise ConfigError("summary=last: there is no sweep in multirun/ yet; start one with python train.py -m ...")
+        return max(sweeps, key=lambda folder: (folder / "multirun.yaml").stat().st_mtime)
+    if not (Path(name) / "multirun.yaml").is_file():
+        raise ConfigError(f"summary={name} is not the directory of a sweep: it has no multirun.yaml; try summary=last")
+    return Path(name)
+
+
+def summarise(folder: Path) -> list[dict[str, Any]]:
+    """Write and print the summary of the sweep in `folder`; return its rows, a job each, in order."""
+    jobs = sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+    if not jobs:
+        return []
+    rows = [read_job(job) for job in jobs]
+    monitor, mode = read_objective(jobs)
+    scored = [row for row in rows if monitor in row["metrics"]]
+    best = (max if mode == "max" else min)(scored, key=lambda row: row["metrics"][monitor], default=None)
+    table = [flat(row, swept_keys(rows), metric_names(rows), row is best) for row in rows]
+    with (folder / "summary.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(table[0]))
+        writer.writeheader()
+        writer.writerows(table)
+    spread = over_seeds(rows, monitor)
+    (folder / "summary.md").write_text(markdown(folder, table, spread, monitor), encoding="utf-8")
+    if scored:
+        draw(folder / "summary.png", rows, monitor, best)
+    print_table(folder, table, spread, monitor)
+    return rows
+
+
+def read_job(job: Path) -> dict[str, Any]:
+    """Return number, overrides, state, seconds and metrics of one job, whatever became of it."""
+    overrides = job / ".hydra" / "overrides.yaml"
+    given = OmegaConf.to_container(OmegaConf.load(overrides)) if overrides.is_file() else []
+    # A job that never wrote a record was stopped by a mistake in its config.
+    record = read_record(job) if (job / RECORD).is_file() else {"state": "failed", "metrics": {}}
+    return {
+        "job": int(job.name),
+        "overrides": dict(text.lstrip("+").partition("=")[::2] for text in given),
+        "state": record["state"],
+        "seconds": None if "seconds" not in record else round(record["seconds"]),
+        "metrics": record["metrics"],
+        "error": record.get("error"),
+    }
+
+
+def read_objective(jobs: list[Path]) -> tuple[str, str]:
+    """Return what the jobs monitor, and whether more of it is better."""
+    cfg = OmegaConf.load(jobs[0] / ".hydra" / "config.yaml")
+    return cfg.monitor, cfg.mode
+
+
+def swept_keys(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the keys whose overrides are not the same in all jobs."""
+    keys = dict.fromkeys(key for row in rows for key in row["overrides"])
+    return [key for key in keys if len({row["overrides"].get(key) for row in rows}) > 1]
+
+
+def metric_names(rows: list[dict[str, Any]]) -> list[str]:
+    names = {name for row in rows for name in row["metrics"] if name.partition("/")[0] in METRICS}
+    return sorted(names, key=lambda name: (METRICS.index(name.partition("/")[0]), name))
+
+
+def flat(row: dict[str, Any], keys: list[str], metrics: list[str], best: bool) -> dict[str, Any]:
+    return (
+        {"job": row["job"]}
+        | {key: row["overrides"].get(key, "") for key in keys}
+        | {"state": row["state"], "seconds": row["seconds"]}
+        | {name: row["metrics"].get(name) for name in metrics}
+        | {"best": "*" if best else "", "error": row["error"]}
+    )
+
+
+def over_seeds(rows: list[dict[str, Any]], monitor: str) -> list[tuple[str, int, float, float]]:
+    """Return (overrides, number, mean, standard deviation) of `monitor` over the jobs that differ in the seed alone.
+
+    The deviation is that of a sample (n - 1). Nothing is returned where the seed was not swept.
+    """
+    keys = swept_keys(rows)
+    if "seed" not in keys:
+        return []
+    groups: dict[str, list[float]] = {}
+    for row in rows:
+        name = " ".join(f"{key}={row['overrides'].get(key, '')}" for key in keys if key != "seed") or "all jobs"
+        if monitor in row["metrics"]:
+            groups.setdefault(name, []).append(row["metrics"][monitor])
+    return [
+        (name, len(values), statistics.mean(values), statistics.stdev(values))
+        for name, values in groups.items()
+        if len(values) > 1
+    ]
+
+
+def cell(value: Any) -> str:
+    return "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def spread_lines(spread: list[tuple[str, int, float, float]], monitor: str) -> list[str]:
+    return [f"{name}: {monitor} {mean:.4f} ± {std:.4f} over {count} seeds" for name, count, mean, std in spread]
+
+
+def markdown(
+    folder: Path, table: list[dict[str, Any]], spread: list[tuple[str, int, float, float]], monitor: str
+) -> str:
+    header = list(table[0])
+    lines = [f"# {folder.name}", "", f"| {' | '.join(header)} |", f"|{' --- |' * len(header)}"]
+    lines += [f"| {' | '.join(cell(value) for value in row.values())} |" for row in table]
+    return "\n".join([*lines, "", *(f"- {line}" for line in spread_lines(spread, monitor))]) + "\n"
+
+
+def print_table(
+    folder: Path, table: list[dict[str, Any]], spread: list[tuple[str, int, float, float]], monitor: str
+) -> None:
+    console = Console()
+    shown = Table(title=f"sweep {folder}", title_justify="left")
+    # The files have every metric; here, what is monitored and its twin on the test set, so that a line stays a line.
+    twins = {f"{split}/{monitor.partition('/')[2]}" for split in METRICS}
+    names = [name for name in table[0] if name != "error" and (name.partition("/")[0] not in METRICS or name in twins)]
+    for name in names:
+        shown.add_column(name, no_wrap=True)
+    for row in table:
+        colour = {"finished": "", "failed": "red", "interrupted": "yellow"}.get(row["state"], "")
+        shown.add_row(*(cell(row[name]) for name in names), style="bold green" if row["best"] else colour)
+    console.print(shown)
+    for row in table:
+        if row["error"]:
+            reason = f"  job {row['job']}: {row['error'].splitlines()[0]}"
+            console.print(reason, style="red", highlight=False, markup=False)
+    for line in spread_lines(spread, monitor):
+        console.print(f"  {line}", highlight=False)
+    unfinished = sum(row["state"] != "finished" for row in table)
+    if unfinished:
+        print(f"  {unfinished} of {len(table)} jobs did not finish; the same command with")
+        print(f"  hydra.sweep.dir={folder}")
+        print("  runs those again and no others")
+
+
+def draw(path: Path, rows: list[dict[str, Any]], monitor: str, best: dict[str, Any]) -> None:
+    """Plot the monitored metric of every job that has one."""
+    from matplotlib.figure import Figure  # half a second that only the end of a sweep needs
+
+    keys = swept_keys(rows)
+    scored = [row for row in rows if monitor in row["metrics"]]
+    names = [" ".join(f"{key}={row['overrides'].get(key, '')}" for key in keys) or str(row["job"]) for row in scored]
+    figure = Figure(figsize=(8, 0.35 * len(scored) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([row["metrics"][monitor] for row in scored], range(len(scored)), "o", color="tab:blue")
+    axes.plot([best["metrics"][monitor]], [scored.index(best)], "o", color="tab:green", label="best")
+    axes.set_yticks(range(len(scored)), [f"{row['job']}  {name}" for row, name in zip(scored, names, strict=True)])
+    axes.invert_yaxis()
+    axes.set_xlabel(monitor)
+    axes.grid(axis="x", alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=150)
