@@ -27,6 +27,7 @@ class SweepSummary(Callback):
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         SweepSummary.folder = Path(config.hydra.sweep.dir)
+        SweepSummary.folder.mkdir(parents=True, exist_ok=True)  # Optuna's database lies in it from the start
 
 
 def find_sweep(name: str | Path) -> Path:
@@ -36,12 +37,12 @@ def find_sweep(name: str | Path) -> Path:
         ConfigError: there is no such sweep.
     """
     if str(name) == "last":
-        sweeps = [path.parent for path in Path("multirun").glob("**/multirun.yaml")]
+        sweeps = [path.parents[1] for path in Path("multirun").glob("**/0/.hydra")]
         if not sweeps:
             raise ConfigError("summary=last: there is no sweep in multirun/ yet; start one with python train.py -m ...")
-        return max(sweeps, key=lambda folder: (folder / "multirun.yaml").stat().st_mtime)
-    if not (Path(name) / "multirun.yaml").is_file():
-        raise ConfigError(f"summary={name} is not the directory of a sweep: it has no multirun.yaml; try summary=last")
+        return max(sweeps, key=lambda folder: (folder / "0").stat().st_mtime)
+    if not (Path(name) / "0" / ".hydra").is_dir():
+        raise ConfigError(f"summary={name} is not the directory of a sweep: it has no job 0; try summary=last")
     return Path(name)
 
 
@@ -134,6 +135,14 @@ def cell(value: Any) -> str:
     return "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
+def short(text: str) -> str:
+    """Return `text`, a long number rounded to four digits: a sampler's have seventeen."""
+    try:
+        return f"{float(text):.4g}" if len(text) > 8 else text
+    except ValueError:
+        return text
+
+
 def spread_lines(spread: list[tuple[str, int, float, float]], monitor: str) -> list[str]:
     return [f"{name}: {monitor} {mean:.4f} ± {std:.4f} over {count} seeds" for name, count, mean, std in spread]
 
@@ -156,10 +165,11 @@ def print_table(
     twins = {f"{split}/{monitor.partition('/')[2]}" for split in METRICS}
     names = [name for name in table[0] if name != "error" and (name.partition("/")[0] not in METRICS or name in twins)]
     for name in names:
-        shown.add_column(name, no_wrap=True)
+        shown.add_column(name.rpartition(".")[2], no_wrap=True)
     for row in table:
         colour = {"finished": "", "failed": "red", "interrupted": "yellow"}.get(row["state"], "")
-        shown.add_row(*(cell(row[name]) for name in names), style="bold green" if row["best"] else colour)
+        shown.add_row(*(short(cell(row[name])) for name in names), style="bold green" if row["best"] else colour)
+    console.width = max(console.width, console.measure(shown).maximum)  # a cut number is no number
     console.print(shown)
     for row in table:
         if row["error"]:
