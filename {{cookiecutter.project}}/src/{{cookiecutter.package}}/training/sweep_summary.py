@@ -12,6 +12,7 @@ from typing import Any
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from ..errors import ConfigError
@@ -169,7 +170,8 @@ def print_table(
     for row in table:
         colour = {"finished": "", "failed": "red", "interrupted": "yellow"}.get(row["state"], "")
         shown.add_row(*(short(cell(row[name])) for name in names), style="bold green" if row["best"] else colour)
-    console.width = max(console.width, console.measure(shown).maximum)  # a cut number is no number
+    unbounded = console.options.update(max_width=10_000)
+    console.width = max(console.width, Measurement.get(console, unbounded, shown).maximum)  # a cut number is no number
     console.print(shown)
     for row in table:
         if row["error"]:
