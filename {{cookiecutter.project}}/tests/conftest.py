@@ -8,13 +8,14 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+import hydra
 import pytest
 import torch
-import hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 
 from {{ cookiecutter.package }}.training import resolvers
+from {{ cookiecutter.package }}.training.sweep_summary import SweepSummary
 
 PROJECT = Path(__file__).parents[1]
 
@@ -98,6 +99,7 @@ def as_process(folder: Path, *argv: str):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "argv", list(argv))
+        patch.setattr(SweepSummary, "folder", None)  # of the sweep of this process, if it is one
         try:
             yield
         finally:
@@ -131,6 +133,12 @@ def train(tmp_path):
     return lambda *overrides: run_train(tmp_path, *TINY, *overrides)
 
 
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory) -> Path:
+    """The directory of a tiny run with seed 0. Not to be changed."""
+    return run_train(tmp_path_factory.mktemp("tiny"), *TINY, "seed=0")
+
+
 @pytest.fixture
 def sweep(tmp_path):
     """`sweep(*overrides)`: a multirun of tiny runs in this process; the directories of its runs, in their order."""
@@ -145,8 +153,8 @@ def sweep(tmp_path):
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory) -> Path:
     """The directory of a run over the whole sample, good enough to recognise most digits. Not to be changed."""
-    whole = ("data=mnist_sample", "trainer=cpu", "trainer.max_epochs=2", "callbacks=checkpoint", "logger=csv")
-    return run_train(tmp_path_factory.mktemp("trained"), *whole, "optimizer.lr=0.002")
+    whole = ("data=mnist_sample", "trainer=cpu", "trainer.max_epochs=1", "callbacks=checkpoint", "logger=csv")
+    return run_train(tmp_path_factory.mktemp("trained"), *whole, "optimizer.lr=0.003")
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ import shlex
 import sys
 import tomllib
 from functools import cache
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from torch.optim import Optimizer
 
 from {{ cookiecutter.package }}.errors import ConfigError
 from {{ cookiecutter.package }}.models.schedules import build_schedule
+from {{ cookiecutter.package }}.training.command_line import missing_plugins
 from {{ cookiecutter.package }}.training.config_check import check_config, missing
 
 PROJECT = Path(__file__).parents[1]
@@ -40,12 +42,30 @@ OUTSIDE = ["output_dir=nowhere", "data_dir=nowhere"]
 # A group outside the defaults list of train.yaml is added to it: +experiment=baseline.
 DEFAULTS = {key for entry in yaml.safe_load(TEXTS["train"])["defaults"] if isinstance(entry, dict) for key in entry}
 
-# What `pip install -e '.[name]'` adds; an option of that name needs it.
-EXTRAS = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-
 # What an option leaves to others to fill in is `???`.
 ABSTRACT = [name for name in OPTIONS if "???" in TEXTS[name]]
-CONCRETE = [name for name in OPTIONS if name not in ABSTRACT]
+
+
+def found(pattern: str) -> dict[str, str]:
+    """What `pattern` finds in the files where it finds something."""
+    return {name: match[1] for name, text in TEXTS.items() if (match := re.search(pattern, text))}
+
+
+# An option that needs packages says which extra of pyproject.toml brings them.
+NEEDS = found(r"needs pip install -e '\.\[(\w+)\]'")
+PLUGINS = found(r"override /(hydra/\w+: \w+)")
+EXTRAS = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+
+
+def is_installed(extra: str) -> bool:
+    installed = {re.sub(r"[-_.]+", "-", found.name).lower() for found in distributions()}
+    return all(re.match(r"[\w-]+", requirement)[0] in installed for requirement in EXTRAS[extra])
+
+
+# Hydra cannot compose an option for a plugin of its own that is not there.
+OUT_OF_REACH = [name for name in NEEDS if name in PLUGINS and not is_installed(NEEDS[name])]
+FILES_IN_REACH = [name for name in FILES if name not in OUT_OF_REACH]
+CONCRETE = [name for name in OPTIONS if name not in ABSTRACT + OUT_OF_REACH]
 
 
 def options(group: str) -> list[str]:
@@ -87,7 +107,7 @@ def test_file_opens_with_its_purpose_and_a_command(name):
     assert re.match(r"# python \w+\.py\b", command)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", FILES_IN_REACH)
 def test_command_in_the_file_composes_that_file(name, monkeypatch):
     loaded = []
 
@@ -171,15 +191,22 @@ def is_available(accelerator: str) -> bool:
     return {"gpu": cuda or mps, "cuda": cuda, "mps": mps}.get(accelerator, True)
 
 
-@pytest.mark.parametrize("option", [option for option in options("logger") if option not in EXTRAS])
+@pytest.mark.parametrize("option", [option for option in options("logger") if f"logger/{option}" not in NEEDS])
 def test_logger_writes_below_the_run(option):
     cfg = composed(f"logger/{option}")
     [logger] = instantiate(cfg.logger).values()
     assert Path(logger.log_dir).is_relative_to(cfg.output_dir)
 
 
-@pytest.mark.parametrize("option", [option for option in options("logger") if option in EXTRAS])
+@pytest.mark.parametrize("option", [option for option in options("logger") if f"logger/{option}" in NEEDS])
 def test_logger_without_its_package_is_refused_with_the_way_to_install_it(option, monkeypatch):
     monkeypatch.setitem(sys.modules, option, None)  # as if it were not installed
     with pytest.raises(ConfigError, match=rf"logger\.{option}.*pip install -e '\.\[{option}\]'"):
         check_config(composed(f"logger/{option}"))
+
+
+@pytest.mark.parametrize("name", [name for name in NEEDS if name in PLUGINS])
+def test_plugin_that_is_not_installed_is_named_with_the_way_to_install_it(name):
+    plugin = PLUGINS[name].replace(": ", "/")
+    [line] = missing_plugins(f"In '{name}': Could not find '{plugin}'")
+    assert line == f"{plugin} is not installed; install it with: pip install -e '.[{NEEDS[name]}]'"

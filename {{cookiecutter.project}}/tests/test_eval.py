@@ -102,7 +102,7 @@ def classify(trained, evaluate, tmp_path):
     return run
 
 
-# Three in four: two epochs on 3,500 images are no great school, and scaling blurs.
+# Three in four: one epoch of 3,500 images is no great school, and scaling blurs.
 def mostly(found: list[str], labels: list[str]) -> bool:
     return sum(ours == theirs for ours, theirs in zip(found, labels, strict=True)) >= 0.75 * len(labels)
 

@@ -13,7 +13,7 @@ RECORD = "run.json"
 
 
 def find_run(name: str | Path) -> Path:
-    """Return the directory of a run: `name` itself, or the newest one below the working directory for `last`.
+    """Return the directory of a run: `name` itself, or for `last` the newest one here that has a checkpoint.
 
     Raises:
         ConfigError: there is no such run.
@@ -23,10 +23,13 @@ def find_run(name: str | Path) -> Path:
         if not (folder / RECORD).is_file():
             raise ConfigError(f"run={name} is not the directory of a run: it has no {RECORD}; try run=last")
         return folder
-    records = [path for root in ("outputs", "multirun") for path in Path(root).glob(f"**/{RECORD}")]
-    if not records:
-        raise ConfigError("run=last: there is no run in outputs/ or multirun/ yet; start one with python train.py")
-    return max(records, key=lambda path: read_record(path.parent)["started"]).parent
+    runs = [path.parent for root in ("outputs", "multirun") for path in Path(root).glob(f"**/{RECORD}")]
+    runs = [run for run in runs if any(run.glob("checkpoints/*.ckpt"))]
+    if not runs:
+        raise ConfigError(
+            "run=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"
+        )
+    return max(runs, key=lambda run: read_record(run)["started"])
 
 
 def find_checkpoint(run: Path, name: str) -> Path:
