@@ -4,6 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
+import venv
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -57,3 +60,53 @@ def generate(cookiecutter):
         return project
 
     return run
+
+
+@dataclass(frozen=True)
+class Project:
+    """A generated project with its package installed, on a machine without network and without a GPU."""
+
+    folder: Path
+    python: Path
+    environment: dict[str, str]
+
+    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run `python arguments...` in the project's folder; the finished process, whatever became of it."""
+        command = [self.python, *arguments]
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, encoding="utf-8", errors="replace"
+        )
+
+    def files(self) -> set[str]:
+        """What lies in the project's folder, without Python's, pytest's and git's own."""
+        files = (path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file())
+        aside = {"__pycache__", ".pytest_cache", ".git"}
+        return {path.as_posix() for path in files if aside.isdisjoint(path.parts)}
+
+
+@pytest.fixture(scope="session")
+def install(environment, tmp_path_factory):
+    """`install(folder)`: the project in a virtual environment of its own, editable, with the packages of this one."""
+
+    def run(folder: Path) -> Project:
+        home = tmp_path_factory.mktemp("environment")
+        venv.create(home / "venv", with_pip=False)
+        # Scheme "venv": elsewhere than the default on some Linux distributions.
+        paths = sysconfig.get_paths("venv", vars={"base": str(home / "venv"), "platbase": str(home / "venv")})
+        packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+        lines = [*sorted(packages), str(folder / "src")]
+        Path(paths["purelib"], "editable.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        settings = ("MLFLOW_", "WANDB_", "MPL", "PYTHON", "PL_", "CUDA_")
+        inherited = {name: value for name, value in environment.items() if not name.startswith(settings)}
+        nowhere = "http://127.0.0.1:9"  # nothing listens there, so that every request is refused at once
+        proxies = {name: nowhere for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
+        own = {"HOME": str(home), "USERPROFILE": str(home), "PYTHONUTF8": "1", "CUDA_VISIBLE_DEVICES": ""}
+        return Project(folder, Path(paths["scripts"], "python"), inherited | proxies | own)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def project(generate, install, tmp_path_factory) -> Project:
+    """The project that the defaults give."""
+    return install(generate(tmp_path_factory.mktemp("project")))

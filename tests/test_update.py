@@ -93,9 +93,7 @@ def test_update_brings_back_nothing_that_was_not_chosen(repository, project, run
         ('{"package": "torch"}', "package='torch' hides a package that the project may install"),
     ],
 )
-def test_bad_answer_is_refused_and_leaves_nothing_behind(
-    repository, environment, tmp_path, answers, sentence
-):
+def test_bad_answer_is_refused_and_leaves_nothing_behind(repository, environment, tmp_path, answers, sentence):
     out_dir = tmp_path / "out"
     out_dir.mkdir()
     command = [*CRUFT, "create", repository, "--no-input", "--extra-context", answers]

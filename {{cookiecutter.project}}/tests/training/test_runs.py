@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from {{ cookiecutter.package }}.errors import ConfigError
-from {{ cookiecutter.package }}.training.runs import find_checkpoint, find_run, read_config, read_record, write_record
+from {{ cookiecutter.package }}.training import runs
 
 
 def make_run(folder: Path, **record) -> Path:
@@ -15,26 +15,34 @@ def make_run(folder: Path, **record) -> Path:
 
 def test_run_is_found_by_its_directory(tmp_path):
     run = make_run(tmp_path / "elsewhere")
-    assert find_run(str(run)) == run
+    assert runs.find_run(str(run)) == run
 
 
-def test_last_run_is_the_one_that_started_last_wherever_it_lies(tmp_path, monkeypatch):
+def test_last_run_is_the_one_with_a_checkpoint_that_started_last_wherever_it_lies(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    make_run(tmp_path / "outputs/train/2026-01-02/b", started="2026-01-02T10:00:00.000+00:00")
-    last = make_run(tmp_path / "multirun/train/2026-01-01/a/0", started="2026-01-02T10:00:00.001+00:00")
-    make_run(tmp_path / "outputs/train/2026-01-03/c", started="2026-01-01T10:00:00.000+00:00")
-    assert find_run("last").resolve() == last
+    trained = {
+        "outputs/train/2026-01-02/b": "2026-01-02T10:00:00.000+00:00",
+        "multirun/train/2026-01-01/a/0": "2026-01-02T10:00:00.001+00:00",
+        "outputs/train/2026-01-03/c": "2026-01-01T10:00:00.000+00:00",
+    }
+    for name, started in trained.items():
+        run = make_run(tmp_path / name, started=started)
+        (run / "checkpoints").mkdir()
+        (run / "checkpoints/last.ckpt").touch()
+    make_run(tmp_path / "outputs/train/2026-01-04/d", started="2026-01-04T10:00:00.000+00:00")
+    assert runs.find_run("last").resolve() == tmp_path / "multirun/train/2026-01-01/a/0"
 
 
 def test_last_run_where_there_is_none_is_an_error_with_the_way_to_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"run=last: there is no run in .* start one with python train\.py"):
-        find_run("last")
+    make_run(tmp_path / "outputs/train/2026-01-04/d")  # stopped before its first checkpoint
+    with pytest.raises(ConfigError, match=r"run=last: no run in .* has a checkpoint yet; start one with python train"):
+        runs.find_run("last")
 
 
 def test_directory_that_is_no_run_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"run=.* is not the directory of a run: it has no run\.json"):
-        find_run(tmp_path)
+        runs.find_run(tmp_path)
 
 
 def test_checkpoints_are_found_by_name_and_by_path(tmp_path):
@@ -43,9 +51,9 @@ def test_checkpoints_are_found_by_name_and_by_path(tmp_path):
     best, last, other = (run / "checkpoints" / f"{name}.ckpt" for name in ("epoch3", "last", "other"))
     for path in (best, last, other):
         path.touch()
-    assert find_checkpoint(run, "best") == best
-    assert find_checkpoint(run, "last") == last
-    assert find_checkpoint(run, str(other)) == other
+    assert runs.find_checkpoint(run, "best") == best
+    assert runs.find_checkpoint(run, "last") == last
+    assert runs.find_checkpoint(run, str(other)) == other
 
 
 @pytest.mark.parametrize("name", ["best", "last", "other.ckpt"])
@@ -54,25 +62,25 @@ def test_checkpoint_that_is_not_there_is_an_error_that_lists_those_that_are(tmp_
     (run / "checkpoints").mkdir()
     (run / "checkpoints" / "epoch3.ckpt").touch()
     with pytest.raises(ConfigError, match=rf"ckpt={name}: there is no .*checkpoints has epoch3\.ckpt"):
-        find_checkpoint(run, name)
+        runs.find_checkpoint(run, name)
 
 
 def test_checkpoint_of_a_run_without_any_is_an_error_that_says_so(tmp_path):
     with pytest.raises(ConfigError, match="checkpoints has none"):
-        find_checkpoint(make_run(tmp_path / "run"), "best")
+        runs.find_checkpoint(make_run(tmp_path / "run"), "best")
 
 
 def test_config_of_a_run_follows_it_to_where_it_lies(tmp_path):
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra/config.yaml").write_text("seed: 0\noutput_dir: ${hydra:runtime.output_dir}\n", encoding="utf-8")
-    cfg = read_config(tmp_path)
+    cfg = runs.read_config(tmp_path)
     assert cfg.seed == 0
     assert Path(cfg.output_dir) == tmp_path.resolve()
 
 
 def test_record_comes_back_as_it_was_written_and_leaves_no_draft(tmp_path):
     record = {"state": "finished", "metrics": {"val/loss": 0.1 + 0.2}, "command": "python train.py 'naïve'"}
-    write_record(tmp_path, {"state": "running"})
-    write_record(tmp_path, record)
-    assert read_record(tmp_path) == record
+    runs.write_record(tmp_path, {"state": "running"})
+    runs.write_record(tmp_path, record)
+    assert runs.read_record(tmp_path) == record
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]

@@ -61,7 +61,7 @@ def run_job(train: Train, cfg: DictConfig, script: str) -> float | None:
 
 def needs_processes(cfg: DictConfig) -> bool:
     """Whether the Trainer's strategy, devices or nodes ask for processes that talk to each other."""
-    strategy = cfg.trainer.get("strategy", "auto")
+    strategy = cfg.trainer.get("strategy") or "auto"
     name = strategy if isinstance(strategy, str) else strategy.get("_target_", "").rpartition(".")[2]
     return name.lower().startswith(MULTIPLE) or device_count(cfg) > 1 or cfg.trainer.get("num_nodes", 1) > 1
 

@@ -20,6 +20,8 @@ def same_job() -> list[str]:
             arguments += ["--config-dir", source.path]
     sweep_only = ("hydra.mode", "hydra.run", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher")
     settings = [text for text in _overrides("hydra") if not text.lstrip("+~").startswith(sweep_only)]
+    if not OmegaConf.is_missing(hydra.job, "num"):  # in a sweep
+        settings += [f"hydra.job.num={hydra.job.num}", f"hydra.job.id={hydra.job.id}"]
     folder = hydra.runtime.output_dir.replace("\\", "\\\\").replace("'", "\\'")
     # This process has resolved the time in the directory's name, and has written .hydra.
     return [*arguments, *task_overrides(), *settings, f"hydra.run.dir='{folder}'", "hydra.output_subdir=null"]
