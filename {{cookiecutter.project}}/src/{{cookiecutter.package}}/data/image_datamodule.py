@@ -75,6 +75,8 @@ class ImageDataModule(LightningDataModule):
         """Return all images (N, C, H, W) uint8 and labels (N,) int64 of the official training or test part."""
 
     def setup(self, stage: str) -> None:
+        if self.trainer is not None:  # a seed that was drawn must be one for all ranks
+            self.seed = self.trainer.strategy.broadcast(self.seed)
         if stage in ("fit", "validate") and not hasattr(self, "train_set"):
             images, labels = self._checked(self.load(train=True))
             if not 0 < self.val_size < len(labels):

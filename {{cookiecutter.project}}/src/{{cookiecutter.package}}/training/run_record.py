@@ -89,8 +89,10 @@ class RunRecord(Callback):
         self.metrics |= numbers(trainer, "train", "val")
         best = getattr(trainer.checkpoint_callback, "best_model_path", "")
         if best:
-            self.metrics |= torch.load(best, map_location="cpu", weights_only=True, mmap=True)["metrics"]
-            self.content["best_checkpoint"] = Path(best).relative_to(self.folder).as_posix()
+            # Without them where save_weights_only leaves out what callbacks add.
+            self.metrics |= torch.load(best, map_location="cpu", weights_only=True, mmap=True).get("metrics", {})
+            inside = Path(best).is_relative_to(self.folder)
+            self.content["best_checkpoint"] = Path(best).relative_to(self.folder).as_posix() if inside else best
         self.content |= {"epochs": trainer.current_epoch, "steps": trainer.global_step}
         self.write()
 
