@@ -36,8 +36,8 @@ def train(cfg: DictConfig) -> float | None:
         seed_everything(cfg.seed, deterministic=bool(cfg.trainer.get("deterministic")))
         datamodule = instantiate(cfg.data)
         model = instantiate(cfg.model)
-        callbacks = [instantiate(callback) for callback in cfg.get("callbacks", {}).values()]
-        loggers = [instantiate(logger) for logger in cfg.get("logger", {}).values()]
+        callbacks = [instantiate(part) for part in cfg.get("callbacks", {}).values() if part is not None]
+        loggers = [instantiate(part) for part in cfg.get("logger", {}).values() if part is not None]
         trainer = instantiate(cfg.trainer, callbacks=[*callbacks, record], logger=loggers)
         trainer.fit(model, datamodule=datamodule)
         if cfg.test:

@@ -180,9 +180,9 @@ def test_run_needs_no_logger_and_no_callback(train):
     assert read_record(train("logger=[]", "callbacks=[]"))["state"] == "finished"
 
 
-@pytest.mark.parametrize("override", ["callbacks.lr_monitor=null", "logger.csv=null"])
-def test_part_that_is_set_to_null_is_left_out(train, override):
-    assert read_record(train(override))["state"] == "finished"
+@pytest.mark.parametrize("overrides", [["callbacks.lr_monitor=null"], ["callbacks=[]", "logger.csv=null"]])
+def test_part_that_is_set_to_null_is_left_out(train, overrides):
+    assert read_record(train(*overrides))["state"] == "finished"
 
 
 def test_composed_config_is_shown_on_request(train, capsys):

@@ -29,8 +29,10 @@ def read_idx(path: Path) -> Tensor:
     if len(raw) < 4 or raw[:2] != b"\0\0" or raw[2] != UNSIGNED_BYTE:
         raise DataError(f"{path} is not an IDX file of bytes; delete it and run again to download it anew")
     start = 4 + 4 * raw[3]
+    if len(raw) < start:
+        raise DataError(f"{path} ends within its header; delete it and run again to download it anew")
     shape = np.frombuffer(raw[4:start], dtype=">u4").tolist()
-    if len(shape) != raw[3] or len(raw) - start != math.prod(shape):
+    if len(raw) - start != math.prod(shape):
         raise DataError(
             f"{path} holds {len(raw) - start:,} bytes of data but its header announces {math.prod(shape):,} "
             f"{tuple(shape)}; delete it and run again to download it anew"

@@ -130,7 +130,9 @@ class MNISTDataModule(ImageDataModule):
         """Download through torchvision; return what went wrong in one line, or None."""
         from torchvision import datasets  # a second of import that only a download needs
 
-        dataset = getattr(datasets, self.dataset)
+        dataset = getattr(datasets, self.dataset, None)
+        if not (isinstance(dataset, type) and issubclass(dataset, datasets.MNIST)):
+            raise ConfigError(f"data.dataset={self.dataset} must be MNIST, FashionMNIST or KMNIST")
         url = dataset.mirrors[0]
         if not answers(url, self.download_timeout):
             return f"no answer from {url} within {self.download_timeout:g} s"

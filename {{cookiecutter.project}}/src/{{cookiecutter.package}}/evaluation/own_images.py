@@ -46,6 +46,9 @@ def grey(image: Image.Image, size: tuple[int, int]) -> Tensor:
     if "A" in image.getbands() or "transparency" in image.info:  # a drawing on nothing: take white paper
         paper = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(paper, image.convert("RGBA"))
+    if image.mode.startswith(("I", "F")):  # more than 8 bits: convert("L") would clip, not scale
+        levels = np.asarray(image, dtype=np.float64)
+        image = Image.fromarray(((levels - levels.min()) / max(np.ptp(levels), 1) * 255).astype(np.uint8))
     picture = ImageOps.autocontrast(ImageOps.exif_transpose(image).convert("L"))
     pixels = np.asarray(picture)
     border = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])

@@ -17,7 +17,7 @@ class CNN(nn.Module):
         channels, height, width = image_shape
         rows, columns = (((side - 8) // 2 - 4) // 2 for side in (height, width))
         if min(rows, columns) < 1:
-            raise ConfigError(f"data.image_shape={list(image_shape)} is too small for this network; 16x16 is the least")
+            raise ConfigError(f"data.image_shape={list(image_shape)} is too small for this network; 20x20 is the least")
         # (B, 1, 28, 28) -> (B, 16, 24, 24)
         self.stage1 = nn.Sequential(nn.Conv2d(channels, 16, kernel_size=5), nn.ReLU())
         # -> (B, 32, 20, 20) -> (B, 32, 10, 10)

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -12,6 +13,11 @@ from omegaconf.errors import OmegaConfBaseException
 from ..errors import ConfigError
 
 HYDRA_KEYS = {"_target_", "_partial_", "_args_", "_recursive_", "_convert_"}
+# Targets that import without the package that they need: module, and extra of this project that installs it.
+EXTRAS = {
+    "pytorch_lightning.loggers.WandbLogger": "wandb",
+    "pytorch_lightning.loggers.MLFlowLogger": "mlflow",
+}
 
 
 def check_config(cfg: DictConfig) -> None:
@@ -20,7 +26,9 @@ def check_config(cfg: DictConfig) -> None:
     Raises:
         ConfigError: with one line for each problem.
     """
-    problems = [f"{key}=??? must be given a value: add {key}=... to the command" for key in missing(cfg)]
+    problems = [
+        f"{key}=??? must be given a value: add {key}=... to the command" for key in missing(cfg) if not is_target(key)
+    ]
     problems += unresolved(cfg)
     for key, node in targets(cfg):
         problems += unbound(key, node)
@@ -45,6 +53,10 @@ def is_missing(node: DictConfig | ListConfig, key: str | int) -> bool:
     return not OmegaConf.is_interpolation(node, key) and OmegaConf.is_missing(node, key)
 
 
+def is_target(full_key: str) -> bool:
+    return full_key.rpartition(".")[2] == "_target_"
+
+
 def missing(cfg: DictConfig) -> list[str]:
     """Return the keys of `cfg` that are still `???`."""
     return [full_key for full_key, parent, key in walk(cfg) if is_missing(parent, key)]
@@ -54,7 +66,7 @@ def unresolved(cfg: DictConfig) -> list[str]:
     """Return a line for each interpolation that leads nowhere."""
     problems = []
     for full_key, parent, key in walk(cfg):
-        if not OmegaConf.is_interpolation(parent, key):
+        if not OmegaConf.is_interpolation(parent, key) or is_target(full_key):
             continue
         try:
             parent[key]
@@ -73,11 +85,24 @@ def targets(cfg: DictConfig) -> Iterator[tuple[str, DictConfig]]:
 
 def unbound(key: str, node: DictConfig) -> list[str]:
     """Return a line for each way in which `node` does not fit the signature of its `_target_`."""
-    name = node["_target_"]
+    raw = OmegaConf.to_container(node, resolve=False)["_target_"]
+    if is_missing(node, "_target_"):
+        return [f"{key}._target_=??? must name a class or function"]
+    try:
+        name = node["_target_"]
+    except OmegaConfBaseException as error:
+        return [f"{key}._target_={raw} does not resolve: {str(error).splitlines()[0]}"]
+    if not isinstance(name, str) or not name:
+        return [f"{key}._target_={'null' if name is None else name} must name a class or function"]
     try:
         target = locate(name)
     except ImportError as error:
         return [f"{key}._target_={name} cannot be imported: {error}"]
+    if not callable(target):
+        return [f"{key}._target_={name} is a {type(target).__name__}, not a class or function"]
+    extra = EXTRAS.get(name)
+    if extra is not None and find_spec(extra) is None:
+        return [f"{key}._target_={name} needs {extra}; install it with: pip install -e '.[{extra}]'"]
     try:
         signature = inspect.signature(target)
     except (TypeError, ValueError):  # some builtins tell no signature; calling them will show

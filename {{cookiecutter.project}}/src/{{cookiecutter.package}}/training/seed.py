@@ -20,5 +20,6 @@ def seed_everything(seed: int | None, deterministic: bool) -> None:
         np.random.seed(fresh % 2**32)
     else:
         pl.seed_everything(seed, workers=True, verbose=False)
+    torch.use_deterministic_algorithms(False)  # until the Trainer says otherwise
     torch.backends.cudnn.deterministic = deterministic
     torch.backends.cudnn.benchmark = False

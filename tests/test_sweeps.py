@@ -1,0 +1,216 @@
+"""Sweeps: their summary, their continuation, and what else than a loop runs or chooses their jobs."""
+
+import csv
+import json
+import re
+import statistics
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from faulty.commands import Commands, jobs_of, the_sweep
+from faulty.planted import REPAIRED
+
+PNG = b"\x89PNG\r\n\x1a\n"
+KINDS = ("never", "batch_raise_0", "batch_interrupt_0")
+FAULTY = (
+    "-m",
+    "trainer=cpu",
+    "logger=csv",
+    "+callbacks.fault._target_=faulty.planted.PlantedFailure",
+    "seed=1,2",
+    f"+callbacks.fault.kind={','.join(KINDS)}",
+)
+
+
+@pytest.fixture(scope="module")
+def commands(generate, environment, tmp_path_factory):
+    project = generate(tmp_path_factory.mktemp("sweeps"))
+    commands = Commands(project, environment)
+    yield commands
+    commands.end()
+
+
+def read_json(path: Path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def look_at(sweep: Path) -> SimpleNamespace:
+    """Return what lies in the directory of a sweep now: later commands change it."""
+    with (sweep / "summary.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    records = {job: (sweep / job / "run.json").read_text(encoding="utf-8") for job in jobs_of(sweep)}
+    return SimpleNamespace(
+        rows=rows,
+        records=records,
+        jobs={job: json.loads(text) for job, text in records.items()},
+        csv=(sweep / "summary.csv").read_bytes(),
+        md=(sweep / "summary.md").read_text(encoding="utf-8"),
+        png=(sweep / "summary.png").read_bytes(),
+    )
+
+
+# One sweep of which a job fails and the next is interrupted; continued when the faults are repaired
+
+
+@pytest.fixture(scope="module")
+def interrupted(commands, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faulty")
+    finished = commands.train(folder, *FAULTY)
+    sweep = the_sweep(folder)
+    return SimpleNamespace(folder=folder, sweep=sweep, finished=finished, found=look_at(sweep))
+
+
+@pytest.fixture(scope="module")
+def continued(commands, interrupted):
+    again = (*FAULTY, f"hydra.sweep.dir={interrupted.sweep.relative_to(interrupted.folder)}")
+    finished = commands.train(interrupted.folder, *again, **{REPAIRED: "1"})
+    return SimpleNamespace(finished=finished, found=look_at(the_sweep(interrupted.folder)))
+
+
+def test_an_interrupted_sweep_is_summarised_with_all_that_became_of_its_jobs(interrupted):
+    assert interrupted.finished.code == 130
+    # The second seed's jobs were not started, and the first seed alone is no column.
+    rows = interrupted.found.rows
+    assert [(row["job"], row["callbacks.fault.kind"], row["state"]) for row in rows] == [
+        ("0", "never", "finished"),
+        ("1", "batch_raise_0", "failed"),
+        ("2", "batch_interrupt_0", "interrupted"),
+    ]
+    assert [row["error"] for row in rows] == ["", "RuntimeError: planted: batch_raise_0", ""]
+    assert [row["best"] for row in rows] == ["*", "", ""]
+    assert interrupted.found.png.startswith(PNG)
+    assert interrupted.found.md.count("\n| ") == 2 + len(rows)
+
+
+def test_the_summary_is_a_table_in_the_terminal_too(interrupted):
+    output = interrupted.finished.output
+    table = output[output.index(f"sweep {interrupted.sweep.relative_to(interrupted.folder)}") :]
+    cells = [re.split(r"\s*│\s*", line.strip("│ ")) for line in table.splitlines() if line.startswith("│")]
+    assert [row[:3] for row in cells] == [
+        ["0", "never", "finished"],
+        ["1", "batch_raise_0", "failed"],
+        ["2", "batch_interrupt_0", "interrupted"],
+    ]
+    assert "job 1: RuntimeError: planted: batch_raise_0" in table
+
+
+def test_a_continued_sweep_runs_what_is_not_finished_and_nothing_else(interrupted, continued):
+    assert continued.finished.code == 0, continued.finished.output
+    before, after = interrupted.found, continued.found
+    assert list(after.jobs) == ["0", "1", "2", "3", "4", "5"]
+    assert {job["state"] for job in after.jobs.values()} == {"finished"}
+    assert after.records["0"] == before.records["0"]
+    assert continued.finished.output.count("is finished already") == 1
+    assert all(after.jobs[job]["started"] > before.jobs[job]["started"] for job in ("1", "2"))
+
+
+def test_a_continued_sweep_is_what_an_uninterrupted_one_would_be(continued):
+    # The kind of a fault that is repaired changes nothing.
+    jobs = [job["metrics"] for job in continued.found.jobs.values()]
+    assert jobs == [jobs[0]] * 3 + [jobs[3]] * 3
+    assert jobs[0] != jobs[3]
+
+
+def test_the_summary_of_a_swept_seed_has_mean_and_deviation(continued):
+    values = [job["metrics"]["val/accuracy"] for job in continued.found.jobs.values()]
+    for number, kind in enumerate(KINDS):
+        pair = (values[number], values[number + 3])
+        mean, deviation = statistics.mean(pair), statistics.stdev(pair)
+        line = f"callbacks.fault.kind={kind}: val/accuracy {mean:.4f} ± {deviation:.4f} over 2 seeds"
+        assert f"\n- {line}\n" in continued.found.md
+        assert f"  {line}\n" in continued.finished.output
+
+
+def test_the_summary_marks_the_best_job_and_has_every_metric(continued):
+    jobs, rows = continued.found.jobs, continued.found.rows
+    best = max(jobs, key=lambda job: jobs[job]["metrics"]["val/accuracy"])
+    assert [row["job"] for row in rows if row["best"]] == [best]
+    for row in rows:
+        metrics = {name: float(value) for name, value in row.items() if "/" in name}
+        expected = jobs[row["job"]]["metrics"].items()
+        assert metrics == {name: value for name, value in expected if not name.startswith("train/")}
+
+
+def test_eval_makes_the_same_summary_again(commands, interrupted, continued):
+    for name in ("summary.csv", "summary.md", "summary.png"):
+        (interrupted.sweep / name).unlink()
+    finished = commands.run(interrupted.folder, commands.project / "eval.py", "summary=last")
+    assert finished.code == 0, finished.output
+    again = look_at(interrupted.sweep)
+    assert (again.csv, again.md) == (continued.found.csv, continued.found.md)
+    assert again.png.startswith(PNG)
+    assert again.records == continued.found.records
+
+
+# Launchers
+
+
+@pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
+def test_another_launcher_runs_a_sweep(launcher, commands, tmp_path):
+    finished = commands.train(tmp_path, "-m", f"launcher={launcher}", "trainer=cpu", "logger=csv", "seed=1,2")
+    assert finished.code == 0, finished.output
+    sweep = the_sweep(tmp_path)
+    found = look_at(sweep)
+    assert [(job["state"], job["seed"], job["steps"]) for job in found.jobs.values()] == [
+        ("finished", 1, 14),
+        ("finished", 2, 14),
+    ]
+    assert [row["state"] for row in found.rows] == ["finished", "finished"]
+    assert [path.parent.name for path in sorted(sweep.rglob("train.log"))] == ["0", "1"]
+
+
+def test_a_launcher_that_is_not_installed_is_named_with_its_command(commands, tmp_path):
+    finished = commands.train(tmp_path, "-m", "launcher=ray", "seed=1,2")
+    assert finished.code == 1
+    assert "hydra/launcher/ray is not installed; install it with: pip install -e '.[ray]'" in finished.output
+    assert "Traceback" not in finished.output
+
+
+def test_slurm_is_asked_for_what_the_config_says(commands, tmp_path):
+    # In SLURM's place, commands that keep the script and submit nothing.
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sbatch", "srun", "scontrol"):
+        (programs / name).write_text(f'#!/bin/sh\ncp "$1" "{tmp_path}/script" 2>/dev/null\nexit 1\n', encoding="utf-8")
+        (programs / name).chmod(0o755)
+    path = f"{programs}:{commands.environment['PATH']}"
+    asked = ("hydra.launcher.partition=gpu", "hydra.launcher.gpus_per_node=2", "hydra.launcher.timeout_min=90")
+    finished = commands.train(tmp_path / "run", "-m", "launcher=submitit_slurm", "seed=1,2", *asked, PATH=path)
+    assert finished.code != 0  # nothing was submitted
+    script = (tmp_path / "script").read_text(encoding="utf-8")
+    options = dict(re.findall(r"^#SBATCH --([\w-]+)=(.*)$", script, flags=re.MULTILINE))
+    expected = {
+        "partition": "gpu",
+        "gpus-per-node": "2",
+        "time": "90",
+        "cpus-per-task": "4",
+        "ntasks-per-node": "1",
+        "nodes": "1",
+        "job-name": "train",
+    }
+    assert expected.items() <= options.items()
+    assert options["array"].startswith("0-1")  # both jobs
+    assert sys.executable in script
+
+
+# Optuna
+
+
+def test_optuna_finds_the_same_parameters_with_the_same_seed(commands, tmp_path):
+    found = []
+    for name in ("first", "second"):
+        search = ("-m", "sweep=optuna", "trainer=cpu", "logger=csv", "seed=7", "hydra.sweeper.n_trials=3")
+        finished = commands.train(tmp_path / name, *search)
+        assert finished.code == 0, finished.output
+        sweep = the_sweep(tmp_path / name)
+        assert (sweep / "optuna.db").is_file()
+        assert jobs_of(sweep) == ["0", "1", "2"]
+        found.append((sweep / "optimization_results.yaml").read_text(encoding="utf-8"))
+        rows = look_at(sweep).rows
+        best = max(rows, key=lambda row: float(row["val/accuracy"]))
+        assert [row["job"] for row in rows if row["best"]] == [best["job"]]
+        assert f"best_value: {best['val/accuracy']}" in found[-1]
+    assert found[0] == found[1]
+    assert len({row["optimizer.lr"] for row in rows}) == 3
