@@ -153,7 +153,9 @@ def markdown(
 ) -> str:
     header = list(table[0])
     lines = [f"# {folder.name}", "", f"| {' | '.join(header)} |", f"|{' --- |' * len(header)}"]
-    lines += [f"| {' | '.join(cell(value) for value in row.values())} |" for row in table]
+    # An error may have several lines, and a line in it columns of its own.
+    rows = [[" ".join(cell(value).split()).replace("|", "\\|") for value in row.values()] for row in table]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([*lines, "", *(f"- {line}" for line in spread_lines(spread, monitor))]) + "\n"
 
 
