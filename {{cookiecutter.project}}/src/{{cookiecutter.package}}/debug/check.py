@@ -1,0 +1,99 @@
+"""What all checks share: a Lightning callback that collects findings while a run lasts."""
+
+import inspect
+import time
+from functools import wraps
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.callbacks import EarlyStopping
+from torch.utils.data import DataLoader
+
+from .verdict import CHECKS, FAILED, WARNING, Finding, Refused, Verdict
+
+WORKER_OPTIONS = {"num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout"}
+
+
+class Check(Callback):
+    """One item of the checklist.
+
+    A subclass names its `item` and calls `fail`, `warn` or `skip` from Lightning's hooks; `conclude` is called when
+    the run is over. Its constructor takes its thresholds, which conf/debug/<item>.yaml sets.
+    """
+
+    item: ClassVar[str]
+    shapes_run: ClassVar[bool] = False  # whether it decides how long the run lasts; two of those exclude each other
+    drops: ClassVar[tuple[type[Callback], ...]] = (EarlyStopping,)  # callbacks that would only disturb
+
+    def __init__(self) -> None:
+        others = [check.item for check in CHECKS if check.shapes_run]
+        if self.shapes_run and others:
+            raise Refused(
+                f"+debug=[{others[0]},{self.item}]: each of them decides how long the run lasts; "
+                f"run them one after the other, or everything with +debug=checklist"
+            )
+        CHECKS.append(self)
+        self.findings: list[Finding] = []
+        self.seen = ""
+        self.skipped: str | None = None
+        self.facts: dict[str, Any] = {}
+        self.rank, self.world_size = 0, 1
+        self.started = time.monotonic()
+
+    def fail(self, what: str, where: str, why: str, fix: str) -> None:
+        self._add(Finding(FAILED, what, where, why, fix))
+
+    def warn(self, what: str, where: str, why: str, fix: str) -> None:
+        self._add(Finding(WARNING, what, where, why, fix))
+
+    def skip(self, reason: str) -> None:
+        """Say why this item means nothing here."""
+        self.skipped = reason
+
+    def conclude(self, folder: Path) -> None:
+        """Judge what can only be judged when the run is over; `folder` is the run's directory."""
+
+    def explain(self, error: Exception) -> Finding | None:
+        """Return the finding that an exception of the run is to this item, or None where it is nobody's in particular."""
+        return None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self.rank, self.world_size = trainer.global_rank, trainer.world_size
+        # A new list: Lightning is going through the old one.
+        trainer.callbacks = [callback for callback in trainer.callbacks if not isinstance(callback, self.drops)]
+
+    def verdict(self, question: str) -> Verdict:
+        seconds = time.monotonic() - self.started
+        return Verdict(self.item, question, self.findings, self.seen, self.skipped, seconds, self.facts)
+
+    def _add(self, finding: Finding) -> None:
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+
+def stop(trainer: Trainer) -> None:
+    """Let `fit` end before its next step, as if training were over."""
+    trainer.should_stop = True
+
+
+class NoWorkers:
+    """While it is entered, every DataLoader that is built loads in this process, whatever it was asked for.
+
+    A DataModule decides about its loaders itself, and not every one has an argument for their workers.
+    """
+
+    def __enter__(self) -> None:
+        self._init = init = DataLoader.__init__
+
+        @wraps(init)  # Lightning reads the signature
+        def without_workers(*arguments: Any, **options: Any) -> None:
+            bound = inspect.signature(init).bind(*arguments, **options)
+            for name in WORKER_OPTIONS & bound.arguments.keys():
+                del bound.arguments[name]
+            init(*bound.args, **bound.kwargs)
+
+        DataLoader.__init__ = without_workers
+
+    def __exit__(self, *error: object) -> None:
+        DataLoader.__init__ = self._init

@@ -1,0 +1,212 @@
+"""The verdicts of a run: as a table in the terminal, debug/report.json and debug/report.md.
+
+report.json: {"schema": 1, "verdict": str, "overrides": [str], "items": [...]}, an item being
+{"item", "verdict", "question", "seen", "skipped", "seconds", "facts", "findings": [...]}, a finding
+{"severity", "what", "where", "why", "fix"}. A verdict is passed, warning, failed or skipped.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .diagnosis import diagnose, print_traceback
+from .verdict import CHECKS, FAILED, PASSED, SKIPPED, WARNING, CheckFailed, Finding, Refused, Verdict, worst
+
+SCHEMA = 1
+OWNER = "DEBUG_REPORT_OWNER"  # variable that tells processes started by a job that somebody else reports for it
+COLOURS = {PASSED: "green", WARNING: "yellow", FAILED: "bold red", SKIPPED: "dim"}
+RANK_SECONDS = 10  # how long rank 0 waits for the verdicts of the others
+
+
+class Report(Callback):
+    """Hydra's callback that turns the findings of a job's checks into a report and an exit code.
+
+    Args:
+        items: each item that is on, with what it asks.
+    """
+
+    def __init__(self, items: dict[str, str]) -> None:
+        self.items = dict(items)
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        CHECKS.clear()
+        self.started = time.monotonic()
+        self.owner = OWNER not in os.environ and not any(
+            os.environ.get(name, "0") != "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID")
+        )
+        if self.owner:
+            os.environ[OWNER] = str(os.getpid())
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        try:
+            self._report(config, job_return)
+        except Exception as error:  # Hydra would make a warning of it, and a success of the job
+            job_return.status, job_return.return_value = JobStatus.FAILED, error
+        finally:
+            if self.owner:
+                del os.environ[OWNER]
+
+    def _report(self, config: DictConfig, job_return: JobReturn) -> None:
+        error = job_return._return_value if job_return.status == JobStatus.FAILED else None
+        refusal = find(error, Refused)
+        if refusal is not None:
+            job_return.return_value = refusal
+            return
+        folder = Path(config.hydra.runtime.output_dir)
+        if error is None:
+            for check in CHECKS:
+                check.conclude(folder)
+        verdicts = [self._judge(item, error) for item in self.items]
+        (folder / "debug").mkdir(exist_ok=True)
+        if not self.owner:
+            write_json(rank_file(folder, CHECKS[0].rank if CHECKS else int(os.environ.get("RANK", "0"))), verdicts)
+            return
+        ranks = read_ranks(folder, CHECKS[0].world_size - 1 if CHECKS and error is None else 0)
+        if ranks:
+            verdicts = [merge(verdict, ranks, bool(CHECKS)) for verdict in verdicts]
+        write_report(folder / "debug", verdicts, config)
+        if error is not None and not ranks:
+            print_traceback(error)
+        print_report(verdicts, folder / "debug")
+        failed = [verdict for verdict in verdicts if verdict.status == FAILED]
+        if failed or error is not None:
+            job_return.status = JobStatus.FAILED
+            job_return.return_value = CheckFailed(
+                "; ".join(f"{verdict.item} failed: {verdict.findings[0].what.splitlines()[0]}" for verdict in failed)
+            )
+
+    def _judge(self, item: str, error: Exception | None) -> Verdict:
+        question = self.items[item]
+        check = next((check for check in CHECKS if check.item == item), None)
+        verdict = Verdict(item, question) if check is None else check.verdict(question)
+        verdict.seconds = round(time.monotonic() - self.started if check is None else verdict.seconds, 2)
+        if error is not None:
+            explained = None if check is None else check.explain(error)
+            verdict.findings = [*verdict.findings, explained or diagnose(error)]
+        elif check is None:
+            verdict.skipped = f"nothing has built callbacks.debug_{item}: the training function must use cfg.callbacks"
+        return verdict
+
+
+def find(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
+    """Return the exception of some kind that `error` is or was caused by, or None."""
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__
+    return error
+
+
+def rank_file(folder: Path, rank: int) -> Path:
+    return folder / "debug" / f".rank{rank}.json"
+
+
+def write_json(path: Path, verdicts: list[Verdict]) -> None:
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps([verdict.as_dict() for verdict in verdicts]), encoding="utf-8")
+    draft.replace(path)
+
+
+def read_ranks(folder: Path, expected: int) -> dict[int, list[Verdict]]:
+    """Return and remove the verdicts that other processes of this job have written, by their rank."""
+    pattern = rank_file(folder, 0).name.replace("0", "*")
+    deadline = time.monotonic() + RANK_SECONDS
+    while len(list((folder / "debug").glob(pattern))) < expected and time.monotonic() < deadline:
+        time.sleep(0.1)
+    ranks = {}
+    for path in sorted((folder / "debug").glob(pattern)):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        ranks[int(path.stem.removeprefix(".rank"))] = [Verdict.from_dict(verdict) for verdict in content]
+        path.unlink()
+    return ranks
+
+
+def merge(own: Verdict, ranks: dict[int, list[Verdict]], is_rank: bool) -> Verdict:
+    """Return one verdict of what the ranks found; `is_rank` is whether this process was one of them."""
+    others = {rank: next(v for v in verdicts if v.item == own.item) for rank, verdicts in ranks.items()}
+    first = own if is_rank else others[min(others)]
+    findings = list(first.findings) if is_rank else []
+    for rank, verdict in others.items():
+        for finding in verdict.findings:
+            if finding in findings:
+                continue
+            where = finding.where if f"rank {rank}" in finding.where else f"rank {rank}: {finding.where}"
+            known = {(seen.what, seen.where.partition(": ")[2]) for seen in findings}
+            if (finding.what, finding.where) not in known:
+                findings.append(Finding(finding.severity, finding.what, where, finding.why, finding.fix))
+    # A crash that no rank lived to tell is known to the process that waited for them.
+    first.findings = findings or own.findings
+    return first
+
+
+def write_report(folder: Path, verdicts: list[Verdict], config: DictConfig) -> None:
+    """Write report.json and report.md into `folder`."""
+    content = {
+        "schema": SCHEMA,
+        "verdict": worst([verdict.status for verdict in verdicts]),
+        "overrides": OmegaConf.to_container(config.hydra.overrides.task, resolve=False),
+        "items": [verdict.as_dict() for verdict in verdicts],
+    }
+    text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
+    (folder / "report.json").write_text(text + "\n", encoding="utf-8")
+    (folder / "report.md").write_text(markdown(verdicts, content["overrides"]), encoding="utf-8")
+
+
+def markdown(verdicts: list[Verdict], overrides: list[str]) -> str:
+    lines = [f"# {' '.join(overrides)}", "", "| item | verdict | seconds | seen |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| {v.item} | {v.status} | {v.seconds:.1f} | {summary(v).replace('|', chr(92) + '|')} |" for v in verdicts
+    ]
+    for verdict in verdicts:
+        if not verdict.findings:
+            continue
+        lines += ["", f"## {verdict.item}: {verdict.question}"]
+        for finding in verdict.findings:
+            lines += ["", f"- **{finding.severity}**: {finding.what}"]
+            lines += [f"  - {label}: {text}" for label, text in rows(finding)]
+    return "\n".join(lines) + "\n"
+
+
+def summary(verdict: Verdict) -> str:
+    """Return one line that says what an item came to."""
+    if verdict.findings:
+        more = f" (and {len(verdict.findings) - 1} more)" if len(verdict.findings) > 1 else ""
+        return verdict.findings[0].what.splitlines()[0] + more
+    return verdict.skipped or verdict.seen
+
+
+def rows(finding: Finding) -> list[tuple[str, str]]:
+    return [("where", finding.where), ("why", finding.why), ("next", finding.fix)]
+
+
+def print_report(verdicts: list[Verdict], folder: Path) -> None:
+    """Print each finding with its place, its reason and the next step; last, a table with a row an item."""
+    console = Console()
+    console.print()
+    told: list[Finding] = []
+    for verdict in verdicts:
+        for finding in verdict.findings:
+            if finding in told:  # a crash is every item's finding
+                continue
+            told.append(finding)
+            console.print(Text(f"{verdict.item} {finding.severity}: ", COLOURS[finding.severity]) + Text(finding.what))
+            for label, text in rows(finding):
+                console.print(Text(f"  {label:<6}", "cyan") + Text(text.replace("\n", "\n        ")), soft_wrap=True)
+            console.print()
+    table = Table("item", "verdict", "seconds", "seen", expand=False)
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
+    for verdict in verdicts:
+        status = Text(verdict.status, COLOURS[verdict.status])
+        table.add_row(verdict.item, status, f"{verdict.seconds:.1f}", Text(summary(verdict)))
+    console.print(table)
+    path = folder / "report.md"
+    console.print(
+        f"  report: {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}", soft_wrap=True
+    )
