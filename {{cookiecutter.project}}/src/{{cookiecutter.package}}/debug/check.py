@@ -55,7 +55,7 @@ class Check(Callback):
         """Judge what can only be judged when the run is over; `folder` is the run's directory."""
 
     def explain(self, error: Exception) -> Finding | None:
-        """Return the finding that an exception of the run is to this item, or None where it is nobody's in particular."""
+        """Return what an exception of the run means to this item, or None where it says nothing particular."""
         return None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:

@@ -55,7 +55,7 @@ class FastDevRun(Check):
                 f"the first loss is {value}",
                 place,
                 "every weight becomes NaN with the first step of the optimizer",
-                "python train.py +debug=limit_batches for the data, then python train.py +debug=overflow for the network",
+                "python train.py +debug=limit_batches looks at the data, python train.py +debug=overflow at the network",
             )
         elif value == 0:
             self.fail(

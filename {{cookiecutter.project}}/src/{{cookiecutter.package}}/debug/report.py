@@ -161,9 +161,9 @@ def write_report(folder: Path, verdicts: list[Verdict], config: DictConfig) -> N
 
 def markdown(verdicts: list[Verdict], overrides: list[str]) -> str:
     lines = [f"# {' '.join(overrides)}", "", "| item | verdict | seconds | seen |", "| --- | --- | --- | --- |"]
-    lines += [
-        f"| {v.item} | {v.status} | {v.seconds:.1f} | {summary(v).replace('|', chr(92) + '|')} |" for v in verdicts
-    ]
+    for verdict in verdicts:
+        seen = summary(verdict).replace("|", "\\|")
+        lines.append(f"| {verdict.item} | {verdict.status} | {verdict.seconds:.1f} | {seen} |")
     for verdict in verdicts:
         if not verdict.findings:
             continue
