@@ -32,7 +32,7 @@ DEPENDENCIES = set(
     pytest pytorch-lightning pyyaml ray requests rich ruff safetensors scikit-image scikit-learn scipy
     seaborn sentry-sdk setuptools six skimage sklearn skops sqlalchemy submitit sympy tensorboard
     tensorboardx tensorflow timm torch torchaudio torchgen torchmetrics torchvision tqdm transformers triton
-    typing-extensions urllib3 wandb werkzeug wheel yaml
+    typing-extensions urllib3 uv wandb werkzeug wheel yaml
     """.split()  # noqa: SIM905, a literal would take a hundred lines
 )
 

@@ -21,17 +21,17 @@ def train(cfg: DictConfig) -> float | None:
     # Imported here: --help, --cfg, completion and composition errors answer without torch.
     from hydra.utils import instantiate
 
+    from {{ cookiecutter.package }}.training import console
     from {{ cookiecutter.package }}.training.config_check import check_config
-    from {{ cookiecutter.package }}.training.console import print_config, print_summary, shortest, silence_known_warnings
     from {{ cookiecutter.package }}.training.launch import check_launched
     from {{ cookiecutter.package }}.training.run_record import RunRecord
     from {{ cookiecutter.package }}.training.seed import seed_everything
 
-    silence_known_warnings()
+    console.silence_known_warnings()
     check_config(cfg)
     check_launched(cfg)
     if cfg.print_config:
-        print_config(cfg)
+        console.print_config(cfg)
     with RunRecord(cfg) as record:
         seed_everything(cfg.seed, deterministic=bool(cfg.trainer.get("deterministic")))
         datamodule = instantiate(cfg.data)
@@ -43,9 +43,9 @@ def train(cfg: DictConfig) -> float | None:
         if cfg.test:
             best = record.best_checkpoint
             trainer.test(model, datamodule=datamodule, ckpt_path=best, weights_only=True, verbose=False)
-    run = shortest(record.folder)
+    run = console.shortest(record.folder)
     look, evaluate = f"tensorboard --logdir {run.parts[0]}", f"python eval.py run={run}"
-    print_summary(record.metrics, {"run": str(run), "look": look, "evaluate": evaluate})
+    console.print_summary(record.metrics, {"run": str(run), "look": look, "evaluate": evaluate})
     return record.metrics.get(cfg.monitor)
 
 
