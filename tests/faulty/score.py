@@ -24,3 +24,7 @@ trainer = Trainer(accelerator="cpu", devices=ranks, strategy=strategy, logger=Fa
 if trainer.is_global_zero:
     scores = {"world_size": trainer.world_size, "metrics": validated | tested}
     Path(result).write_text(json.dumps(scores), encoding="utf-8")
+if ranks > 1:
+    # Together: a rank that leaves early makes the other abort.
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
