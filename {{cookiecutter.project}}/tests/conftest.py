@@ -24,9 +24,9 @@ TINY = (
     "data=mnist_sample",
     "trainer=cpu",
     "trainer.max_epochs=1",
-    "+trainer.limit_train_batches=2",
-    "+trainer.limit_val_batches=1",
-    "+trainer.limit_test_batches=1",
+    "++trainer.limit_train_batches=2",
+    "++trainer.limit_val_batches=1",
+    "++trainer.limit_test_batches=1",
     "callbacks=[checkpoint,lr_monitor]",
     "logger=csv",
 )
@@ -121,9 +121,10 @@ def run_script(name: str, folder: Path, *arguments: str) -> None:
 
 def run_train(folder: Path, *arguments: str) -> Path:
     """Run train.py in `folder`; return the directory of the run."""
-    before = set(folder.glob("outputs/**/run.json"))
+    runs = "outputs/*/*/*/run.json"  # those of a checklist's items lie deeper
+    before = set(folder.glob(runs))
     run_script("train.py", folder, *arguments)
-    [record] = set(folder.glob("outputs/**/run.json")) - before
+    [record] = set(folder.glob(runs)) - before
     return record.parent
 
 

@@ -1,6 +1,5 @@
 """What all checks share: a Lightning callback that collects findings while a run lasts."""
 
-import inspect
 import time
 from functools import wraps
 from pathlib import Path
@@ -10,9 +9,16 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.callbacks import EarlyStopping
 from torch.utils.data import DataLoader
 
-from .verdict import CHECKS, FAILED, WARNING, Finding, Refused, Verdict
+from .verdict import CHECKS, FAILED, WARNING, Finding, Refused, Verdict, launched_rank
 
-WORKER_OPTIONS = {"num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout"}
+# Past the setters, which refuse some of it once a loader is built.
+WITHOUT_WORKERS = {
+    "num_workers": 0,
+    "prefetch_factor": None,
+    "persistent_workers": False,
+    "timeout": 0,
+    "_DataLoader__multiprocessing_context": None,
+}
 
 
 class Check(Callback):
@@ -38,7 +44,7 @@ class Check(Callback):
         self.seen = ""
         self.skipped: str | None = None
         self.facts: dict[str, Any] = {}
-        self.rank, self.world_size = 0, 1
+        self.rank, self.world_size = launched_rank(), 1
         self.started = time.monotonic()
 
     def fail(self, what: str, where: str, why: str, fix: str) -> None:
@@ -87,13 +93,18 @@ class NoWorkers:
         self._init = init = DataLoader.__init__
 
         @wraps(init)  # Lightning reads the signature
-        def without_workers(*arguments: Any, **options: Any) -> None:
-            bound = inspect.signature(init).bind(*arguments, **options)
-            for name in WORKER_OPTIONS & bound.arguments.keys():
-                del bound.arguments[name]
-            init(*bound.args, **bound.kwargs)
+        def without_workers(loader: DataLoader, *arguments: Any, **options: Any) -> None:
+            init(loader, *arguments, **options)
+            vars(loader).update(WITHOUT_WORKERS)
 
         DataLoader.__init__ = without_workers
 
     def __exit__(self, *error: object) -> None:
         DataLoader.__init__ = self._init
+
+
+class NoTraining(Callback):
+    """Ends `fit` before its first step: for a job that has been done before training could begin."""
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        stop(trainer)

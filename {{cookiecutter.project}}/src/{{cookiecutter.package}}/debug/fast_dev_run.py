@@ -35,6 +35,9 @@ class FastDevRun(Check):
         if stage == "fit":
             self.loading.__exit__()
 
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        self.loading.__exit__()  # Lightning tears no callback down then
+
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         self.ran.append("train")
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
@@ -55,7 +58,7 @@ class FastDevRun(Check):
                 f"the first loss is {value}",
                 place,
                 "every weight becomes NaN with the first step of the optimizer",
-                "python train.py +debug=limit_batches looks at the data, python train.py +debug=overflow at the network",
+                "python train.py +debug=limit_batches for the data, python train.py +debug=overflow for the network",
             )
         elif value == 0:
             self.fail(

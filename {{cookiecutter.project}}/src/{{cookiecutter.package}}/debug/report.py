@@ -1,12 +1,13 @@
 """The verdicts of a run: as a table in the terminal, debug/report.json and debug/report.md.
 
-report.json: {"schema": 1, "verdict": str, "overrides": [str], "items": [...]}, an item being
+report.json: {"schema": 1, "verdict": str, "crashed": bool, "overrides": [str], "items": [...]}, an item being
 {"item", "verdict", "question", "seen", "skipped", "seconds", "facts", "findings": [...]}, a finding
 {"severity", "what", "where", "why", "fix"}. A verdict is passed, warning, failed or skipped.
 """
 
 import json
 import os
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,20 @@ from rich.table import Table
 from rich.text import Text
 
 from .diagnosis import diagnose, print_traceback
-from .verdict import CHECKS, FAILED, PASSED, SKIPPED, WARNING, CheckFailed, Finding, Refused, Verdict, worst
+from .presence import has_ended
+from .verdict import (
+    CHECKS,
+    FAILED,
+    PASSED,
+    SKIPPED,
+    WARNING,
+    CheckFailed,
+    Finding,
+    Refused,
+    Verdict,
+    launched_rank,
+    worst,
+)
 
 SCHEMA = 1
 OWNER = "DEBUG_REPORT_OWNER"  # variable that tells processes started by a job that somebody else reports for it
@@ -44,7 +58,7 @@ class Report(Callback):
             os.environ.get(name, "0") != "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID")
         )
         if self.owner:
-            os.environ[OWNER] = str(os.getpid())
+            os.environ[OWNER] = f"{socket.gethostname()}:{os.getpid()}"
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         try:
@@ -67,14 +81,14 @@ class Report(Callback):
                 check.conclude(folder)
         verdicts = [self._judge(item, error) for item in self.items]
         (folder / "debug").mkdir(exist_ok=True)
-        if not self.owner:
-            write_json(rank_file(folder, CHECKS[0].rank if CHECKS else int(os.environ.get("RANK", "0"))), verdicts)
+        if not self.owner and not inherits(folder / "debug"):
+            write_json(rank_file(folder, CHECKS[0].rank if CHECKS else launched_rank()), verdicts)
             return
         ranks = read_ranks(folder, CHECKS[0].world_size - 1 if CHECKS and error is None else 0)
         if ranks:
             verdicts = [merge(verdict, ranks, bool(CHECKS)) for verdict in verdicts]
-        write_report(folder / "debug", verdicts, config)
-        if error is not None and not ranks:
+        write_report(folder / "debug", verdicts, config, crashed=error is not None)
+        if error is not None and not ranks and find(error, CheckFailed) is None:
             print_traceback(error)
         print_report(verdicts, folder / "debug")
         failed = [verdict for verdict in verdicts if verdict.status == FAILED]
@@ -91,7 +105,8 @@ class Report(Callback):
         verdict.seconds = round(time.monotonic() - self.started if check is None else verdict.seconds, 2)
         if error is not None:
             explained = None if check is None else check.explain(error)
-            verdict.findings = [*verdict.findings, explained or diagnose(error)]
+            finding = explained or diagnose(error)
+            verdict.findings = [*(known for known in verdict.findings if known != finding), finding]
         elif check is None:
             verdict.skipped = f"nothing has built callbacks.debug_{item}: the training function must use cfg.callbacks"
         return verdict
@@ -102,6 +117,18 @@ def find(error: BaseException | None, kind: type[BaseException]) -> BaseExceptio
     while error is not None and not isinstance(error, kind):
         error = error.__cause__
     return error
+
+
+def inherits(folder: Path) -> bool:
+    """Whether this process is the first to find that the one which was to report has been killed."""
+    host, _, process = os.environ.get(OWNER, "").partition(":")
+    if host != socket.gethostname() or not has_ended(int(process)):
+        return False
+    try:
+        (folder / ".heir").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def rank_file(folder: Path, rank: int) -> Path:
@@ -137,20 +164,24 @@ def merge(own: Verdict, ranks: dict[int, list[Verdict]], is_rank: bool) -> Verdi
         for finding in verdict.findings:
             if finding in findings:
                 continue
-            where = finding.where if f"rank {rank}" in finding.where else f"rank {rank}: {finding.where}"
-            known = {(seen.what, seen.where.partition(": ")[2]) for seen in findings}
-            if (finding.what, finding.where) not in known:
+            where = finding.where if finding.where.startswith("rank") else f"rank {rank}: {finding.where}"
+            if (finding.what, on_any_rank(where)) not in {(seen.what, on_any_rank(seen.where)) for seen in findings}:
                 findings.append(Finding(finding.severity, finding.what, where, finding.why, finding.fix))
     # A crash that no rank lived to tell is known to the process that waited for them.
     first.findings = findings or own.findings
     return first
 
 
-def write_report(folder: Path, verdicts: list[Verdict], config: DictConfig) -> None:
-    """Write report.json and report.md into `folder`."""
+def on_any_rank(where: str) -> str:
+    return where.partition(": ")[2] if where.startswith("rank") else where
+
+
+def write_report(folder: Path, verdicts: list[Verdict], config: DictConfig, crashed: bool = False) -> None:
+    """Write report.json and report.md into `folder`; `crashed` is whether the run ended by an exception."""
     content = {
         "schema": SCHEMA,
         "verdict": worst([verdict.status for verdict in verdicts]),
+        "crashed": crashed,
         "overrides": OmegaConf.to_container(config.hydra.overrides.task, resolve=False),
         "items": [verdict.as_dict() for verdict in verdicts],
     }

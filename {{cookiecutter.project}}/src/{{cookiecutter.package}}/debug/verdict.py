@@ -1,5 +1,6 @@
 """What a check says in the end. Plain data: nothing here imports torch."""
 
+import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -72,6 +73,11 @@ class Verdict:
         findings = [Finding(**finding) for finding in content["findings"]]
         kept = {key: value for key, value in content.items() if key not in ("verdict", "findings")}
         return cls(**kept, findings=findings)
+
+
+def launched_rank() -> int:
+    """Return the rank that a launcher gave this process, 0 where none did."""
+    return int(next((os.environ[name] for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID") if name in os.environ), 0))
 
 
 def worst(statuses: list[str]) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 
 from . import ranks
 from .config_check import suggestion, walk
@@ -38,7 +38,7 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
         if isinstance(stop.__context__, HydraException):
             for line in missing_plugins(str(stop.__context__)):
                 print(line, file=sys.stderr)
-            for line in unknown_keys(sys.argv[1:], conf, config_name):
+            for line in unknown_option(stop.__context__, conf) + unknown_keys(sys.argv[1:], conf, config_name):
                 print(line, file=sys.stderr)
         raise
     except KeyboardInterrupt:
@@ -69,6 +69,18 @@ def missing_plugins(message: str) -> list[str]:
         for plugin, extra in PLUGINS.items()
         if f"'hydra/{plugin}'" in message
     ]
+
+
+def unknown_option(error: HydraException, conf: Path) -> list[str]:
+    """Return a line where a group lacks an option, or there is no such config, and one of a similar name exists."""
+    if not isinstance(error, MissingConfigException) or not error.missing_cfg_file:
+        return []
+    group, _, option = error.missing_cfg_file.removesuffix(".yaml").rpartition("/")
+    options = error.options or [path.stem for path in (conf / group).glob("*.yaml")]
+    near = suggestion(option, options)
+    if not near:  # Hydra has listed all that there are
+        return []
+    return [(f"{group}={option} is no option of conf/{group}" if group else f"conf has no {option}.yaml") + near]
 
 
 def unknown_keys(arguments: list[str], conf: Path, config_name: str) -> list[str]:

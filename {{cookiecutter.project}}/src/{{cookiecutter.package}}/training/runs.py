@@ -24,7 +24,8 @@ def find_run(name: str | Path) -> Path:
             raise ConfigError(f"run={name} is not the directory of a run: it has no {RECORD}; try run=last")
         return folder
     runs = [path.parent for root in ("outputs", "multirun") for path in Path(root).glob(f"**/{RECORD}")]
-    runs = [run for run in runs if any(run.glob("checkpoints/*.ckpt"))]
+    # A checklist's items are runs inside a run.
+    runs = [run for run in runs if "debug" not in run.parts and any(run.glob("checkpoints/*.ckpt"))]
     if not runs:
         raise ConfigError(
             "run=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"

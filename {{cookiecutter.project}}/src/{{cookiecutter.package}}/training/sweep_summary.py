@@ -5,6 +5,7 @@ what the jobs have left on disk, so that failed, interrupted and finished jobs a
 """
 
 import csv
+import json
 import statistics
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,8 @@ def summarise(folder: Path) -> list[dict[str, Any]]:
     monitor, mode = read_objective(jobs)
     scored = [row for row in rows if monitor in row["metrics"]]
     best = (max if mode == "max" else min)(scored, key=lambda row: row["metrics"][monitor], default=None)
-    table = [flat(row, swept_keys(rows), metric_names(rows), row is best) for row in rows]
+    judged = any(row["verdicts"] for row in rows)
+    table = [flat(row, swept_keys(rows), metric_names(rows), row is best, judged) for row in rows]
     with (folder / "summary.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(table[0]))
         writer.writeheader()
@@ -82,7 +84,17 @@ def read_job(job: Path) -> dict[str, Any]:
         "seconds": None if "seconds" not in record else round(record["seconds"]),
         "metrics": record["metrics"],
         "error": record.get("error"),
+        "verdicts": read_verdicts(job),
     }
+
+
+def read_verdicts(job: Path) -> str:
+    """Return what a job's debug items came to, such as "overfit failed", or "" where none was on."""
+    report = job / "debug" / "report.json"
+    if not report.is_file():
+        return ""
+    items = json.loads(report.read_text(encoding="utf-8"))["items"]
+    return ", ".join(f"{item['item']} {item['verdict']}" for item in items)
 
 
 def read_objective(jobs: list[Path]) -> tuple[str, str]:
@@ -102,12 +114,13 @@ def metric_names(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(names, key=lambda name: (METRICS.index(name.partition("/")[0]), name))
 
 
-def flat(row: dict[str, Any], keys: list[str], metrics: list[str], best: bool) -> dict[str, Any]:
+def flat(row: dict[str, Any], keys: list[str], metrics: list[str], best: bool, verdicts: bool) -> dict[str, Any]:
     return (
         {"job": row["job"]}
         | {key: row["overrides"].get(key, "") for key in keys}
         | {"state": row["state"], "seconds": row["seconds"]}
         | {name: row["metrics"].get(name) for name in metrics}
+        | ({"verdicts": row["verdicts"]} if verdicts else {})
         | {"best": "*" if best else "", "error": row["error"]}
     )
 

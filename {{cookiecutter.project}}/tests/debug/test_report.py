@@ -1,0 +1,124 @@
+import ast
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pytorch_lightning import Callback
+
+PROJECT = Path(__file__).parents[2]
+
+
+class Raising(Callback):
+    def on_train_batch_end(self, *arguments):
+        raise RuntimeError("planted in the step")
+
+
+class BadLoss(Callback):
+    """Makes the first loss NaN."""
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        batch[0].fill_(float("nan"))
+
+
+def add(callback: type) -> str:
+    return f"+callbacks.planted._target_={callback.__module__}.{callback.__qualname__}"
+
+
+def read(run: Path) -> dict:
+    return json.loads((run / "debug" / "report.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def failing(train, tmp_path):
+    """`failing(*overrides)`: the directory of a run that ends with exit code 1."""
+
+    def run(*overrides):
+        with pytest.raises(SystemExit) as stopped:
+            train(*overrides)
+        assert stopped.value.code == 1
+        [record] = tmp_path.glob("outputs/**/run.json")
+        return record.parent
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+
+
+def test_verdict_is_shown_and_written(train, capsys):
+    run = train("+debug=fast_dev_run")
+    [item] = read(run)["items"]
+    assert (read(run)["schema"], read(run)["verdict"], read(run)["crashed"]) == (1, "passed", False)
+    assert (item["item"], item["verdict"], item["findings"]) == ("fast_dev_run", "passed", [])
+    assert "| fast_dev_run | passed |" in (run / "debug" / "report.md").read_text(encoding="utf-8")
+    assert "fast_dev_run │ passed" in capsys.readouterr().out
+
+
+def test_failed_check_ends_with_one_and_no_traceback(failing, capsys):
+    run = failing("+debug=fast_dev_run", add(BadLoss))
+    printed = capsys.readouterr()
+    assert read(run)["verdict"] == "failed"
+    assert json.loads((run / "run.json").read_text(encoding="utf-8"))["state"] == "finished"
+    assert "Traceback" not in printed.out + printed.err
+    assert "fast_dev_run failed: the first loss is nan" in printed.out
+
+
+def test_crash_is_a_finding_with_its_traceback(failing, capsys):
+    run = failing("+debug=fast_dev_run", add(Raising))
+    report = read(run)
+    assert (report["verdict"], report["crashed"]) == ("failed", True)
+    assert "planted in the step" in report["items"][0]["findings"][0]["what"]
+    assert capsys.readouterr().err.count("Traceback (most recent call last)") == 1
+
+
+def test_items_together_give_a_verdict_each(train):
+    report = read(train("+debug=[fast_dev_run,anomaly]"))
+    assert [(item["item"], item["verdict"]) for item in report["items"]] == [
+        ("fast_dev_run", "passed"),
+        ("anomaly", "passed"),
+    ]
+
+
+def test_items_that_exclude_each_other_are_refused_in_one_sentence(failing, capsys):
+    run = failing("+debug=[overfit,fast_dev_run]")
+    assert "+debug=[overfit,fast_dev_run]: each of them decides how long the run lasts" in capsys.readouterr().err
+    assert not (run / "debug").exists()
+
+
+def test_sweep_has_a_report_a_job_and_verdicts_in_its_summary(sweep):
+    runs = sweep("+debug=fast_dev_run", "model=cnn,mlp")
+    assert [read(run)["verdict"] for run in runs] == ["passed", "passed"]
+    with (runs[0].parent / "summary.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["verdicts"] for row in csv.DictReader(file)] == ["fast_dev_run passed"] * 2
+
+
+TRAINED = ["data=mnist_sample", "+trainer.max_steps=1", "test=false", "logger=csv", "callbacks=[]"]
+
+
+def test_without_an_item_nothing_of_a_check_is_imported(tmp_path):
+    script = (
+        "import runpy, sys; sys.argv[0] = sys.argv.pop(1); runpy.run_path(sys.argv[0], run_name='__main__'); "
+        "print([name for name in sys.modules if '.debug.' in name])"
+    )
+    command = [sys.executable, "-c", script, PROJECT / "train.py", *TRAINED]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    imported = ast.literal_eval(done.stdout.strip().splitlines()[-1])
+    # The callback that waits for an exception: a few lines.
+    assert {name.rpartition(".")[2] for name in imported} <= {"exceptions"}
+
+
+def test_project_without_the_debug_group_still_trains(tmp_path):
+    copy = tmp_path / "project"
+    aside = shutil.ignore_patterns("outputs", "multirun", ".git", ".venv", "debug")
+    shutil.copytree(PROJECT, copy, ignore=aside)
+    environment = os.environ | {"PYTHONPATH": str(copy / "src")}
+    command = [sys.executable, "train.py", *TRAINED]
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
