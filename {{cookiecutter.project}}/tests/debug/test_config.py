@@ -165,6 +165,14 @@ def test_chosen_option_beaten_by_the_main_file_fails(judge):
     assert found["what"] == "model.net.width is 4, not 64 as model=wide says"
 
 
+def test_main_file_beaten_by_an_option_that_nobody_chose_warns(judge):
+    first = FILES["conf/train.yaml"].replace("  - _self_\n", "").replace("defaults:\n", "defaults:\n  - _self_\n")
+    item = judge(files={"conf/train.yaml": first + "data:\n  batch_size: 16\n"})
+    assert item["verdict"] == "warning"
+    assert finding(item)["what"] == "data.batch_size is 64, not 16 as conf/train.yaml says"
+    assert finding(item)["where"] == "data.batch_size (conf/data/digits.yaml:2, over conf/train.yaml:15)"
+
+
 def test_unchosen_option_tuned_by_the_main_file_passes(judge):
     tuned = FILES["conf/train.yaml"] + "model:\n  net:\n    width: 4\n"
     assert judge(files={"conf/train.yaml": tuned})["verdict"] == "passed"

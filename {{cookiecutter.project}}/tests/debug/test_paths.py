@@ -131,7 +131,7 @@ def finding(item: dict) -> dict:
     return only
 
 
-@pytest.mark.parametrize("overrides", [["logger=[csv,tensorboard]"], ["+data.root=data", "hydra.run.dir=runs/first"]])
+@pytest.mark.parametrize("overrides", [["logger=[csv,tensorboard]"], ["+data.root=data", "trainer.max_epochs=1"]])
 def test_run_that_keeps_to_its_directory_passes(judge, overrides):
     item = judge(*overrides)
     assert item["findings"] == []
@@ -189,8 +189,12 @@ def test_loggers_that_get_nothing_fail(judge):
     assert all("nothing was logged" in found["why"] for found in findings)
 
 
+def test_working_directory_as_run_directory_fails(judge):
+    assert finding(judge("hydra.run.dir=."))["what"] == "the run's directory is the working directory itself"
+
+
 def test_second_run_into_a_directory_fails(judge, tmp_path):
-    assert judge("hydra.run.dir=same")["verdict"] == "passed"
+    assert judge("hydra.run.dir=same")["verdict"] == "warning"
     (tmp_path / "project" / "same" / "debug" / "report.json").unlink()
     found = finding(judge("hydra.run.dir=same"))
     assert found["what"].startswith("same held the results of another job already")

@@ -4,6 +4,7 @@ import copy
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib.metadata import version
@@ -39,7 +40,7 @@ from .config_targets import (
     value_of,
     walk,
 )
-from .verdict import launched_rank
+from .verdict import Verdict, launched_rank
 
 LIGHTNING = ("pytorch_lightning", "lightning.pytorch")
 ENTRIES = ("fit", "validate", "test", "predict")
@@ -104,6 +105,7 @@ class ConfigCheck(Check):
         self.tokens: list[str] = []  # what exceptions say that a finding has foretold
         self.unfit: set[str] = set()  # keys that a finding has named
         self.fitted = 0
+        self.seconds = 0.0
 
     def judge(self, config: DictConfig) -> None:
         """Say all that is wrong with a job's config, and show where its values come from."""
@@ -127,6 +129,12 @@ class ConfigCheck(Check):
         self._judge_texts()
         self._judge_unread(config)
         self._show(config)
+        self.seconds = time.monotonic() - self.started
+
+    def verdict(self, question: str) -> Verdict:
+        verdict = super().verdict(question)
+        verdict.seconds = self.seconds  # not those of the run, where other items want one
+        return verdict
 
     def foretold(self, error: BaseException | None) -> bool:
         """Whether a finding says already what an exception says."""

@@ -145,7 +145,7 @@ class Paths(Check):
         return max(found)[1] if found else ""
 
     def _directing_key(self, path: Path, below: str) -> str:
-        """Return the key whose value is the file or its folder, first below a part; or ""."""
+        """Return the key whose own value is the file or its folder, first below a part; or ""."""
         found = []
         for full_key, node, key in walk(self.job):
             value = value_of(node, key)
@@ -153,8 +153,9 @@ class Paths(Check):
                 continue
             named = Path(os.path.realpath(self.here / value))
             if path.is_relative_to(named) and not self.here.is_relative_to(named):
-                found.append((bool(below) and full_key.startswith(f"{below}."), len(named.parts), full_key))
-        return max(found)[2] if found else ""
+                literal = not OmegaConf.is_interpolation(node, key)
+                found.append((literal, bool(below) and full_key.startswith(f"{below}."), len(named.parts), full_key))
+        return max(found)[3] if found else ""
 
     def _fix_outside(self, key: str, line: str, path: Path) -> str:
         last = key.rpartition(".")[2]
@@ -307,16 +308,21 @@ class Paths(Check):
         constant = "${" not in CONSTANT.sub("", str(raw))
         resumed = self.trainer.ckpt_path and Path(self.trainer.ckpt_path).resolve().is_relative_to(self.run)
         unique = "${hydra.job.num}" if sweeps else "outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}"
+        tell = self.fail
         if PathsWatch.folders.count(hydra.runtime.output_dir) > 1:
             what = f"two jobs of this sweep share {self._short(self.run)}"
         elif PathsWatch.found and not sweeps and not resumed:
             names = ", ".join(PathsWatch.found[:3])
             what = f"{self._short(self.run)} held the results of another job already: {names}"
+        elif self.run == self.here:
+            what = "the run's directory is the working directory itself"
         elif constant and (sweeps or not typed):
             what = f"every job gets the same directory, {self._short(self.run)}"
+        elif constant and not Path(raw).is_absolute():
+            tell, what = self.warn, f"the next run of this command gets the same directory, {self._short(self.run)}"
         else:
             return
-        self.fail(
+        tell(
             what,
             f"{key}={raw}",
             "the later job overwrites checkpoints and logs of the earlier one, or mixes with them",

@@ -84,9 +84,10 @@ class Report(Callback):
         if not self.owner and not inherits(folder / "debug"):
             write_json(rank_file(folder, CHECKS[0].rank if CHECKS else launched_rank()), verdicts)
             return
-        ranks = read_ranks(folder, CHECKS[0].world_size - 1 if CHECKS and error is None else 0)
+        ranks = read_ranks(folder, max((check.world_size for check in CHECKS), default=1) - 1 if error is None else 0)
         if ranks:
-            verdicts = [merge(verdict, ranks, bool(CHECKS)) for verdict in verdicts]
+            built = {check.item for check in CHECKS}
+            verdicts = [merge(verdict, ranks, verdict.item in built) for verdict in verdicts]
         write_report(folder / "debug", verdicts, config, crashed=error is not None)
         if error is not None and not ranks and find(error, CheckFailed) is None:
             print_traceback(error)
