@@ -40,7 +40,8 @@ OPTIONS = [name for name in FILES if "/" in name]
 OUTSIDE = ["output_dir=nowhere", "data_dir=nowhere"]
 
 # A group outside the defaults list of train.yaml is added to it: +experiment=baseline.
-DEFAULTS = {key for entry in yaml.safe_load(TEXTS["train"])["defaults"] if isinstance(entry, dict) for key in entry}
+ENTRIES = [entry for entry in yaml.safe_load(TEXTS["train"])["defaults"] if isinstance(entry, dict)]
+DEFAULTS = {key.removeprefix("optional ") for entry in ENTRIES for key in entry}
 
 # What an option leaves to others to fill in is `???`.
 ABSTRACT = [name for name in OPTIONS if "???" in TEXTS[name]]

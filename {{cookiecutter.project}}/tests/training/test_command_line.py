@@ -1,8 +1,10 @@
 from pathlib import Path
 
 import pytest
+from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException
 
-from {{ cookiecutter.package }}.training.command_line import unknown_keys
+from {{ cookiecutter.package }}.training.command_line import unknown_keys, unknown_option
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -18,6 +20,22 @@ CONF = Path(__file__).parents[2] / "conf"
 def test_unknown_key_is_named_with_the_nearest_ones(argument, line):
     [found] = unknown_keys([argument], CONF, "train")
     assert found.startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("config_name", "override", "lines"),
+    [
+        ("train", "model=cn", ["model=cn is no option of conf/model; did you mean cnn?"]),
+        ("train", "optimizer=adma", ["optimizer=adma is no option of conf/optimizer; did you mean adam or adamw?"]),
+        ("train", "model=transformer", []),
+        ("trian", "seed=1", ["conf has no trian.yaml; did you mean train?"]),
+        ("train", "optimizer.lrr=1", []),
+    ],
+)
+def test_unknown_option_or_config_is_named_with_the_nearest_ones(config_name, override, lines):
+    with initialize_config_dir(str(CONF), version_base="1.3"), pytest.raises(HydraException) as refused:
+        compose(config_name, overrides=[override])
+    assert unknown_option(refused.value, CONF) == lines
 
 
 def test_keys_options_flags_and_additions_are_no_unknown_keys():
