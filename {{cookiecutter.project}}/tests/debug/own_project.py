@@ -41,14 +41,15 @@ def as_command(folder: Path, *argv: str) -> Iterator[None]:
             HydraConfig.instance().cfg = None
 
 
-def run_project(folder: Path, item: str, files: dict[str, str], *arguments: str) -> list[dict[str, Any]]:
-    """Write `files` and run train.py with one debug item; the item's verdicts, in the order of the jobs."""
-    for name, text in (files | {f"conf/debug/{item}.yaml": (ITEMS / f"{item}.yaml").read_text()}).items():
+def run_project(folder: Path, items: str, files: dict[str, str], *arguments: str) -> list[dict[str, Any]]:
+    """Write `files` and run train.py with debug items "a,b"; their verdicts, in the order of the jobs."""
+    group = {f"conf/debug/{item}.yaml": (ITEMS / f"{item}.yaml").read_text() for item in items.split(",")}
+    for name, text in (files | group).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     before = set(folder.rglob("report.json"))
     code = 0
-    with as_command(folder, "train.py", *arguments, f"debug={item}"):
+    with as_command(folder, "train.py", *arguments, f"debug=[{items}]"):
         try:
             runpy.run_path("train.py", run_name="__main__")
         except SystemExit as stop:

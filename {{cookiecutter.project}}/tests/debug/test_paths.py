@@ -211,6 +211,12 @@ def test_jobs_of_a_sweep_in_their_directories_pass(tmp_path):
     assert [verdict["verdict"] for verdict in verdicts] == ["passed", "passed"]
 
 
+def test_config_and_paths_judge_one_run_together(tmp_path):
+    config, paths = run_project(tmp_path, "config,paths", FILES)
+    assert (config["item"], config["verdict"]) == ("config", "passed")
+    assert "metrics.csv" in paths["seen"]
+
+
 def test_scalars_of_an_event_file_are_told_from_the_rest(tmp_path):
     with SummaryWriter(tmp_path) as writer:
         writer.add_histogram("weights", torch.randn(9))

@@ -119,6 +119,7 @@ class ConfigCheck(Check):
             self.provenance = None
             self.skip(f"the origin of values is unknown with hydra-core {version('hydra-core')}: {error}")
         self.code = read_code(folders(config))
+        self.references = set(references(OmegaConf.to_container(config, resolve=False)))
         if self.provenance is not None:
             self._judge_order()
             self._judge_packages()
@@ -127,7 +128,7 @@ class ConfigCheck(Check):
         self._judge_targets()
         self._judge_splats()
         self._judge_texts()
-        self._judge_unread(config)
+        self._judge_unread()
         self._show(config)
         self.seconds = time.monotonic() - self.started
 
@@ -150,6 +151,7 @@ class ConfigCheck(Check):
             if last.chosen or key[0] == "debug":
                 continue
             beaten = [setting for setting in settings[:-1] if setting.value != last.value]
+            beaten = [setting for setting in beaten if setting.option not in self.provenance.items]
             chosen = next((setting for setting in reversed(beaten) if setting.chosen), None)
             if chosen is not None:
                 self._fail_beaten(".".join(key), settings, chosen)
@@ -217,7 +219,7 @@ class ConfigCheck(Check):
             default = self._default(parent, key)
             value = "VALUE" if default is UNKNOWN else shown(default)
             source = "" if default is UNKNOWN else f" ({value} is the default of {value_of(parent, '_target_')})"
-            self._token(full_key, str(key))
+            self._token(full_key)
             self.fail(
                 f"{full_key} is ???: nothing has given it a value",
                 self.where(full_key),
@@ -404,10 +406,9 @@ class ConfigCheck(Check):
                 return "site-packages" in Path(file).parts
         return False
 
-    def _judge_unread(self, config: DictConfig) -> None:
+    def _judge_unread(self) -> None:
         if self.code is None or self.code.loops:
             return
-        self.references = set(references(OmegaConf.to_container(config, resolve=False)))
         siblings = [str(key) for key in self.job]
         for full_key in self._unread(self.job, ""):
             if any(full_key == unfit or unfit.startswith(f"{full_key}.") for unfit in self.unfit):
@@ -443,8 +444,6 @@ class ConfigCheck(Check):
                 yield from self._unread(child, f"{full_key}.")
 
     def _interpolated(self, key: str) -> bool:
-        if not hasattr(self, "references"):
-            self.references = set(references(OmegaConf.to_container(self.job, resolve=False)))
         return any(
             other == key or other.startswith(f"{key}.") or key.startswith(f"{other}.") for other in self.references
         )

@@ -74,11 +74,13 @@ class Provenance:
         history: the settings of each final key, first to last; the last is the one that holds.
         files: what was composed, in order.
         added: the keys that the command line added with +.
+        items: the options that switch debug items on.
     """
 
     history: dict[Key, list[Setting]]
     files: list[File]
     added: list[str]
+    items: set[str]
 
     def where(self, key: str) -> str:
         """Return "key (file:line, over file:line)" of a dotted key; of a container, the place of its first value."""
@@ -116,7 +118,7 @@ def trace_config(config: DictConfig) -> Provenance:
     )
     chosen = chosen_options(overrides, listed.config_overrides)
     tree = Tree()
-    files = []
+    files, items = [], set()
     for default in listed.defaults:
         if default.config_path is None or default.config_path.startswith("hydra/"):
             continue
@@ -125,8 +127,9 @@ def trace_config(config: DictConfig) -> Provenance:
         path = source_file(source.scheme(), source.path, default.config_path)
         package = default.package or ""
         content = OmegaConf.to_container(loader._load_single_config(default, repository).config, resolve=False)
-        for name in ("defaults", "hydra"):
-            content.pop(name, None)
+        content.pop("defaults", None)
+        if "debug" in ((content.pop("hydra", None) or {}).get("callbacks") or {}):
+            items.add(default.config_path)
         marks = line_numbers(path)
         file = shown(path, here) if path else f"ConfigStore {default.config_path}"
         header = result.header.get("package")
@@ -155,7 +158,7 @@ def trace_config(config: DictConfig) -> Provenance:
             tree.put(key + rest[1:], Setting(value, COMMAND_LINE, 0, override.input_line, "", True, False))
     composed = OmegaConf.to_container(config, resolve=False)
     composed.pop("hydra", None)
-    return Provenance(tree.settled(composed), files, added)
+    return Provenance(tree.settled(composed), files, added, items)
 
 
 class Tree:
