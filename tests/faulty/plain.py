@@ -1,0 +1,23 @@
+"""A training script as others write it, in which Lightning starts the ranks: PLAIN_CONF=conf python plain.py ..."""
+
+import os
+import sys
+
+import hydra
+from digit_classifier.training import resolvers
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+
+resolvers.register()
+CONF = os.environ["PLAIN_CONF"]
+
+
+@hydra.main(version_base="1.3", config_path=CONF, config_name="train")
+def main(cfg: DictConfig) -> None:
+    callbacks = [instantiate(part) for part in cfg.callbacks.values()]
+    trainer = instantiate(cfg.trainer, callbacks=callbacks, logger=False)
+    trainer.fit(instantiate(cfg.model), datamodule=instantiate(cfg.data))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
