@@ -17,6 +17,7 @@ from omegaconf import OmegaConf
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
 from torch.utils.data import DataLoader, Dataset
 
 from {{ cookiecutter.package }}.debug.diagnosis import diagnose
@@ -199,6 +200,36 @@ def test_tensor_on_the_meta_device_is_told_from_its_device():
     assert "to_empty" in finding.fix
 
 
+def test_tensor_made_on_the_default_device_is_named_by_its_line():
+    class Masked(nn.Module):
+        def forward(self, x):
+            return x * torch.ones(4)
+
+    with FakeTensorMode():  # an accelerator that this machine need not have
+        x = torch.empty(4, device="cuda")
+        finding = diagnosed(nn.Sequential(Masked()), x)
+    assert finding.where.startswith("0 (Masked), ")
+    assert finding.why == "torch.ones(...) makes its tensor on the CPU"
+    assert finding.fix == "torch.ones(..., device=x.device)"
+
+
+def test_tensor_left_behind_on_the_cpu_is_named():
+    class Shifted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.shift = torch.zeros(4)
+
+        def forward(self, x):
+            shift = self.shift
+            return x + shift
+
+    with FakeTensorMode():
+        x = torch.empty(4, device="cuda")
+        finding = diagnosed(nn.Sequential(Shifted()), x)
+    assert finding.why == "shift on the CPU, the rest on cuda:0"
+    assert "register_buffer" in finding.fix
+
+
 def test_module_kept_in_a_list_is_named_as_not_registered():
     net = Net()
     net.tail[0].to("meta")
@@ -360,6 +391,15 @@ def test_checkpoint_keys_that_do_not_match_are_named():
     assert "unknown to this model: old.weight" in finding.why
 
 
+def test_checkpoint_of_another_config_names_the_values_of_then(tmp_path):
+    (tmp_path / "run" / ".hydra").mkdir(parents=True)
+    (tmp_path / "run" / ".hydra" / "config.yaml").write_text("model: {features: 144, dropout: 0.1}")
+    torch.save(Net().state_dict(), tmp_path / "run" / "best.ckpt")
+    cfg = OmegaConf.create({"model": {"features": 100, "dropout": 0.1}, "ckpt_path": f"{tmp_path}/run/best.ckpt"})
+    finding = diagnosed(lambda cfg: Net(cfg.model.features).load_state_dict(torch.load(cfg.ckpt_path)), cfg)
+    assert finding.fix == "model.features=144, as when it was saved"
+
+
 def test_weights_cannot_be_resumed_from(tmp_path):
     model = Lit()
     trainer = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, default_root_dir=tmp_path)
@@ -514,7 +554,7 @@ def test_failing_job_of_a_sweep_has_its_panel_and_its_error_in_the_summary(sweep
 
 def test_rank_that_failed_is_named(capfd, monkeypatch):
     monkeypatch.setenv("RANK", "1")
-    print_panel("RuntimeError", Finding(FAILED, "RuntimeError: it broke", "here", "so", "that"))
+    print_panel(Finding(FAILED, "RuntimeError: it broke", "here", "so", "that"))
     assert "rank 1: RuntimeError" in capfd.readouterr().err
 
 
@@ -546,6 +586,15 @@ def test_panel_costs_nothing_until_something_fails():
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.strip() == "[]"
+
+
+def test_config_key_is_shown_with_the_file_and_line_that_set_it(train, capfd):
+    with pytest.raises(SystemExit):
+        train("monitor=val/acc")
+    shown = re.sub(r"\s+", " ", capfd.readouterr().err)
+    assert re.search(r"callbacks\.checkpoint\.monitor=\$\{monitor\} \(\S*conf/callbacks/checkpoint\.yaml:\d+\)", shown)
+    assert "monitor=val/acc (command line)" in shown
+    assert "monitor=val/accuracy, or self.log" in shown
 
 
 def test_sentence_for_the_user_gets_no_panel(train, capfd):

@@ -17,7 +17,7 @@ def not_found(place: Place, match: re.Match) -> Cause:
     return Cause(
         f"there is no {target}{hint}",
         f"{key}._target_=<module.Class>; python -c 'import {target.rpartition('.')[0]}' shows if that imports",
-        where(f"{key}._target_"),
+        where(place, f"{key}._target_"),
     )
 
 
@@ -52,13 +52,15 @@ def called(place: Place, match: re.Match) -> Cause | None:
         hint = did_you_mean(wrong[1], takes) or f"; it takes {', '.join(takes)}"
         near = get_close_matches(wrong[1], takes, n=1)
         fix = f"~{key}.{wrong[1]} +{key}.{near[0]}=..." if near else f"~{key}.{wrong[1]}"
-        return Cause(f"{target} takes no argument {wrong[1]}{hint}", fix, where(f"{key}.{wrong[1]}"))
+        return Cause(f"{target} takes no argument {wrong[1]}{hint}", fix, where(place, f"{key}.{wrong[1]}"))
     lacks = re.search(r"missing \d+ required (?:positional|keyword-only) arguments?: (.*)", str(error))
     if isinstance(error, TypeError) and lacks and fits(error):
         names = re.findall(r"'(\w+)'", lacks[1])
         if {"params", "optimizer"} & set(names):
-            return Cause(f"{target} gets {', '.join(names)} from the model", f"+{key}._partial_=true", where(key))
-        return Cause(f"{target} needs {', '.join(names)}", " ".join(f"+{key}.{name}=..." for name in names), where(key))
+            why, fix = f"{target} gets {', '.join(names)} from the model", f"+{key}._partial_=true"
+        else:
+            why, fix = f"{target} needs {', '.join(names)}", " ".join(f"+{key}.{name}=..." for name in names)
+        return Cause(why, fix, where(place, key))
     return None  # it raised in its own code: that exception is what counts
 
 
@@ -80,19 +82,19 @@ def parameters(target: str) -> list[str]:
 
 def missing_value(place: Place, match: re.Match) -> Cause:
     key = full_key(place.error) or match[1]
-    return Cause(f"{key} is ???, which somebody must set", f"{key}=...", where(key))
+    return Cause(f"{key} is ???, which somebody must set", f"{key}=...", where(place, key))
 
 
 def unknown_key(place: Place, match: re.Match) -> Cause:
     key, known = full_key(place.error) or match[1], raw_leaves(place.config)
     names = {name for full in known for name in parents(full)}
-    return Cause(f"the config has no {key}{did_you_mean(key, names)}", f"+{key}=... adds it", where(key))
+    return Cause(f"the config has no {key}{did_you_mean(key, names)}", f"+{key}=... adds it", where(place, key))
 
 
 def interpolation(place: Place, match: re.Match) -> Cause:
     key, names = full_key(place.error), {name for full in raw_leaves(place.config) for name in parents(full)}
     why = f"{key} refers to {match[1]}, which the config has not{did_you_mean(match[1], names)}"
-    return Cause(why, f"{key}=...", where(key))
+    return Cause(why, f"{key}=...", where(place, key))
 
 
 def text_for_number(place: Place, match: re.Match) -> Cause | None:
@@ -106,7 +108,7 @@ def text_for_number(place: Place, match: re.Match) -> Cause | None:
             return Cause(
                 f"{key} is the text {value!r}: YAML takes a number in quotes, or 1e-3 without a point, for text",
                 f"{key}={float(value):.12f}".rstrip("0"),
-                where(key) if keys else str(place),
+                where(place, key) if keys else str(place),
             )
     return None
 
@@ -129,8 +131,8 @@ def parents(key: str) -> list[str]:
     return [".".join(parts[: count + 1]) for count in range(len(parts))]
 
 
-def where(key: str) -> str:
-    return f"config key {key}{set_in(key)}"
+def where(place: Place, key: str) -> str:
+    return f"config key {key}{set_in(place.config, key)}"
 
 
 def did_you_mean(wrong: str, known: Any) -> str:

@@ -72,23 +72,26 @@ def _diagnose(error: BaseException) -> Finding:
     sentence = plain(error)
     if sentence is not None:
         return Finding(FAILED, str(sentence), *_plain(sentence))
+    places: list[Place] = []
     for each in causes_of(error):
-        place = Place(each)
-        cause = find_cause(each, place, RULES)
+        places.append(Place(each, places[-1] if places else None))
+        # What a target raised counts for more than that it was a target.
+        rules = config_causes.RULES if isinstance(each, InstantiationException) else RULES
+        cause = find_cause(each, places[-1], rules)
         if cause is not None:
             break
-    else:
-        each = next((each for each in causes_of(error) if not isinstance(each, InstantiationException)), error)
-        place = Place(each)
-        cause = _unknown(each, place)
+    place = places[-1]
+    if cause is None:
+        place = next((place for place in places if not isinstance(place.error, InstantiationException)), places[0])
+        cause = _unknown(place)
+    each = place.error
     what = f"{type(each).__name__}: {brief(each)}"
     tensors = describe(place.tensors()) if place.is_in_model else ""
     if tensors:
         what += f"\nin {place.own.function}: {tensors}"
-    where = cause.where or elsewhere(each) or str(place)
-    key = config_causes.full_key(error)
-    if key and each is not error:
-        where += f", built for config key {key}"
+    key = config_causes.full_key(error) if each is not error else ""
+    built = f", built for config key {key}" if key else ""
+    where = cause.where or (elsewhere(each) or str(place)) + built
     return Finding(FAILED, what, where, cause.why, cause.fix)
 
 
@@ -138,7 +141,7 @@ def _plain(error: BaseException) -> tuple[str, str, str]:
     return "see its message", "it was refused before any training", "as the message says"
 
 
-def _unknown(error: BaseException, place: Place) -> Cause:
+def _unknown(place: Place) -> Cause:
     if place.own is None:
         return Cause(
             "no line of this project is in the traceback, and this kind of exception is not known here",

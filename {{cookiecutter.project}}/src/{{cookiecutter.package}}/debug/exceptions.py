@@ -42,7 +42,7 @@ class ExceptionPanel(Callback):
         if not as_is:
             print_traceback(error)
         finding = diagnose(error)
-        print_panel(type(error).__name__, finding)
+        print_panel(finding)
         if not as_is:
             job_return.return_value = Diagnosed(finding.what.splitlines()[0][:MESSAGE_CHARACTERS])
             del error
@@ -50,7 +50,7 @@ class ExceptionPanel(Callback):
                 gc.collect()  # the frames of the traceback hold the model, and the next job needs its memory
 
 
-def print_panel(title: str, finding: Any) -> None:
+def print_panel(finding: Any) -> None:
     """Print a finding to stderr, between two rules: text without borders can be copied."""
     from rich.box import HORIZONTALS
     from rich.console import Console, Group
@@ -60,10 +60,10 @@ def print_panel(title: str, finding: Any) -> None:
 
     rows = Table.grid(padding=(0, 1, 0, 0))
     rows.add_column(style="cyan", no_wrap=True)
-    rows.add_column()
+    rows.add_column(overflow="fold")
     for label, text in (("where", finding.where), ("why", finding.why), ("next", finding.fix)):
         rows.add_row(label, Text(text))
+    title, _, what = finding.what.partition(": ")
     rank = os.environ.get("RANK")
     heading = title if rank is None else f"rank {rank}: {title}"
-    what = Text(finding.what.removeprefix(f"{title}: "))
-    Console(stderr=True).print(Panel(Group(what, rows), title=Text(heading, "bold red"), box=HORIZONTALS))
+    Console(stderr=True).print(Panel(Group(Text(what), rows), title=Text(heading, "bold red"), box=HORIZONTALS))

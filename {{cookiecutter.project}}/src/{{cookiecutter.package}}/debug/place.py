@@ -28,6 +28,8 @@ WRAPPERS = ("torch.nn.parallel.distributed.DistributedDataParallel",)
 
 LIBRARIES = {"torch", "torchvision", "pytorch_lightning", "lightning", "lightning_fabric", "torchmetrics", "hydra"}
 STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
+# How torch carries an operation out, as for fake tensors, says nothing about who asked for it.
+INTERNALS = ("torch._subclasses", "torch._ops", "torch._prims", "torch._refs", "torch._meta", "torch.utils._")
 SHOWN_TENSORS = 6
 
 
@@ -53,19 +55,22 @@ class Step:
         return self.frame.f_code.co_name
 
     @property
+    def module_name(self) -> str:
+        return str(self.frame.f_globals.get("__name__", ""))
+
+    @property
     def instance(self) -> Any:
         return self.frame.f_locals.get("self")
 
     @property
     def is_own(self) -> bool:
         """Whether this is code of the project, not of a library, of Python, or of these checks."""
-        name = str(self.frame.f_globals.get("__name__", ""))
         return (
             not self.file.startswith("<")
             and not {"site-packages", "dist-packages"} & set(Path(self.file).parts)
             and not self.file.startswith(STANDARD_LIBRARY)
             and Path(self.file).parent != Path(__file__).parent
-            and name.partition(".")[0] not in LIBRARIES
+            and self.module_name.partition(".")[0] not in LIBRARIES
         )
 
     @property
@@ -77,6 +82,9 @@ class Step:
 class Place:
     """What a traceback tells about an exception.
 
+    Args:
+        outer: the place of the exception that this one led to, or None.
+
     Attributes:
         steps: all frames, the outermost first.
         own: the deepest of the project's own, or None.
@@ -87,9 +95,10 @@ class Place:
         registered: whether it has one; a module that is kept in a list or made in a step has none.
     """
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, error: BaseException, outer: "Place | None" = None) -> None:
         self.error = error
-        self.steps = list(walk(error))
+        self.outer = outer
+        self.steps = [step for step in walk(error) if not step.module_name.startswith(INTERNALS)]
         self.own = next((step for step in reversed(self.steps) if step.is_own), None)
         self.trainer = next((step.instance for step in self.steps if is_a(step.instance, TRAINERS)), None)
         self.root = self._root()
@@ -125,7 +134,8 @@ class Place:
     @cached_property
     def config(self) -> DictConfig | None:
         """The config that the training function was given."""
-        return self.local(None, DictConfig, outermost=True)
+        found = self.local(None, DictConfig, outermost=True)
+        return found if found is not None or self.outer is None else self.outer.config
 
     @property
     def is_in_model(self) -> bool:

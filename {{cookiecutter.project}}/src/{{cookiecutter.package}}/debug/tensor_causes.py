@@ -115,7 +115,7 @@ def target_out_of_range(place: Place, match: re.Match) -> Cause:
     elif low == 1 and high == classes:
         fix = "labels start at 1: subtract 1 in the dataset"
     else:
-        keys = [key for key in raw_leaves(place.config) if key.rpartition(".")[2] in ("num_classes", "n_classes")]
+        keys = [key for key, value in raw_leaves(place.config).items() if "classes" in key and value == classes]
         more = f"{keys[0]}={int(number) + 1}" if keys else f"a last layer of {int(number) + 1} outputs"
         fix = f"map labels to 0 to {classes - 1 if classes else 'C - 1'} in the dataset, or {more}"
     fix += f"; {debug_option('limit_batches')} looks at the data"

@@ -221,13 +221,13 @@ def monitor(place: Place, match: re.Match) -> Cause:
         logged = [str(key) for key in place.trainer.callback_metrics]
     else:
         logged = re.findall(r"['`]([\w/.\- ]+)['`]", str(place.error)[match.end(1) - match.start(0) :])
-    logged = [key for key in logged if key not in ("epoch", "step", name)]
+    logged = [key for key in logged if key not in ("epoch", "step", name) and not key.startswith("lr-")]
     values = raw_leaves(place.config)
     watching = [key for key in values if key.rpartition(".")[2] == "monitor" and resolves_to(place, key, name)]
     settings = [key for key in watching if values[key] == name]
     holders = [key for key in watching if "." in key] or watching
     near = sorted(logged, key=lambda key: (key.partition("/")[0] != name.partition("/")[0], distance(key, name)))
-    where = ", ".join(f"{key}={values[key]}{set_in(key)}" for key in dict.fromkeys([*holders, *settings]))
+    where = ", ".join(f"{key}={values[key]}{set_in(place.config, key)}" for key in dict.fromkeys([*holders, *settings]))
     return Cause(
         f"nothing logs {name!r}; logged are {', '.join(logged) or 'no metrics at all'}",
         f"{(settings or ['monitor'])[0]}={near[0]}, or self.log({name!r}, ...) in the validation step"
@@ -311,7 +311,7 @@ def weights_only(place: Place, match: re.Match) -> Cause:
         "the checkpoint holds weights and nothing to continue from: no optimizer, no scheduler, no epoch",
         "save_weights_only=false in the checkpoint callback for the next run; "
         "this one can be loaded into the model, but not resumed",
-        ", ".join(f"{key}{set_in(key)}" for key in keys_named(place.config, "ckpt_path")),
+        ", ".join(f"{key}{set_in(place.config, key)}" for key in keys_named(place.config, "ckpt_path")),
     )
 
 
@@ -319,7 +319,7 @@ def other_optimizer(place: Place, match: re.Match) -> Cause:
     return Cause(
         "the checkpoint was written with another optimizer, other parameter groups or another number of parameters",
         "give the overrides with which it was made, or start from its weights alone",
-        ", ".join(f"{key}{set_in(key)}" for key in keys_named(place.config, "ckpt_path")),
+        ", ".join(f"{key}{set_in(place.config, key)}" for key in keys_named(place.config, "ckpt_path")),
     )
 
 
@@ -401,7 +401,7 @@ def not_deterministic(place: Place, match: re.Match) -> Cause:
 
 
 def no_accelerator(place: Place, match: re.Match) -> Cause:
-    where = ", ".join(f"{key}{set_in(key)}" for key in keys_named(place.config, "accelerator"))
+    where = ", ".join(f"{key}{set_in(place.config, key)}" for key in keys_named(place.config, "accelerator"))
     return Cause(
         "this machine, or this installation of PyTorch, has no such accelerator",
         'trainer.accelerator=cpu, or auto; python -c "import torch; print(torch.cuda.is_available())"',
@@ -426,7 +426,7 @@ def no_such_file(place: Place, match: re.Match) -> Cause | None:
     return Cause(
         f"{folder.resolve()} has no {path.relative_to(folder)}{hint}",
         f"{holders[0]}=<file>" if holders else "correct the path, or make the file first",
-        ", ".join(f"{key}={text}{set_in(key)}" for key in holders),
+        ", ".join(f"{key}={text}{set_in(place.config, key)}" for key in holders),
     )
 
 
