@@ -85,12 +85,13 @@ class Samples(Dataset):
 def run_rank(rank: int, folder: Path, mistakes: list[str]) -> None:
     """Train once for each mistake and write down what is found: one rank of two, started like Lightning's."""
     torch.set_num_threads(1)
+    os.environ["LOCAL_WORLD_SIZE"] = "2"
     presence.BEAT, presence.BUSY, checked.STUCK, checked.GRACE = 0.1, 0.2, 0.3, 1.0  # nothing here is slow
     for number, mistake in enumerate(mistakes):
         os.environ["MASTER_PORT"] = str(int(os.environ["FIRST_PORT"]) + number)
         seed_everything(rank if mistake in ("seeds", "apart") else 0, verbose=False)
         CHECKS.clear()
-        check = Distributed(**SETTINGS | {"rendezvous_timeout": 3 if mistake in ("stop", "gather") else 20})
+        check = Distributed(**SETTINGS | {"timeout": 3 if mistake in ("stop", "gather") else 20})
         (folder / mistake / "debug").mkdir(parents=True, exist_ok=True)
         check.begin(folder / mistake)
         findings = check.findings

@@ -122,8 +122,8 @@ class Distributed(Check):
     is elsewhere is noticed before its collectives are taken for those of another step.
 
     Args:
-        timeout: seconds that the ranks wait for one of them at a hook.
-        rendezvous_timeout: seconds that they wait for one of them to start, and at any collective of training.
+        timeout: seconds that the ranks wait for one of them at a hook, and in any collective of training.
+        rendezvous_timeout: seconds that they wait for one of them to start.
         prepare_timeout: seconds that they wait for prepare_data, for which Lightning itself waits for ever.
         tolerance: difference of a parameter between ranks, relative to its largest entry, that counts as rounding.
         memory_mb: what the network self-test allocates on each rank's device.
@@ -144,6 +144,7 @@ class Distributed(Check):
         self.timeout, self.prepare_timeout = timeout, prepare_timeout
         self.tolerance, self.memory_mb = tolerance, memory_mb
         self.expected = 1
+        self.limit = rendezvous_timeout  # of the collectives of training
         self.group: distributed.ProcessGroup | None = None
         self.children: list[Popen] = []
         self.drawn = DrawnIndices()
@@ -286,15 +287,22 @@ class Distributed(Check):
         self.drawn.__exit__()
         self.group = None
 
-    def _arrive(self, world_size: int) -> None:
-        """Wait for the ranks that this one has started: inside init_process_group nobody notices that one has died."""
+    def _arrive(self, world_size: int) -> float:
+        """Wait for all ranks of this machine, and return the time-out of the group that is to form.
+
+        Inside init_process_group nobody would notice that one of them has died.
+        """
         self.expected = world_size
         self.presence.reach(RENDEZVOUS)
+        if world_size not in (len(self.children) + 1, int(os.environ.get("LOCAL_WORLD_SIZE", "0"))):
+            return self.limit
         deadline = time.monotonic() + self.patches.seconds
-        while self.children and sum(sign.count > 0 for sign in self.presence.others().values()) < len(self.children):
+        while sum(sign.count > 0 for sign in self.presence.others().values()) < world_size - 1:
             if self._gone() is not None or time.monotonic() > deadline:
                 raise Parted(self._absent(self._gone() or "time-out"))
             time.sleep(10 * POLL)
+        self.limit = self.timeout
+        return self.limit
 
     def _test_network(self, trainer: Trainer) -> None:
         def stage(name: str) -> None:
@@ -327,6 +335,10 @@ class Distributed(Check):
             return []
         stage = Stage(trainer.current_epoch, self.batch, phase, trainer.global_step)
         self.presence.reach(str(stage))
+        calls, seconds = self.presence.waited
+        # Lightning goes on where its own broadcast of a signal has failed.
+        if seconds > self.limit and any(place in calls for place in COLLECTIVES) and self._behind():
+            raise Parted(self._hung(self._behind()[0]))
         own = torch.tensor([stage.epoch, stage.batch, PHASES.index(phase), stage.step])
         found = [torch.empty_like(own) for _ in range(self.world_size)]
         answers: list[Any] = [None] * self.world_size
@@ -673,12 +685,12 @@ class Patches:
     """Short time-outs for the process group, and a rank that dies does not take the report with it.
 
     Args:
-        seconds: time-out of rendezvous and of every collective, where the caller's is longer.
-        arrive: is called before the group forms, with the number of its processes.
+        seconds: time-out of rendezvous.
+        arrive: is called before the group forms with the number of its processes, and returns its time-out.
         children: gets the ranks that Lightning starts from this one.
     """
 
-    def __init__(self, seconds: float, arrive: Callable[[int], None], children: list[Popen]) -> None:
+    def __init__(self, seconds: float, arrive: Callable[[int], float], children: list[Popen]) -> None:
         self.seconds, self.arrive, self.children = seconds, arrive, children
         self.entered = False
 
@@ -687,12 +699,11 @@ class Patches:
         # The level was read when torch was imported, which may have been before the environment was set.
         distributed.set_debug_level_from_env()
         self.init = init = distributed.init_process_group
-        limit = timedelta(seconds=self.seconds)
 
         @wraps(init)
         def short_init(*arguments: Any, **options: Any) -> None:
             bound = inspect.signature(init).bind(*arguments, **options)
-            self.arrive(bound.arguments.get("world_size", 1))
+            limit = timedelta(seconds=self.arrive(bound.arguments.get("world_size", 1)))
             bound.arguments["timeout"] = min(bound.arguments.get("timeout") or limit, limit)
             init(*bound.args, **bound.kwargs)
 

@@ -70,6 +70,7 @@ class Presence:
         self.lock = threading.Lock()
         self.closed = threading.Event()
         self.settled = False
+        self.waited = "", 0.0  # where the stage before this one ended, and how long it took
         self.main = threading.main_thread().ident
         folder.mkdir(parents=True, exist_ok=True)
         self._write()
@@ -80,6 +81,7 @@ class Presence:
 
     def reach(self, stage: str) -> None:
         """Say that this rank has come to a stage."""
+        self.waited = self.sign.calls, time.monotonic() - self.reached_at
         self.reached_at = time.monotonic()
         self.sign.stage, self.sign.at, self.sign.calls = stage, "", ""
         self.sign.count += 1
