@@ -1,0 +1,180 @@
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class Square(torch.autograd.Function):
+    """Right: d x² = 2x."""
+
+    @staticmethod
+    def forward(ctx, value, scale):
+        ctx.save_for_backward(value, scale)
+        return value**2 * scale
+
+    @staticmethod
+    def backward(ctx, gradient):
+        value, scale = ctx.saved_tensors
+        return 2 * value * scale * gradient, (value**2 * gradient).sum()
+
+
+class HalfSquare(Square):
+    @staticmethod
+    def backward(ctx, gradient):
+        value, scale = ctx.saved_tensors
+        return value * scale * gradient, (value**2 * gradient).sum()
+
+
+class ForgottenScale(Square):
+    @staticmethod
+    def backward(ctx, gradient):
+        return Square.backward(ctx, gradient)[0], None
+
+
+class Reversed(torch.autograd.Function):
+    """Gradient reversal (Ganin and Lempitsky, 2015)."""
+
+    @staticmethod
+    def forward(ctx, value):
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -gradient
+
+
+class Rounded(torch.autograd.Function):
+    """Straight-through gradient (Bengio et al., 2013)."""
+
+    @staticmethod
+    def forward(ctx, value):
+        return value.round()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Rectified(torch.autograd.Function):
+    """A kink at 0, and in float32 inside."""
+
+    @staticmethod
+    def forward(ctx, value):
+        ctx.save_for_backward(value)
+        return value.float().clamp_min(0).to(value.dtype)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * (ctx.saved_tensors[0] > 0)
+
+
+@pytest.fixture
+def using(net):
+    """`using(function)`: the healthy network with a function between its layers."""
+
+    def make(function, *, zeros=False):
+        class Using(net):
+            def __init__(self):
+                super().__init__()
+                self.scale = nn.Parameter(torch.tensor(0.5))
+
+            def forward(self, inputs):
+                hidden = self.first(inputs) * (0 if zeros else 1)
+                more = (self.scale,) if issubclass(function, Square) else ()
+                return self.head(function.apply(hidden, *more))
+
+        return Using()
+
+    return make
+
+
+def with_loss(net, loss):
+    class Own(net):
+        def loss(self, batch):
+            return loss(self(batch[0]), batch[1])
+
+    return Own()
+
+
+def test_criterion_and_right_function_agree(examine, using):
+    verdict = examine("gradcheck", using(Square))
+    assert verdict.status == "passed"
+    assert verdict.seen == "criterion agrees for 16 outputs of Using; Square agrees"
+
+
+def test_wrong_backward_is_named_with_input_and_factor(examine, using):
+    [finding] = examine("gradcheck", using(HalfSquare)).findings
+    assert "HalfSquare is not the slope of its forward for input value" in finding.what
+    assert "(0.5 times it)" in finding.what
+    assert finding.where.startswith("HalfSquare.backward (")
+    assert "test_gradcheck.py:" in finding.where
+
+
+def test_input_whose_gradient_is_forgotten_is_named(examine, using):
+    [finding] = examine("gradcheck", using(ForgottenScale)).findings
+    assert "for input scale" in finding.what
+
+
+@pytest.mark.parametrize("function", [Reversed, Rounded, Rectified])
+def test_gradients_that_are_meant_so_raise_no_alarm(examine, using, function):
+    assert examine("gradcheck", using(function)).status == "passed"
+
+
+def test_kink_that_every_input_lies_on_raises_no_alarm(examine, using):
+    assert examine("gradcheck", using(Rectified, zeros=True)).status == "passed"
+
+
+def test_part_of_the_loss_that_autograd_does_not_see_is_found(examine, net):
+    def loss(logits, labels):
+        return functional.cross_entropy(logits, labels) * float(logits.square().mean())
+
+    verdict = examine("gradcheck", with_loss(net, loss))
+    assert verdict.status == "failed"
+    assert "between Own and the loss" in verdict.findings[0].where
+
+
+def focal(logits, labels):
+    each = functional.cross_entropy(logits, labels, reduction="none")
+    return ((1 - torch.exp(-each.detach())) ** 2 * each).mean()
+
+
+def largest_two(logits, labels):
+    return functional.relu(1 - logits.topk(2).values).sum() + functional.cross_entropy(logits, labels)
+
+
+def weighted(logits, labels):
+    return functional.cross_entropy(logits, labels, weight=torch.ones(4))
+
+
+@pytest.mark.parametrize("loss", [focal, largest_two])
+def test_losses_with_stopped_gradients_and_kinks_pass(examine, net, loss):
+    verdict = examine("gradcheck", with_loss(net, loss))
+    assert (verdict.status, verdict.seen) == ("passed", "criterion agrees for 16 outputs of Own")
+
+
+def test_loss_that_cannot_be_float64_is_skipped_with_the_reason(examine, net):
+    verdict = examine("gradcheck", with_loss(net, weighted))
+    assert verdict.status == "skipped"
+    assert "criterion not checked in float64: RuntimeError" in verdict.skipped
+
+
+def test_weights_and_buffers_are_left_as_they_were(examine, net):
+    class Normed(net):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(32)
+
+        def forward(self, inputs):
+            return self.head(self.norm(self.first(inputs)))
+
+        def training_step(self, batch, batch_idx):
+            self.seen = getattr(self, "seen", [])
+            self.seen.append((self.norm.running_mean.clone(), self.head.weight.detach().clone()))
+            return super().training_step(batch, batch_idx)
+
+    network = Normed()
+    assert examine("gradcheck", network).status == "passed"
+    (mean, weight), *_, (last_mean, last_weight) = network.seen
+    assert torch.equal(mean, last_mean)
+    assert torch.equal(weight, last_weight)
+    assert last_weight.dtype == torch.float32
