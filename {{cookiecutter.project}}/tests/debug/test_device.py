@@ -1,0 +1,269 @@
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchmetrics import MeanMetric, Metric
+from torchmetrics.classification import MulticlassAUROC
+
+
+def test_healthy_network_meets_one_device(examine, net):
+    verdict = examine("device", net())
+    assert verdict.status == "passed"
+    assert "training_step" in verdict.seen
+    assert "validation_step" in verdict.seen
+
+
+def test_module_and_random_numbers_are_left_as_they_were(examine, net):
+    class Counting(net):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(8)
+            self.noise = []
+
+        def loss(self, batch):
+            self.noise.append(float(torch.rand(())))
+            return super().loss([self.norm(batch[0]), batch[1]])
+
+        def validation_step(self, batch, batch_idx):
+            pass
+
+    module = Counting()
+    examine("device", module)
+    assert int(module.norm.num_batches_tracked) == len(module.noise) == 2
+    assert module.first.weight.device.type == "cpu"
+    assert type(module.first.weight) is nn.Parameter
+
+
+class TestHealthy:
+    """What may lie on the CPU, or gets to the accelerator by other ways."""
+
+    def judge(self, examine, module, data=None):
+        verdict = examine("device", module, data)
+        assert (verdict.status, verdict.skipped, verdict.findings) == ("passed", None, [])
+
+    def test_branches_on_values_scalars_and_indices_of_the_cpu(self, examine, net):
+        class Branching(net):
+            def forward(self, inputs):
+                hidden = self.first(inputs)
+                if hidden.mean().item() > 100 or bool(torch.isnan(hidden).any()):
+                    raise ValueError
+                order = torch.randperm(len(hidden))
+                hidden = hidden[order][torch.argsort(order)] * torch.tensor(2.0)
+                return self.head(torch.relu(hidden))
+
+        self.judge(examine, Branching())
+
+    def test_device_of_an_input_or_of_the_module(self, examine, net):
+        class Asking(net):
+            def forward(self, inputs):
+                hidden = self.first(inputs) + torch.zeros(1, device=self.device) + inputs.new_tensor([0.0])
+                mask = torch.ones(len(hidden)).type_as(hidden) * torch.ones(len(hidden)).to(hidden.device)
+                device = "cuda" if torch.cuda.is_available() else "cpu"
+                return self.head(hidden * mask[:, None] * torch.ones(1, device=device))
+
+        self.judge(examine, Asking())
+
+    def test_attribute_that_a_hook_moves(self, examine, net):
+        class Moving(net):
+            def on_fit_start(self):
+                self.weight = torch.ones(32).to(self.device)
+
+            def forward(self, inputs):
+                return self.head(self.first(inputs) * self.weight)
+
+        self.judge(examine, Moving())
+
+    def test_metrics_whose_states_are_lists_or_depend_on_values(self, examine, net):
+        class Measuring(net):
+            def __init__(self):
+                super().__init__()
+                self.auroc = MulticlassAUROC(4)
+                self.mean = MeanMetric()
+
+            def validation_step(self, batch, batch_idx):
+                self.auroc(self(batch[0]).softmax(1), batch[1])
+                self.mean.update(self.loss(batch))
+                self.log("val/auroc", self.auroc)
+
+        self.judge(examine, Measuring())
+
+    @pytest.mark.parametrize("recurrent", [nn.LSTM, nn.GRU])
+    def test_packed_sequences(self, examine, net, recurrent):
+        class Recurrent(net):
+            def __init__(self):
+                super().__init__()
+                self.recurrent = recurrent(8, 8, batch_first=True)
+
+            def forward(self, inputs):
+                lengths = torch.full((len(inputs),), 3)
+                packed = nn.utils.rnn.pack_padded_sequence(inputs[:, None].expand(-1, 3, -1), lengths, batch_first=True)
+                output, _ = nn.utils.rnn.pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)
+                return self.head(self.first(output[:, -1]))
+
+        self.judge(examine, Recurrent())
+
+    def test_attention_in_half_precision_and_tied_weights(self, examine, net):
+        class Attending(net):
+            def __init__(self):
+                super().__init__()
+                self.attention = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+                self.tied = nn.Linear(8, 32)
+                self.tied.weight = self.first.weight
+
+            def forward(self, inputs):
+                return super().forward(self.attention(inputs[:, None])[:, 0]) + self.head(self.tied(inputs)).half()
+
+        self.judge(examine, Attending())
+
+    def test_manual_optimization(self, examine, net):
+        class Manual(net):
+            automatic_optimization = False
+
+            def training_step(self, batch, batch_idx):
+                optimizer = self.optimizers()
+                optimizer.zero_grad()
+                self.manual_backward(self.loss(batch))
+                optimizer.step()
+
+        self.judge(examine, Manual())
+
+
+class TestFault:
+    """What only an accelerator would show, with the place that the verdict names."""
+
+    def judge(self, examine, module, data=None):
+        verdict = examine("device", module, data)
+        assert verdict.status == "failed"
+        [finding] = verdict.findings
+        return finding
+
+    def test_tensor_made_on_the_default_device(self, examine, net):
+        class Block(nn.Module):
+            def forward(self, inputs):
+                mask = torch.ones(len(inputs))
+                return inputs * mask[:, None]
+
+        class Masking(net):
+            def __init__(self):
+                super().__init__()
+                self.first = nn.Sequential(nn.Linear(8, 32), Block())
+
+        finding = self.judge(examine, Masking())
+        assert finding.what.endswith("torch.ones makes its tensor on the CPU")
+        assert finding.where.startswith("first.1, ")
+        assert "mask = torch.ones(len(inputs))" in finding.where
+        assert "used in first.1" in finding.where
+        assert finding.fix.startswith("torch.ones(..., device=x.device)")
+
+    @pytest.mark.parametrize("kept", [lambda layer: [layer], lambda layer: {"a": layer}])
+    def test_layer_that_is_not_registered(self, examine, net, kept):
+        class Hiding(net):
+            def __init__(self):
+                super().__init__()
+                self.extra = kept(nn.Linear(8, 8))
+
+            def forward(self, inputs):
+                [layer] = self.extra.values() if isinstance(self.extra, dict) else self.extra
+                return super().forward(layer(inputs))
+
+        finding = self.judge(examine, Hiding())
+        assert "Hiding.extra[" in finding.what
+        assert "is not registered as a submodule" in finding.what
+        assert finding.where.startswith("Hiding.extra[")
+
+    def test_plain_attribute_instead_of_a_buffer(self, examine, net):
+        class Plain(net):
+            def __init__(self):
+                super().__init__()
+                self.shift = torch.zeros(32)
+
+            def forward(self, inputs):
+                return self.head(self.first(inputs) + self.shift[None])
+
+        finding = self.judge(examine, Plain())
+        assert "Plain.shift is a plain attribute and no buffer" in finding.what
+        assert 'self.register_buffer("shift"' in finding.fix
+
+    def test_part_of_a_batch_that_the_transfer_leaves_behind(self, examine, net, data):
+        class Sample:
+            def __init__(self, inputs, labels):
+                self.inputs, self.labels = inputs, labels
+
+        class Objects(data):
+            def train_dataloader(self):
+                def collate(samples):
+                    inputs, labels = zip(*samples, strict=True)
+                    return {"sample": Sample(torch.stack(inputs), torch.stack(labels))}
+
+                return DataLoader(self.part(1), 16, collate_fn=collate)
+
+        class Taking(net):
+            def training_step(self, batch, batch_idx):
+                return self.loss([batch["sample"].inputs, torch.zeros(16, dtype=torch.long, device=self.device)])
+
+        finding = self.judge(examine, Taking(), Objects())
+        assert "batch['sample'].inputs is left behind" in finding.what
+
+    def test_dataclass_is_moved_but_its_private_list_of_tensors_too(self, examine, net, data):
+        @dataclass
+        class Sample:
+            inputs: list
+            labels: torch.Tensor
+
+        class Dataclasses(data):
+            def train_dataloader(self):
+                def collate(samples):
+                    inputs, labels = zip(*samples, strict=True)
+                    return Sample([torch.stack(inputs)], torch.stack(labels))
+
+                return DataLoader(self.part(1), 16, collate_fn=collate)
+
+        class Taking(net):
+            def training_step(self, batch, batch_idx):
+                return self.loss([batch.inputs[0], batch.labels])
+
+        assert examine("device", Taking(), Dataclasses()).status == "passed"
+
+    def test_metric_in_a_list(self, examine, net):
+        class Mean(Metric):
+            def __init__(self):
+                super().__init__()
+                self.add_state("total", torch.zeros(2), "sum")
+
+            def update(self, value):
+                self.total += value.detach()
+
+            def compute(self):
+                return self.total
+
+        class Measuring(net):
+            def __init__(self):
+                super().__init__()
+                self.means = [Mean()]
+
+            def training_step(self, batch, batch_idx):
+                loss = self.loss(batch)
+                self.means[0].update(loss.expand(2))
+                return loss
+
+        assert "Measuring.means[0]" in self.judge(examine, Measuring()).what
+
+    def test_numpy_of_a_tensor_of_the_accelerator(self, examine, net):
+        class Exporting(net):
+            def training_step(self, batch, batch_idx):
+                self.seen = batch[0].numpy()
+                return self.loss(batch)
+
+        finding = self.judge(examine, Exporting())
+        assert "numpy()" in finding.what
+        assert finding.fix.endswith("tensor.detach().cpu().numpy()")
+
+    def test_detour_over_the_cpu(self, examine, net):
+        class Detour(net):
+            def forward(self, inputs):
+                return self.head(self.first(inputs) + self.first(inputs).cpu())
+
+        finding = self.judge(examine, Detour())
+        assert "a tensor was moved to the CPU" in finding.what
