@@ -1,8 +1,11 @@
 """The autograd functions that a project defines, as they are called in a step, and what a step detaches."""
 
 import inspect
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -46,44 +49,68 @@ class Applications:
     """While it is entered, calls of autograd functions that belong to no library are kept, one for each place."""
 
     def __init__(self, root: nn.Module) -> None:
-        self.places, self.found = Places(root), {}
+        self.places = Places(root)
+        self.found: dict[tuple[type[Function], str], Application] = {}
 
     def __enter__(self) -> "Applications":
-        self._own = own = Function.__dict__["apply"]
-
-        def apply(cls: type[Function], *args: Any, **options: Any) -> Any:
-            place = self.places.here()
-            if cls.__module__.partition(".")[0] not in LIBRARIES and torch.is_grad_enabled() and not options:
-                checked = [index for index, arg in enumerate(args) if is_float(arg) and arg.requires_grad]
-                kept = tuple(double(arg) for arg in args)
-                self.found.setdefault((cls, place), Application(cls, kept, checked, place))
-            return own.__get__(None, cls)(*args, **options)
-
-        Function.apply = classmethod(apply)
+        self.patch = around_apply(self._keep)
+        self.patch.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        Function.apply = self._own
+        self.patch.__exit__(None, None, None)
+
+    def _keep(self, apply: Callable[..., Any], function: type[Function], args: tuple[Any, ...]) -> Any:
+        if function.__module__.partition(".")[0] not in LIBRARIES and torch.is_grad_enabled():
+            place = self.places.here().replace(f"{Path.cwd()}{os.sep}", "")
+            checked = [index for index, arg in enumerate(args) if is_float(arg) and arg.requires_grad]
+            application = Application(function, tuple(map(double, args)), checked, place)
+            self.found.setdefault((function, place), application)
+        return apply(*args)
 
 
 class Stops(TorchFunctionMode):
-    """Makes constants of what a function has detached, as autograd does: stopping a gradient is no wrong gradient."""
+    """Makes constants of what is detached while it is entered, as autograd does: to stop a gradient is no mistake.
+
+    What is detached must come in the same order each time; `restart` begins again.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.values: list[Any] = []
-        self.count = 0
+        self.values: list[Tensor] = []
+        self.restart()
+
+    def restart(self) -> None:
+        self.count, self.inside = 0, 0
+
+    def around(self, apply: Callable[..., Any], function: type[Function], args: tuple[Any, ...]) -> Any:
+        """Call an autograd function: no gradient is recorded in there, but it has one of its own."""
+        self.inside += 1
+        try:
+            return apply(*args)
+        finally:
+            self.inside -= 1
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
-        name = getattr(function, "__name__", "")
-        stopped = name == "detach" or function is Tensor.data.__get__ or not torch.is_grad_enabled()
-        if not stopped or not is_float(result):
+        detaches = getattr(function, "__name__", "") == "detach" or function is Tensor.data.__get__
+        if self.inside or not is_float(result) or not (detaches or not torch.is_grad_enabled()):
             return result
         self.count += 1
         if self.count > len(self.values):
             self.values.append(result.clone())
         return self.values[self.count - 1].clone()
+
+
+@contextmanager
+def around_apply(call: Callable[..., Any]) -> Iterator[None]:
+    """Inside, applying an autograd function is `call(apply, function, args)`."""
+    own = Function.__dict__["apply"]
+    Function.apply = classmethod(lambda cls, *args: call(own.__get__(None, cls), cls, args))
+    try:
+        yield
+    finally:
+        Function.apply = own
 
 
 def double(value: Any) -> Any:

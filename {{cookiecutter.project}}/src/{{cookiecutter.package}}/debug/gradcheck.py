@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd import gradcheck
 from torch.utils._pytree import tree_map
 
-from .autograd_functions import Application, Applications, Stops, double, is_float
+from .autograd_functions import Application, Applications, Stops, around_apply, double, is_float
 from .check import Check
 from .criterion_calls import shortest
 from .observe import tensors
@@ -95,10 +95,10 @@ class Gradcheck(Check):
             tensor.data = double(tensor.data)
 
         def loss(answer: Tensor) -> Tensor:
-            stops.count = 0
+            stops.restart()
             outputs.module.__dict__["forward"] = lambda *_, **__: answer
             torch.manual_seed(0)
-            with stops:
+            with stops, around_apply(stops.around):
                 result = pl_module.training_step(batch, 0)
             return (result["loss"] if isinstance(result, dict) else result).double()
 

@@ -33,7 +33,7 @@ GENERATORS = (numpy.random.Generator, numpy.random.RandomState, random.Random, t
 PLAIN = (type(None), bool, int, float, complex, str, bytes, Tensor, torch.dtype, torch.device, torch.Size)
 SEED_FIRST = "pytorch_lightning.seed_everything(cfg.seed, workers=True) as the training function's first line"
 RESTORING = {"checkpoint_connector", "load_state_dict", "restore", "load_checkpoint"}
-PLACES = {"loss": "training_step:", "gradient": "backward of", "parameter": "the optimizer's step or a hook after it:"}
+PLACES = {"loss": "training_step", "gradient": "backward of", "parameter": "the optimizer's step or a hook after it:"}
 
 
 class Reproducibility(Check):
@@ -72,7 +72,7 @@ class Reproducibility(Check):
             self._record("labels" if tensor is labels else "batch", {f"tensor {index}": tensor})
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
-        self._record("loss", {"loss": loss})
+        self._record("loss", {"": loss})
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
         # The last one first: as backward makes them.
@@ -104,8 +104,8 @@ class Reproducibility(Check):
 
     def conclude(self, folder: Path) -> None:
         repetition = Repetition.current
-        if repetition is None or not self.rows:
-            self.skip("fit was not called" if repetition else "hydra.callbacks.debug_reproducibility has not run")
+        if repetition is None or not self.step:
+            self.skip("no step was trained" if repetition else "hydra.callbacks.debug_reproducibility has not run")
             return
         if repetition.repeated:
             path = folder / "debug" / "fingerprints.json"
@@ -131,10 +131,10 @@ class Reproducibility(Check):
             return
         (kind, step, name, _, one), (*_, two) = different[0]
         if not self.exact and kind in ("loss", "gradient", "parameter") and abs(one - two) <= self.rounding * abs(one):
-            self.seen += f", equal but for rounding from the {kind} {name} of step {step} on; "
-            self.seen += "trainer.deterministic=true makes them equal"
+            self.seen += f", equal but for rounding from the {kind} of step {step} on (trainer.deterministic=true: equal)"
             return
-        what = f"two runs with one seed differ, first in {kind} {name} of step {step}: norm {one:.6g} and {two:.6g}"
+        tensor = f"{kind} {name}".strip()
+        what = f"two runs with one seed differ, first in the {tensor} of step {step}: norm {one:.6g} and {two:.6g}"
         if kind == "init":
             weights = [row[2] for row, _ in pairs if row[0] == "init"]
             equal = len(weights) - len([row for row, _ in different if row[0] == "init"])
@@ -143,7 +143,7 @@ class Reproducibility(Check):
             why += "set, or from what it does not reach (numpy's default_rng(), the clock, the order of a set)"
             where, fix = f"initial {name}", SEED_FIRST
             if self.seed != other["seed"]:
-                why = "no seed is set: every process begins with one that torch has drawn"
+                why = "no seed is set, or another one in each run: a process begins with one that torch has drawn"
                 nulls = [key for key in keys_named(config, "seed") if OmegaConf.select(config, key) is None]
                 where += "".join(f"; {key}=null{set_in(config, key)}" for key in nulls)
                 fix = command(config, f"{nulls[0]}=42") if nulls else fix
@@ -164,7 +164,7 @@ class Reproducibility(Check):
             made = next((row for row, again in rows if row[0] == step and row != again), None)
             self.fail(
                 what + (f"; the first operation with another result is {made[1]}" if made else ""),
-                made[2] if made else f"{PLACES[kind]} {name}, step {step}",
+                made[2] if made else f"{PLACES[kind]} {name}".strip() + f", step {step}",
                 "all before it is equal: it draws from what no seed reaches (numpy's default_rng(), the clock), "
                 "or adds up in no fixed order, as on a GPU",
                 "draw with torch.rand, which is seeded; for operations without a fixed order "
