@@ -1,7 +1,9 @@
 """What happens in a training step, seen from outside: the network's outputs, and the place in the code."""
 
+import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytorch_lightning
 import torch
 from pytorch_lightning import LightningModule
+from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
@@ -79,3 +82,37 @@ class Places:
                 line = f"{file}:{frame.f_lineno}"
             frame = frame.f_back
         return ", ".join(part for part in (path, line) if part)
+
+    def near(self) -> str:
+        """Return the same with the file from the working directory on, where it lies there."""
+        return self.here().replace(f"{Path.cwd()}{os.sep}", "")
+
+
+@contextmanager
+def unchanged(pl_module: LightningModule) -> Iterator[None]:
+    """Let the model run once more inside: nothing is logged, and its state and random numbers are put back."""
+    plain = (bool, int, float, str, type(None), Tensor, list)
+    kept = [
+        (values, {key: value for key, value in values.items() if isinstance(value, plain)})
+        for module in pl_module.modules()
+        for values in (vars(module), module._buffers)
+    ]
+    try:
+        with isolate_rng():
+            for values, saved in kept:  # copies: a graph that waits for its backward may need the originals as they are
+                values.update({key: copied(value) for key, value in saved.items()})
+            vars(pl_module).update(log=ignore, log_dict=ignore)
+            yield
+    finally:
+        for name in ("log", "log_dict"):
+            vars(pl_module).pop(name, None)
+        for values, saved in kept:
+            values.update(saved)
+
+
+def copied(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, Tensor) else list(value) if isinstance(value, list) else value
+
+
+def ignore(*arguments: Any, **options: Any) -> None:
+    pass
