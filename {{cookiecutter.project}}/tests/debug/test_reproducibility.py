@@ -131,7 +131,7 @@ class TestTwoRuns:
                 return DataLoader(Augmented(self.part(1), numpy.random.default_rng()), self.batch_size)
 
         finding = found(twice(net, Noisy))
-        assert finding.where == "train_dataloader, batch 0; there is Augmented.rng (Generator)"
+        assert finding.where == "train_dataloader, batch 0, Augmented.rng (Generator)"
         assert "the same samples come with other values" in finding.why
 
     def test_noise_in_the_network_is_named_with_its_line(self, twice, net):

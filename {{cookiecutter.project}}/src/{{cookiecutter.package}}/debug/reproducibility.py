@@ -131,14 +131,14 @@ class Reproducibility(Check):
             return
         (kind, step, name, _, one), (*_, two) = different[0]
         if not self.exact and kind in ("loss", "gradient", "parameter") and abs(one - two) <= self.rounding * abs(one):
-            self.seen += f", equal but for rounding from the {kind} of step {step} on (trainer.deterministic=true: equal)"
+            self.seen += f", equal but for rounding from step {step} on (trainer.deterministic=true: equal)"
             return
-        tensor = f"{kind} {name}".strip()
-        what = f"two runs with one seed differ, first in the {tensor} of step {step}: norm {one:.6g} and {two:.6g}"
+        norms = f"norm {one:.6g} and {two:.6g}" if abs(one - two) > 1e-5 * abs(one) else f"one norm of {one:.6g}"
+        what = f"two runs with one seed differ, first in the {f'{kind} {name}'.strip()} of step {step}: {norms}"
         if kind == "init":
             weights = [row[2] for row, _ in pairs if row[0] == "init"]
             equal = len(weights) - len([row for row, _ in different if row[0] == "init"])
-            what = f"two runs with one seed begin with different weights: {name} has norm {one:.6g} and {two:.6g}"
+            what = f"two runs with one seed begin with different weights: {name} has {norms}"
             why = f"the seed is set, but {equal} of {len(weights)} tensors are equal: the others are made before it is "
             why += "set, or from what it does not reach (numpy's default_rng(), the clock, the order of a set)"
             where, fix = f"initial {name}", SEED_FIRST
@@ -150,7 +150,6 @@ class Reproducibility(Check):
             self.fail(what, where, why, fix)
         elif kind in ("batch", "labels", "validation batch"):
             loader = "val_dataloader" if kind == "validation batch" else "train_dataloader"
-            held = f"; there is {', '.join(self.held)}" if self.held else ""
             kinds = {row[0] for row, _ in different if row[1] == step}
             moved = "labels" in kinds or not any(row[0] == "labels" for row in self.rows)
             why = "other samples are drawn: by a generator, sampler or split with no seed, or in the order of a set"
@@ -158,7 +157,7 @@ class Reproducibility(Check):
             if kind != "validation batch" and not moved:
                 why = "the same samples come with other values: the dataset draws from a generator that has no seed"
                 fix = "draw with torch.rand or numpy.random.rand, which are seeded, or make the generator from cfg.seed"
-            self.fail(what, f"{loader}, batch {step}{held}", why, fix)
+            self.fail(what, ", ".join([f"{loader}, batch {step}", *self.held]), why, fix)
         else:
             rows = zip(self.operations.rows, map(tuple, other["operations"]), strict=False)
             made = next((row for row, again in rows if row[0] == step and row != again), None)
@@ -230,7 +229,8 @@ class Reproducibility(Check):
             seen, root = diagnose(restored), list(causes_of(restored))[-1]
             # What else it raises may come of running twice in one process.
             if any(RESTORING & {Path(step.file).stem, step.function} for step in walk(root)):
-                self.fail(f"a checkpoint cannot be resumed: {seen.what}", seen.where, seen.why, seen.fix)
+                where = "on_save_checkpoint or on_load_checkpoint" if "ckpt_path" in seen.where else seen.where
+                self.fail(f"a checkpoint cannot be resumed: {seen.what}", where, seen.why, seen.fix)
         elif restored is not None:
             lost = [name for name in self.saved if name in restored and self.saved[name] != restored[name]]
             lost += sorted(set(self.saved) - set(restored))
