@@ -1,3 +1,5 @@
+import os
+
 import torch
 
 
@@ -19,7 +21,7 @@ def test_root_at_zero_is_named_with_its_module_and_line(examine, net):
 
     [finding] = examine("anomaly", Rooted()).findings
     assert "Sqrt" in finding.what
-    assert finding.where == f"Rooted, {__file__}:{line_of('relu makes zeros')}"
+    assert finding.where == f"Rooted, {os.path.relpath(__file__)}:{line_of('relu makes zeros')}"
 
 
 def test_masked_branch_that_is_not_finite_is_named_in_its_submodule(examine, net):
@@ -36,14 +38,15 @@ def test_masked_branch_that_is_not_finite_is_named_in_its_submodule(examine, net
             return self.head(self.masking(torch.relu(self.first(inputs))))
 
     [finding] = examine("anomaly", Masked()).findings
-    assert finding.where == f"masking, {__file__}:{line_of('log of what is masked')}"
+    assert finding.where == f"masking, {os.path.relpath(__file__)}:{line_of('log of what is masked')}"
 
 
-def test_loss_that_is_nan_before_backward_is_said_to_be_the_forward_pass(examine, net):
+def test_loss_that_is_nan_before_backward_is_named_by_the_forward_operation(examine, net):
     class Broken(net):
-        def loss(self, batch):
-            return super().loss(batch) * float("nan")
+        def forward(self, inputs):
+            hidden = self.first(inputs)
+            return self.head(hidden / hidden.new_zeros(1))  # division by nothing
 
     finding = examine("anomaly", Broken()).findings[0]
-    assert finding.what == "the loss is nan before backward has begun"
-    assert "+debug=overflow" in finding.fix
+    assert finding.what.startswith("the loss is nan before backward has begun: ")
+    assert finding.where == f"Broken, {os.path.relpath(__file__)}:{line_of('division by nothing')}, batch 0"

@@ -1,5 +1,6 @@
 """Backward passes that make NaN or Inf, with the operation of the forward pass that is to blame."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -25,17 +26,18 @@ class Anomaly(Check):
         self.steps = 0
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        self.watch.first = None
+        self.watch.first = self.watch.forward = None
         self.watch.__enter__()
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         self.watch.__exit__(None, None, None)
         if not torch.isfinite(loss).all():
+            operation, place = self.watch.forward or ("nothing that could be seen", "training_step")
             self.fail(
-                f"the loss is {float(loss)} before backward has begun",
-                f"{type(pl_module).__name__}.training_step, batch {self.steps}",
+                f"the loss is {float(loss)} before backward has begun: {operation} made the first NaN or Inf",
+                f"{place}, batch {self.steps}",
                 "the forward pass made it, and every gradient is NaN or Inf after it",
-                "python train.py +debug=overflow names the first module that makes it",
+                "keep its operand away from the edge, with an eps or a clamp; python train.py +debug=overflow",
             )
 
     def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -65,12 +67,16 @@ class Anomaly(Check):
 
 
 class Watch(TorchFunctionMode):
-    """Hooks the backward node of every operation; `first` is (kind, operation, place) of the first bad one."""
+    """Hooks the backward node of every operation; `first` is (kind, operation, place) of the first bad one.
+
+    `forward` is (operation, place) of the first whose output is not finite though its inputs are.
+    """
 
     def __init__(self, places: Places) -> None:
         super().__init__()
         self.places = places
         self.first: tuple[str, str, str] | None = None
+        self.forward: tuple[str, str] | None = None
         self.entered = False
 
     def __enter__(self) -> "Watch":
@@ -84,9 +90,11 @@ class Watch(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
+        if self.forward is None and not finite(tensors(result)) and finite(tensors([args, kwargs])):
+            self.forward = getattr(function, "__name__", str(function)), self.places.near()
         for tensor in tensors(result):
             if tensor.grad_fn is not None:
-                tensor.grad_fn.register_hook(self._judge(tensor.grad_fn.name(), self.places.here()))
+                tensor.grad_fn.register_hook(self._judge(tensor.grad_fn.name(), self.places.near()))
         return result
 
     def _judge(self, name: str, place: str) -> Any:
@@ -98,5 +106,5 @@ class Watch(TorchFunctionMode):
         return hook
 
 
-def finite(gradients: tuple[Tensor | None, ...]) -> bool:
-    return all(bool(torch.isfinite(gradient).all()) for gradient in gradients if gradient is not None)
+def finite(values: Iterable[Tensor | None]) -> bool:
+    return all(bool(torch.isfinite(value).all()) for value in values if value is not None and value.is_floating_point())
