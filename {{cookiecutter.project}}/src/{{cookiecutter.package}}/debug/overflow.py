@@ -86,6 +86,10 @@ class Overflow(Check):
         if not torch.isfinite(loss).all() or any(math.isnan(value) for value in values):
             self._add(self._forward_finding(trainer, pl_module, float(loss), bad))
             stop(trainer)
+        traced = self.batch_idx in self.trace_batches
+        if traced:
+            self._tell(f"batch {self.batch_idx}")
+        self.frames.start(everything=traced)  # before backward, which can free the tensors then
 
     def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
         scaler = getattr(trainer.precision_plugin, "scaler", None)
@@ -102,8 +106,6 @@ class Overflow(Check):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         self.steps += 1
-        if batch_idx in self.trace_batches:
-            self._tell(f"batch {batch_idx}")
         if batch_idx == self.abort_after_batch:
             stop(trainer)
 
