@@ -226,6 +226,33 @@ class TestFault:
 
         assert examine("device", Taking(), Dataclasses()).status == "passed"
 
+    def test_initial_state_of_a_recurrent_layer(self, examine, net):
+        class Recurrent(net):
+            def __init__(self):
+                super().__init__()
+                self.recurrent = nn.GRU(8, 8, batch_first=True)
+
+            def forward(self, inputs):
+                output, _ = self.recurrent(inputs[:, None], torch.zeros(1, len(inputs), 8))
+                return super().forward(output[:, 0])
+
+        verdict = examine("device", Recurrent())
+        assert verdict.status == "failed"
+        assert verdict.findings[0].where.startswith("recurrent (GRU), ")
+        assert "torch.zeros(1, len(inputs), 8)" in verdict.findings[0].where
+
+    def test_average_of_weights_that_a_later_hook_updates(self, examine, net):
+        class Averaging(net):
+            def __init__(self):
+                super().__init__()
+                self.shadow = {name: weight.detach().clone() for name, weight in self.named_parameters()}
+
+            def on_train_batch_end(self, *_):
+                for name, weight in self.named_parameters():
+                    self.shadow[name].lerp_(weight.detach(), 0.1)
+
+        assert "Averaging.shadow['first.weight']" in self.judge(examine, Averaging()).what
+
     def test_metric_in_a_list(self, examine, net):
         class Mean(Metric):
             def __init__(self):

@@ -184,9 +184,10 @@ class Accelerator(TorchDispatchMode):
             self._tell(name, self._origin(tensor) or unknown)
 
     def _tell(self, operation: str, origin: Origin) -> None:
-        if origin.what is None or origin.what in self.told:
+        key = origin.where.partition("[")[0]  # one finding for all that a container holds, or a line makes
+        if origin.what is None or key in self.told:
             return
-        self.told.add(origin.what)
+        self.told.add(key)
         used = self._here()
         where = used if origin.where in ("", used) else f"{origin.where}; used in {used}"
         what = f"{operation.removeprefix('aten::')} would mix {FAR} and cpu: {origin.what}"

@@ -1,5 +1,6 @@
 """One step of training and of validation on an accelerator that this machine need not have."""
 
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from pytorch_lightning.utilities.seed import isolate_rng
 
 from .accelerator import FAR, Accelerator, Far, pretended
 from .check import Check
+from .place import Place
 from .stand_in import FirstBatches, put_in, replace_tensors, stand_in
 
 HOOKS = ("on_fit_start", "on_train_start", "on_train_epoch_start", "on_validation_epoch_start")
@@ -55,8 +57,19 @@ class Device(Check):
                 run_step(trainer, copy, step, self.batches.raw[stage], accelerator)
             self.operations[step] = accelerator.operations
         except Exception as error:  # the real step will say so if it is the project's own
+            if "same device" in str(error):  # some of torch's own modules look before any operation does
+                self._add_mismatch(error)
+                return
             line = str(error).strip().partition("\n")[0][:120]
             self.unclear.append(f"{step} ended early with {type(error).__name__}: {line}")
+
+    def _add_mismatch(self, error: Exception) -> None:
+        self.fail(
+            str(error).strip().partition("\n")[0],
+            str(Place(error)),
+            "on an accelerator this step ends with this error; the CPU never shows it",
+            "make the tensor where the others are: device=x.device, x being an input of the module",
+        )
 
 
 def run_step(trainer: Trainer, copy: LightningModule, step: str, raw: Any, accelerator: Accelerator) -> None:
@@ -73,4 +86,7 @@ def run_step(trainer: Trainer, copy: LightningModule, step: str, raw: Any, accel
     accelerator.register_batch(batch)
     with trainer.precision_plugin.forward_context(), torch.set_grad_enabled(training):
         getattr(copy, "on_train_batch_start" if training else "on_validation_batch_start")(batch, 0)
-        getattr(copy, step)(batch, 0)
+        output = getattr(copy, step)(batch, 0)
+        with suppress(Exception):  # they may want what a step has not left behind here
+            getattr(copy, "on_train_batch_end" if training else "on_validation_batch_end")(output, batch, 0)
+            getattr(copy, "on_train_epoch_end" if training else "on_validation_epoch_end")()

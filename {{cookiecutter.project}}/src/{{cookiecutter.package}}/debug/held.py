@@ -78,14 +78,17 @@ def plain_bytes(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Co
     return +kept
 
 
-def graph_nodes(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Counter[str]:
-    """Return how many of autograd's nodes are kept alive by each place, and by tensors that are in none of them."""
+def graph_nodes(pl_module: LightningModule, callbacks: Iterable[Callback], anywhere: bool) -> Counter[str]:
+    """Return how many of autograd's nodes each place keeps alive, and `anywhere`: tensors that are in none of them."""
     nodes: Counter[str] = Counter()
     known: set[int] = set()
     for place, value in places(pl_module, callbacks):
         found = [tensor for _, tensor, _ in held(value, place) if tensor.grad_fn is not None]
         known.update(id(tensor) for tensor in found)
         nodes[place] += count_nodes(found)
+    if not anywhere:
+        return +nodes
+    gc.collect()  # what cycles keep for a while is no leak
     everything = [each for each in gc.get_objects() if issubclass(type(each), Tensor)]
     nodes[NOWHERE] += count_nodes([each for each in everything if each.grad_fn is not None and id(each) not in known])
     return +nodes
