@@ -117,6 +117,14 @@ class TestHealthy:
 
         self.judge(examine, Attending())
 
+    def test_last_loss_kept_with_its_graph(self, examine, net):
+        class Keeping(net):
+            def training_step(self, batch, batch_idx):
+                self.last = self.loss(batch)
+                return self.last
+
+        self.judge(examine, Keeping())
+
     def test_manual_optimization(self, examine, net):
         class Manual(net):
             automatic_optimization = False

@@ -11,6 +11,8 @@ from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor, nn, zeros
 from torchmetrics import Metric, MetricCollection
 
+from .held import attributes, held
+
 MUTED = ("log", "log_dict", "print", "manual_backward", "clip_gradients", "toggle_optimizer", "untoggle_optimizer")
 
 
@@ -34,7 +36,10 @@ class Nothing:
 
 def stand_in(pl_module: LightningModule, trainer: Trainer) -> LightningModule:
     """Return a deep copy that knows the Trainer, which does not know it."""
-    copy = deepcopy(pl_module)
+    kept = [tensor for _, _, value in attributes(pl_module) for _, tensor, _ in held(value, "")]
+    # Tensors with a graph, such as the last loss, refuse to be copied; their detached twins are alive in `twins`.
+    twins = {id(tensor): tensor.detach() for tensor in kept if tensor.grad_fn is not None}
+    copy = deepcopy(pl_module, dict(twins))
     copy.trainer = trainer
     for name in MUTED:
         setattr(copy, name, ignore)
