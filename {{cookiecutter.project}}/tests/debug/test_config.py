@@ -3,7 +3,7 @@
 import pytest
 from own_project import run_project
 
-from {{ cookiecutter.package }}.debug import config_provenance
+from {{ cookiecutter.package }}.debug.config import provenance
 
 PARTS = """
 import pytorch_lightning as pl
@@ -273,7 +273,7 @@ def test_value_that_the_code_supplies_is_no_fault(judge):
 
 
 def test_composition_that_is_not_understood_is_skipped_not_failed(judge, monkeypatch):
-    monkeypatch.delattr(config_provenance, "create_defaults_list")
+    monkeypatch.delattr(provenance, "create_defaults_list")
     item = judge()
     assert item["verdict"] == "skipped"
     assert "hydra-core" in item["skipped"]

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.utils.data import DataLoader, Dataset
 
-from {{ cookiecutter.package }}.debug.diagnosis import diagnose
+from {{ cookiecutter.package }}.debug.diagnosis.diagnose import diagnose
 from {{ cookiecutter.package }}.debug.exceptions import print_panel
 from {{ cookiecutter.package }}.debug.verdict import FAILED, Finding
 from {{ cookiecutter.package }}.errors import ConfigError, JobError

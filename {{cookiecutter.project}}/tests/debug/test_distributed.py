@@ -22,10 +22,11 @@ from pytorch_lightning import LightningModule, Trainer, seed_everything
 from torch import distributed
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, TensorDataset, WeightedRandomSampler
 
-from {{ cookiecutter.package }}.debug import distributed as checked
-from {{ cookiecutter.package }}.debug import network, presence, processes, report, shares
-from {{ cookiecutter.package }}.debug.distributed import Distributed, Parted, differing, fingerprint
-from {{ cookiecutter.package }}.debug.presence import Interrupted, Presence
+from {{ cookiecutter.package }}.debug import report
+from {{ cookiecutter.package }}.debug.distributed import item as checked
+from {{ cookiecutter.package }}.debug.distributed import network, presence, processes, shares
+from {{ cookiecutter.package }}.debug.distributed.item import Distributed, Parted, differing, fingerprint
+from {{ cookiecutter.package }}.debug.distributed.presence import Interrupted, Presence
 from {{ cookiecutter.package }}.debug.verdict import CHECKS, FAILED, Finding, Verdict
 
 SETTINGS = {"timeout": 20, "rendezvous_timeout": 20, "prepare_timeout": 60, "tolerance": 1e-6, "memory_mb": 1}

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
-from {{ cookiecutter.package }}.debug.input_scale import scaling
+from {{ cookiecutter.package }}.debug.limit_batches.input_scale import scaling
 
 
 def whats(verdict):

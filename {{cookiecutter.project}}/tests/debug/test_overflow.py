@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from {{ cookiecutter.package }}.debug import overflow
-from {{ cookiecutter.package }}.debug.overflow import detect_overflow
+from {{ cookiecutter.package }}.debug.overflow import item as overflow
+from {{ cookiecutter.package }}.debug.overflow.item import detect_overflow
 
 
 def line_of(text: str) -> str:

@@ -5,7 +5,7 @@ import torch
 from own_project import run_project
 from torch.utils.tensorboard import SummaryWriter
 
-from {{ cookiecutter.package }}.debug.event_file import scalars
+from {{ cookiecutter.package }}.debug.paths.event_file import scalars
 
 PARTS = """
 import tempfile

@@ -9,8 +9,8 @@ from own_project import run_project
 from pytorch_lightning.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader, Dataset
 
-from {{ cookiecutter.package }}.debug import reproducibility
-from {{ cookiecutter.package }}.debug.repetition import Repetition
+from {{ cookiecutter.package }}.debug.reproducibility import item as reproducibility
+from {{ cookiecutter.package }}.debug.reproducibility.repetition import Repetition
 
 PROJECT = {
     "train.py": """

@@ -30,7 +30,7 @@ class ExceptionPanel(Callback):
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         if job_return.status != JobStatus.FAILED or "debug" in config.hydra.callbacks:
             return
-        from .diagnosis import diagnose, plain, print_traceback
+        from .diagnosis.diagnose import diagnose, plain, print_traceback
 
         error = job_return._return_value
         sentence = plain(error)

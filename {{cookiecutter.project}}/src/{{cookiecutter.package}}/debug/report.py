@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .diagnosis import diagnose, print_traceback
-from .presence import has_ended
+from .diagnosis.diagnose import diagnose, print_traceback
+from .distributed.presence import has_ended
 from .verdict import (
     CHECKS,
     FAILED,

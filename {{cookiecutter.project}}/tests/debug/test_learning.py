@@ -1,0 +1,336 @@
+from functools import partial
+
+import pytest
+import torch
+from pytorch_lightning import LightningModule
+from pytorch_lightning.callbacks import ModelCheckpoint
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+from torchmetrics.classification import MulticlassAccuracy
+
+
+class Measured:
+    """Mixed into a network: logs loss and accuracy of both stages as they should be."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.train_accuracy = MulticlassAccuracy(4, average="micro")
+        self.val_accuracy = MulticlassAccuracy(4, average="micro")
+
+    def training_step(self, batch, batch_idx):
+        self.train_accuracy(self(batch[0]), batch[1])
+        self.log("train/accuracy", self.train_accuracy, on_step=False, on_epoch=True)
+        return self.loss(batch)
+
+    def validation_step(self, batch, batch_idx):
+        self.val_accuracy(self(batch[0]), batch[1])
+        self.log("val/accuracy", self.val_accuracy)
+        self.log("val/loss", self.loss(batch))
+
+
+def judge(examine, module, data=None, **trainer):
+    verdict = examine("learning", module, data, **{"max_epochs": 5} | trainer)
+    assert verdict.status == "failed"
+    [finding] = verdict.findings
+    return finding
+
+
+def test_healthy_network_passes_and_is_left_as_it_was(examine, net):
+    class Plain(Measured, net):
+        def on_train_start(self):  # comes after the attempts of the check
+            self.at_start = {key: value.clone() for key, value in self.state_dict().items()}
+
+    module = Plain()
+    before = {key: value.clone() for key, value in module.state_dict().items()}
+    verdict = examine("learning", module, max_epochs=5)
+    assert verdict.status == "passed", verdict.findings
+    assert all(torch.equal(before[key], module.at_start[key]) for key in before)
+    assert "validation_step" not in vars(module)
+    assert verdict.facts["deviations"] > 4
+
+
+@pytest.mark.parametrize("lr", [1e-4, 1e-2])
+@pytest.mark.parametrize("kind", ["Adam", "RMSprop", "SGD"])
+def test_sensible_learning_rates_raise_no_alarm(examine, net, kind, lr):
+    class Choosing(net):
+        def configure_optimizers(self):
+            momentum = {"momentum": 0.9} if kind == "SGD" else {}
+            return getattr(torch.optim, kind)(self.parameters(), lr=10 * lr if momentum else lr, **momentum)
+
+    verdict = examine("learning", Choosing(), max_epochs=5)
+    assert verdict.status == "passed", verdict.findings
+
+
+@pytest.mark.parametrize(
+    ("schedule", "interval"),
+    [
+        (lambda optimizer: torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 5), "epoch"),
+        (lambda optimizer: torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 50), "step"),
+        (lambda optimizer: torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.01, 50), "step"),
+        (lambda optimizer: torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 4]), "epoch"),
+        (lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, step / 20)), "step"),
+        (lambda optimizer: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 5), "step"),
+        (lambda optimizer: torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer), "epoch"),
+    ],
+)
+def test_schedules_that_fit_raise_no_alarm(examine, net, schedule, interval):
+    class Scheduled(net):
+        def configure_optimizers(self):
+            optimizer = super().configure_optimizers()
+            config = {"scheduler": schedule(optimizer), "interval": interval, "monitor": "val/loss"}
+            return {"optimizer": optimizer, "lr_scheduler": config}
+
+    verdict = examine("learning", Scheduled(), max_epochs=5)
+    assert verdict.status == "passed", verdict.findings
+
+
+def test_frozen_part_in_eval_mode_raises_no_alarm(examine, net):
+    class Frozen(net):
+        def __init__(self):
+            super().__init__()
+            self.backbone = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(0.5)).eval()
+            self.backbone.requires_grad_(False)
+
+        def forward(self, inputs):
+            return super().forward(inputs + self.backbone(inputs))
+
+    assert examine("learning", Frozen(), max_epochs=5).status == "passed"
+
+
+def test_regression_is_judged_without_classes(examine, data):
+    class Regression(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 1)
+
+        def training_step(self, batch, batch_idx):
+            return functional.mse_loss(self.layer(batch["x"])[:, 0], batch["y"])
+
+        def validation_step(self, batch):
+            self.log("val/loss", self.training_step(batch, 0))
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=0.03)
+
+    class Pairs(data):
+        def rows(self, seed):
+            inputs, _ = self.part(seed).tensors
+            return [{"x": row, "y": row.sum()} for row in inputs]
+
+        def train_dataloader(self):
+            return DataLoader(self.rows(1), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(self.rows(2), 16)
+
+    verdict = examine("learning", Regression(), Pairs(), max_epochs=5)
+    assert verdict.status == "passed", verdict.findings
+    assert verdict.facts["deviations"] > 4
+
+
+class TestLoss:
+    def test_labels_that_belong_to_other_inputs(self, examine, net, data):
+        class Shuffled(data):
+            def train_dataloader(self):
+                generator = torch.Generator().manual_seed(1)
+                inputs, labels = torch.randn(320, 8, generator=generator), torch.arange(320) % 4
+                return DataLoader(TensorDataset(inputs, labels), 16, shuffle=True)
+
+        finding = judge(examine, net(lr=0.03), Shuffled())
+        assert finding.where == "the labels of train_dataloader"
+        assert "exchanged labels" in finding.what
+
+    def test_network_that_answers_the_same_to_everything(self, examine, net):
+        class Blind(net):
+            def forward(self, inputs):
+                return super().forward(torch.zeros_like(inputs))
+
+        assert "do not depend on its inputs" in judge(examine, Blind()).why
+
+    def test_softmax_over_the_batch(self, examine, net):
+        class Mixed(net):
+            def loss(self, batch):
+                return functional.nll_loss(functional.log_softmax(self(batch[0]), dim=0), batch[1])
+
+        finding = judge(examine, Mixed())
+        assert "training_step: F.nll_loss, " in finding.where
+        assert "no log-probabilities" in finding.why
+
+    def test_flipped_sign(self, examine, net):
+        class Flipped(net):
+            def training_step(self, batch, batch_idx):
+                return -self.loss(batch)
+
+        assert "minus the criterion's" in judge(examine, Flipped()).why
+
+    def test_first_loss_far_above_chance(self, examine, net):
+        class Sure(net):
+            def forward(self, inputs):
+                return 100 * super().forward(inputs)
+
+        finding = judge(examine, Sure())
+        assert "ln 4 = 1.386" in finding.what
+        assert "sure of wrong answers" in finding.why
+
+
+class TestRate:
+    @pytest.mark.parametrize(("lr", "too"), [(1e-8, "low"), (30.0, "high")])
+    def test_learning_rate(self, examine, net, lr, too):
+        finding = judge(examine, net(lr=lr))
+        assert finding.where == f"optimizer.lr={lr:.3g}"
+        assert f"too {too}" in finding.why
+        assert finding.fix.startswith("python train.py +debug=learning optimizer.lr=")
+
+    def test_gradients_that_are_clipped_away(self, examine, net):
+        class Descending(net):
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), lr=0.3)
+
+        finding = judge(examine, Descending(), gradient_clip_val=1e-6)
+        assert finding.where == "trainer.gradient_clip_val=1e-06"
+
+    def test_weight_decay_that_is_stronger_than_the_loss(self, examine, net):
+        class Decaying(net):
+            def configure_optimizers(self):
+                return torch.optim.AdamW(self.parameters(), lr=0.01, weight_decay=50)
+
+        assert judge(examine, Decaying()).where == "optimizer.weight_decay=50"
+
+
+class TestSchedule:
+    def judge(self, examine, net, make, returned=True, **config):
+        class Scheduled(net):
+            def configure_optimizers(self):
+                optimizer = super().configure_optimizers()
+                schedule = {"scheduler": make(optimizer), **config}
+                return {"optimizer": optimizer, "lr_scheduler": schedule} if returned else optimizer
+
+        return judge(examine, Scheduled())
+
+    def test_written_for_epochs_and_stepped_by_batches(self, examine, net):
+        finding = self.judge(examine, net, lambda o: torch.optim.lr_scheduler.StepLR(o, 1, 0.5), interval="step")
+        assert finding.where == "lr_scheduler StepLR(step_size=1, gamma=0.5) with interval=step"
+        assert "falls from 0.01 to 9.8e-06 within the first epoch" in finding.what
+
+    @pytest.mark.parametrize(("whole", "interval"), [(5, "step"), (50, "epoch")])
+    def test_length_in_the_wrong_unit(self, examine, net, whole, interval):
+        make = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=whole)
+        finding = self.judge(examine, net, make, interval=interval)
+        assert f"made for {whole} calls" in finding.what
+
+    def test_shorter_than_the_run(self, examine, net):
+        finding = self.judge(examine, net, lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.01, 20), interval="step")
+        assert "it ends after 20 calls, and the run has 50 steps" in finding.what
+
+    def test_frequency_that_no_epoch_reaches(self, examine, net):
+        make = partial(torch.optim.lr_scheduler.StepLR, step_size=1)
+        finding = self.judge(examine, net, make, interval="step", frequency=100)
+        assert "never stepped: frequency=100" in finding.what
+
+    def test_schedule_that_is_not_returned(self, examine, net):
+        finding = self.judge(examine, net, lambda o: torch.optim.lr_scheduler.StepLR(o, 1), returned=False)
+        assert finding.where == "configure_optimizers"
+
+    def test_plateau_that_waits_for_what_nobody_logs(self, examine, net):
+        finding = self.judge(examine, net, torch.optim.lr_scheduler.ReduceLROnPlateau, monitor="val/acc")
+        assert "val/acc which is not available" in finding.what
+
+
+class TestEpoch:
+    """What is wrong only in some stage, or only in what is logged."""
+
+    def normalised(self, net):
+        class Normalised(Measured, net):
+            def __init__(self):
+                super().__init__()
+                self.norm, self.drop = nn.BatchNorm1d(32), nn.Dropout(0.2)
+
+            def forward(self, inputs):
+                return self.head(self.drop(torch.relu(self.norm(self.first(inputs)))))
+
+        return Normalised
+
+    def test_dropout_that_is_always_on(self, examine, net):
+        class Dropping(net):
+            def forward(self, inputs):
+                return self.head(functional.dropout(torch.relu(self.first(inputs)), 0.2))
+
+        finding = judge(examine, Dropping())
+        assert "dropout is at work during validation" in finding.what
+        assert "test_learning.py:" in finding.where
+
+    def test_training_mode_in_validation(self, examine, net):
+        class Training(self.normalised(net)):
+            def on_validation_epoch_start(self):
+                self.train()
+
+        verdict = examine("learning", Training(), max_epochs=5)
+        assert {finding.where.split(",")[0] for finding in verdict.findings} == {"drop", "norm"}
+
+    def test_eval_mode_in_training(self, examine, net):
+        assert judge(examine, self.normalised(net)().eval()).where == "norm, drop"
+
+    def test_batch_norm_of_two_samples(self, examine, net, data):
+        finding = judge(examine, self.normalised(net)(), data(batch_size=2))
+        assert finding.where == "norm"
+        assert "2 samples" in finding.what
+
+    def test_healthy_modes_raise_no_alarm(self, examine, net):
+        verdict = examine("learning", self.normalised(net)(), max_epochs=5)
+        assert verdict.status == "passed", verdict.findings
+
+    def test_mean_over_batches_of_unequal_size(self, examine, net, data):
+        class Unweighted(net):
+            def validation_step(self, batch, batch_idx):
+                self.log("val/loss", self.loss(batch), batch_size=1)
+
+        finding = judge(examine, Unweighted(), data(batch_size=64))
+        assert finding.where == "self.log('val/loss', ...) in validation"
+        assert "the mean over batches" in finding.what
+
+    def test_sum_that_is_kept_over_epochs(self, examine, net):
+        class Keeping(net):
+            def __init__(self):
+                super().__init__()
+                self.losses = []
+
+            def validation_step(self, batch, batch_idx):
+                self.losses.append(self.loss(batch))
+
+            def on_validation_epoch_end(self):
+                self.log("val/loss", torch.stack(self.losses).mean())
+
+        assert "the mean over all epochs so far" in judge(examine, Keeping()).what
+
+    def test_one_metric_for_two_stages(self, examine, net):
+        class Sharing(Measured, net):
+            def __init__(self):
+                super().__init__()
+                self.val_accuracy = self.train_accuracy
+
+        finding = judge(examine, Sharing())
+        assert finding.where == "train_accuracy (MulticlassAccuracy)"
+
+    def test_metric_that_is_never_reset(self, examine, net):
+        class Keeping(net):
+            def __init__(self):
+                super().__init__()
+                self.accuracy = MulticlassAccuracy(4)
+
+            def validation_step(self, batch, batch_idx):
+                self.accuracy.update(self(batch[0]), batch[1])
+
+            def on_validation_epoch_end(self):
+                self.log("val/accuracy", self.accuracy.compute())
+
+        assert judge(examine, Keeping()).where == "accuracy (MulticlassAccuracy)"
+
+    def test_checkpoint_that_monitors_what_nobody_logs(self, examine, net, tmp_path):
+        class Watched(net):
+            def configure_callbacks(self):
+                return [ModelCheckpoint(tmp_path, monitor="val/lass")]
+
+        finding = judge(examine, Watched(), enable_checkpointing=True)
+        assert finding.where == "ModelCheckpoint(monitor='val/lass')"
+        assert "val/loss" in finding.fix

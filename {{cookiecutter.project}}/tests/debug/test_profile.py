@@ -1,0 +1,71 @@
+import json
+import time
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Slow(Dataset):
+    """Numbers of which each takes a hundredth of a second to load."""
+
+    def __len__(self):
+        return 160
+
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return torch.randn(8), index % 4
+
+
+@pytest.fixture
+def busy(net):
+    """A network that computes for longer than it could ever wait for numbers in memory."""
+
+    class Busy(net):
+        def training_step(self, batch, batch_idx):
+            time.sleep(0.02)
+            return super().training_step(batch, batch_idx)
+
+    return Busy
+
+
+@pytest.fixture
+def slow(data):
+    class SlowData(data):
+        def train_dataloader(self):
+            return DataLoader(Slow(), 4)
+
+    return SlowData
+
+
+def test_data_at_hand_pass_and_leave_a_trace(examine, busy, data, tmp_path, capsys):
+    verdict = examine("profile", busy(), data(batch_size=8))
+    assert verdict.status == "passed"
+    trace = json.loads((tmp_path / "debug" / "trace.json").read_text())
+    assert any("aten::" in event.get("name", "") for event in trace["traceEvents"])
+    assert "trace of 3 steps" in capsys.readouterr().out
+    assert verdict.facts["operations"]
+
+
+def test_slow_dataset_is_named_with_the_setting_to_try(examine, net, slow):
+    verdict = examine("profile", net(), slow(), limit_train_batches=12)
+    assert verdict.status == "failed"
+    [finding] = verdict.findings
+    assert "waiting for data" in finding.what
+    assert finding.where.startswith("train_dataloader (Slow, num_workers=0")
+    assert "python train.py +debug=profile data.num_workers=2" in finding.fix
+
+
+def test_slow_step_is_no_waiting_for_data(examine, net, slow):
+    class Large(net):
+        def training_step(self, batch, batch_idx):
+            time.sleep(0.1)
+            return super().training_step(batch, batch_idx)
+
+    assert examine("profile", Large(), slow(), limit_train_batches=12).status == "passed"
+
+
+def test_run_of_a_few_steps_is_not_judged(examine, net):
+    verdict = examine("profile", net(), limit_train_batches=3)
+    assert verdict.status == "skipped"
+    assert "too few to measure" in verdict.skipped
