@@ -34,7 +34,7 @@ class Anomaly(Check):
         if not torch.isfinite(loss).all():
             operation, place = self.watch.forward or ("nothing that could be seen", "training_step")
             self.fail(
-                f"the loss is {float(loss)} before backward has begun: {operation} made the first NaN or Inf",
+                f"the loss is {float(loss.detach())} before backward has begun: {operation} made the first NaN or Inf",
                 f"{place}, batch {self.steps}",
                 "the forward pass made it, and every gradient is NaN or Inf after it",
                 "keep its operand away from the edge, with an eps or a clamp; python train.py +debug=overflow",
