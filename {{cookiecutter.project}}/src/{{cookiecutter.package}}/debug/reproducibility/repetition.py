@@ -17,7 +17,7 @@ from omegaconf import DictConfig, open_dict, read_write
 from pytorch_lightning import Callback, LightningModule, Trainer
 
 from ..checklist import is_group, replaced, run_command, silenced
-from ..verdict import CheckFailed
+from ..verdict import FitEnded
 from .fingerprints import state_of
 
 
@@ -106,4 +106,4 @@ class Resuming(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.state = state_of(trainer, pl_module)
-        raise CheckFailed("resumed: all that was to be seen")  # nothing after fit may run
+        raise FitEnded("resumed: all that was to be seen")
