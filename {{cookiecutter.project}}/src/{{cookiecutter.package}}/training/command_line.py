@@ -30,6 +30,9 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
     """
     if ranks.launched():
         sys.argv += rank_arguments(sys.argv[1:])
+    refused = null_groups(sys.argv[1:], conf)
+    if refused:
+        sys.exit("\n".join(refused))
     try:
         entry_point()
     except SystemExit as stop:
@@ -38,7 +41,8 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
         if isinstance(stop.__context__, HydraException):
             for line in missing_plugins(str(stop.__context__)):
                 print(line, file=sys.stderr)
-            for line in unknown_option(stop.__context__, conf) + unknown_keys(sys.argv[1:], conf, config_name):
+            lines = unknown_option(stop.__context__, conf) + unknown_keys(sys.argv[1:], conf, config_name)
+            for line in lines + unparsed(sys.argv[1:]):
                 print(line, file=sys.stderr)
         raise
     except KeyboardInterrupt:
@@ -71,6 +75,32 @@ def missing_plugins(message: str) -> list[str]:
     ]
 
 
+def null_groups(arguments: list[str], conf: Path) -> list[str]:
+    """Return a line for each override that sets a config group to null, which Hydra answers with a traceback."""
+    lines = []
+    for argument in arguments:
+        group, _, value = argument.partition("=")
+        if value in ("null", "~") and (conf / group).is_dir():
+            lines.append(
+                f"{argument}: a group cannot be null; leave it out with ~{group}, or choose an option of conf/{group}"
+            )
+    return lines
+
+
+def unparsed(arguments: list[str]) -> list[str]:
+    """Return a line for each argument that is no override."""
+    lines = []
+    for argument in arguments:
+        if argument.startswith("-"):
+            continue
+        try:
+            OverridesParser.create().parse_override(argument)
+        except HydraException:
+            key = argument.partition("=")[0]
+            lines.append(f"{argument} is no override; write {key}=value, and quote what is not plain: \"{key}='...'\"")
+    return lines
+
+
 def unknown_option(error: HydraException, conf: Path) -> list[str]:
     """Return a line where a group lacks an option, or there is no such config, and one of a similar name exists."""
     if not isinstance(error, MissingConfigException) or not error.missing_cfg_file:
@@ -97,7 +127,7 @@ def unknown_keys(arguments: list[str], conf: Path, config_name: str) -> list[str
     lines = []
     for override in overrides:
         key = override.key_or_group
-        if override.is_add() or key.startswith("hydra") or key in known or key in groups:
+        if override.is_add() or override.is_force_add() or key.startswith("hydra") or key in known or key in groups:
             continue
         lines.append(f"{key} is no key of {config_name}.yaml" + suggestion(key, known + groups))
     return lines

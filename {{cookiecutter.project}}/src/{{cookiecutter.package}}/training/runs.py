@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
+from yaml import YAMLError
 
 from ..errors import ConfigError
 
@@ -19,7 +21,7 @@ def find_run(name: str | Path) -> Path:
         ConfigError: there is no such run.
     """
     if str(name) != "last":
-        folder = Path(name)
+        folder = Path(str(name))
         if not (folder / RECORD).is_file():
             raise ConfigError(f"run={name} is not the directory of a run: it has no {RECORD}; try run=last")
         return folder
@@ -44,16 +46,46 @@ def find_checkpoint(run: Path, name: str) -> Path:
     elif name == "last":
         path = run / "checkpoints" / "last.ckpt"
     else:
-        path = Path(name)
+        path = Path(str(name))
     if not path.is_file():
         there = ", ".join(sorted(file.name for file in run.glob("checkpoints/*.ckpt"))) or "none"
         raise ConfigError(f"ckpt={name}: there is no {path}; {run}/checkpoints has {there}")
     return path
 
 
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Return a checkpoint on the CPU. Nothing in the file is run: it may hold tensors and plain values only.
+
+    Raises:
+        ConfigError: the file is damaged, of another kind, or holds objects, which could run code.
+    """
+    import torch  # not for those who only look for a run
+
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise ConfigError(f"ckpt={path} cannot be read ({error.strerror}); use ckpt=best or ckpt=last") from error
+    except Exception as error:  # of many kinds: the file may hold anything
+        what = re.search(r"Unsupported (?:class|global|operand).*|unsupported GLOBAL \S+|GLOBAL \S+", str(error), re.I)
+        reason = f"it holds an object ({what[0]}), which could run code" if what else "it is damaged or of another kind"
+        raise ConfigError(f"ckpt={path} is refused: {reason}; use ckpt=best or ckpt=last of a run") from error
+    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
+        raise ConfigError(
+            f"ckpt={path} is no checkpoint of Lightning: it has no state_dict; use ckpt=best or ckpt=last"
+        )
+    return checkpoint
+
+
 def read_record(run: Path) -> dict[str, Any]:
-    """Return what the run recorded about itself."""
-    return json.loads((run / RECORD).read_text(encoding="utf-8"))
+    """Return what the run recorded about itself.
+
+    Raises:
+        ConfigError: the record is damaged.
+    """
+    try:
+        return json.loads((run / RECORD).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{run / RECORD} is damaged ({error}); name another run with run=...") from error
 
 
 def write_record(run: Path, record: dict[str, Any]) -> None:
@@ -64,7 +96,16 @@ def write_record(run: Path, record: dict[str, Any]) -> None:
 
 
 def read_config(run: Path) -> DictConfig:
-    """Return the config that the run was started with, its `output_dir` where the run lies now."""
-    cfg = OmegaConf.load(run / ".hydra" / "config.yaml")
+    """Return the config that the run was started with, its `output_dir` where the run lies now.
+
+    Raises:
+        ConfigError: it is not there, or damaged.
+    """
+    path = run / ".hydra" / "config.yaml"
+    try:
+        cfg = OmegaConf.load(path)
+    except (OSError, YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{path} cannot be read ({reason}); name another run with run=...") from error
     cfg.output_dir = str(run.resolve())
     return cfg
