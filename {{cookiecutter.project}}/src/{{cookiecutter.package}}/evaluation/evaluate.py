@@ -105,8 +105,8 @@ def load_weights(model: LightningModule, checkpoint: Path) -> None:
         here, there = (tuple(weights[name].shape) if name in weights else "not there" for weights in (ours, theirs))
         if here != there:
             raise ConfigError(
-                f"ckpt={checkpoint} belongs to another network: {name} is {there} in it and {here} in this run's model; "
-                f"use ckpt=best or ckpt=last, or name its own run with run=..."
+                f"ckpt={checkpoint} belongs to another network: {name} is {there} in it and {here} in the run's own; "
+                f"use ckpt=best or ckpt=last, or name the checkpoint's run with run=..."
             )
     model.load_state_dict(theirs)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 
 from . import ranks
 from .config_check import suggestion, walk
@@ -38,18 +38,25 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
     except SystemExit as stop:
         if isinstance(stop.__context__, KeyboardInterrupt):  # Lightning makes exit code 1 of it
             sys.exit(INTERRUPTED)
-        if isinstance(stop.__context__, HydraException):
-            for line in missing_plugins(str(stop.__context__)):
-                print(line, file=sys.stderr)
-            lines = unknown_option(stop.__context__, conf) + unknown_keys(sys.argv[1:], conf, config_name)
-            for line in lines + unparsed(sys.argv[1:]):
-                print(line, file=sys.stderr)
+        for line in hints(stop.__context__, conf, config_name):
+            print(line, file=sys.stderr)
         raise
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     finally:
         if SweepSummary.folder is not None:
             summarise(SweepSummary.folder)
+
+
+def hints(error: BaseException | None, conf: Path, config_name: str) -> list[str]:
+    """Return what to say besides what Hydra says of an exception."""
+    arguments = sys.argv[1:]
+    lines = missing_plugins(str(error)) if isinstance(error, HydraException) else []
+    if isinstance(error, ConfigCompositionException):
+        lines += unknown_option(error, conf) + unknown_keys(arguments, conf, config_name)
+    if isinstance(error, OverrideParseException):
+        lines += unparsed(arguments)
+    return lines
 
 
 def rank_arguments(arguments: list[str]) -> list[str]:
@@ -119,11 +126,14 @@ def unknown_keys(arguments: list[str], conf: Path, config_name: str) -> list[str
     parser = OverridesParser.create()
     try:
         overrides = [parser.parse_override(argument) for argument in arguments if not argument.startswith("-")]
+        groups = [path.relative_to(conf).as_posix() for path in conf.rglob("*") if path.is_dir()]
+        options = [
+            each.input_line for each in overrides if each.key_or_group in groups and not each.is_sweep_override()
+        ]
         with initialize_config_dir(str(conf), version_base="1.3"):
-            known = [key for key, _, _ in walk(compose(config_name))]
+            known = [key for key, _, _ in walk(compose(config_name, overrides=options))]
     except HydraException:  # Hydra has said already what does not parse or compose
         return []
-    groups = [path.relative_to(conf).as_posix() for path in conf.rglob("*") if path.is_dir()]
     lines = []
     for override in overrides:
         key = override.key_or_group

@@ -41,7 +41,8 @@ def check_config(cfg: DictConfig, trains: bool = True) -> None:
     problems += unresolved(cfg)
     for key, node in targets(cfg):
         problems += unbound(key, node)
-    problems += out_of_range(cfg)
+    told = {line.partition("=")[0] for line in problems}
+    problems += [line for line in out_of_range(cfg) if line.partition("=")[0] not in told]
     if trains and not problems:
         problems += [*impossible(cfg)] or [*refused_by_torch(cfg)]
     if problems:
@@ -75,8 +76,8 @@ def missing(cfg: DictConfig) -> list[str]:
 
 
 def unresolved(cfg: DictConfig) -> list[str]:
-    """Return a line for each interpolation that leads nowhere."""
-    problems = []
+    """Return a line for each interpolation that leads nowhere, without those that only lead to one."""
+    problems = {}
     for full_key, parent, key in walk(cfg):
         if not OmegaConf.is_interpolation(parent, key) or is_target(full_key):
             continue
@@ -84,8 +85,9 @@ def unresolved(cfg: DictConfig) -> list[str]:
             parent[key]
         except OmegaConfBaseException as error:
             raw = OmegaConf.to_container(parent, resolve=False)[key]
-            problems.append(f"{full_key}={raw} does not resolve: {str(error).splitlines()[0]}")
-    return problems
+            problems[full_key] = raw, str(error).splitlines()[0]
+    causes = {"${" + key + "}" for key in [*problems, *missing(cfg)]}
+    return [f"{key}={raw} does not resolve: {why}" for key, (raw, why) in problems.items() if raw not in causes]
 
 
 def targets(cfg: DictConfig) -> Iterator[tuple[str, DictConfig]]:
@@ -171,8 +173,9 @@ def mistyped(key: str, node: DictConfig, target: Any) -> list[str]:
         types = [*alternatives(hint)]
         if value == default or fits(value, types):
             continue
+        names = dict.fromkeys(name for each in types for name in in_words(each))
         shown = "null" if value is None else value
-        problems.append(f"{key}.{argument}={shown} must be {' or '.join(dict.fromkeys(map(in_words, types)))}")
+        problems.append(f"{key}.{argument}={shown} must be {' or '.join(names)}{suggestion(str(value), names)}")
     return problems
 
 
@@ -206,10 +209,10 @@ def is_instance(value: Any, each: Any) -> bool:
     return isinstance(value, kind) if isinstance(kind, type) else True
 
 
-def in_words(each: Any) -> str:
+def in_words(each: Any) -> list[str]:
     if get_origin(each) is Literal:
-        return ", ".join(map(str, get_args(each)))
-    return PLAIN.get(each) or getattr(each, "__name__", str(each))
+        return [str(choice) for choice in get_args(each)]
+    return [PLAIN.get(each) or getattr(each, "__name__", str(each))]
 
 
 def locate(name: str) -> Any:

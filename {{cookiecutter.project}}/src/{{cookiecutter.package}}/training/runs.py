@@ -20,8 +20,10 @@ def find_run(name: str | Path) -> Path:
     Raises:
         ConfigError: there is no such run.
     """
+    if name is None:
+        raise ConfigError("run=null names no run; try run=last, or run=<directory>")
     if str(name) != "last":
-        folder = Path(str(name))
+        folder = Path(name)
         if not (folder / RECORD).is_file():
             raise ConfigError(f"run={name} is not the directory of a run: it has no {RECORD}; try run=last")
         return folder
@@ -41,15 +43,17 @@ def find_checkpoint(run: Path, name: str) -> Path:
     Raises:
         ConfigError: there is no such file; the message lists those that are there.
     """
+    if name is None:
+        raise ConfigError("ckpt=null names no checkpoint; use ckpt=best, ckpt=last, or ckpt=<file>")
     if name == "best":
         path = run / read_record(run).get("best_checkpoint", "checkpoints/best.ckpt")
     elif name == "last":
         path = run / "checkpoints" / "last.ckpt"
     else:
-        path = Path(str(name))
+        path = Path(name)
     if not path.is_file():
         there = ", ".join(sorted(file.name for file in run.glob("checkpoints/*.ckpt"))) or "none"
-        raise ConfigError(f"ckpt={name}: there is no {path}; {run}/checkpoints has {there}")
+        raise ConfigError(f"ckpt={name}: there is no file {path}; {run}/checkpoints has {there}")
     return path
 
 
@@ -66,8 +70,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"ckpt={path} cannot be read ({error.strerror}); use ckpt=best or ckpt=last") from error
     except Exception as error:  # of many kinds: the file may hold anything
-        what = re.search(r"Unsupported (?:class|global|operand).*|unsupported GLOBAL \S+|GLOBAL \S+", str(error), re.I)
-        reason = f"it holds an object ({what[0]}), which could run code" if what else "it is damaged or of another kind"
+        names = re.search(r"GLOBAL (\S+)", str(error))
+        reason = f"to load {names[1]} could run code" if names else "it is damaged or of another kind"
         raise ConfigError(f"ckpt={path} is refused: {reason}; use ckpt=best or ckpt=last of a run") from error
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
         raise ConfigError(
@@ -105,7 +109,7 @@ def read_config(run: Path) -> DictConfig:
     try:
         cfg = OmegaConf.load(path)
     except (OSError, YAMLError) as error:
-        reason = " ".join(str(error).split())
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise ConfigError(f"{path} cannot be read ({reason}); name another run with run=...") from error
     cfg.output_dir = str(run.resolve())
     return cfg

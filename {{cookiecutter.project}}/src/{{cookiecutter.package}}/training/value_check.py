@@ -1,5 +1,6 @@
 """What no signature tells: values out of range, and combinations that cannot work."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -63,9 +64,15 @@ def impossible(cfg: DictConfig) -> Iterator[str]:
     for group in ("data", "model", "trainer"):
         if group in cfg and chosen(cfg, f"{group}._target_") is None:
             yield f"{group} has no _target_; choose an option of conf/{group}"
+    ours, theirs = chosen(cfg, "model.net.num_classes"), chosen(cfg, "data.num_classes")
+    if None not in (ours, theirs) and ours != theirs:
+        yield f"model.net.num_classes={ours} but data.num_classes={theirs}; they must be the same"
+    folder = chosen(cfg, "output_dir")
+    if folder is not None and not os.access(folder, os.W_OK):
+        yield f"output_dir={folder} is no directory to write to; leave it, and say hydra.run.dir=... to place a run"
     plateau = str(chosen(cfg, "scheduler.scheduler._target_")).endswith("ReduceLROnPlateau")
     if plateau and chosen(cfg, "scheduler.monitor") is None:
-        yield "scheduler.monitor=null but ReduceLROnPlateau watches a metric; name one, such as scheduler.monitor=val/loss"
+        yield "scheduler.monitor=null but ReduceLROnPlateau watches a metric: say scheduler.monitor=val/loss or another"
     if chosen(cfg, "trainer") is not None:
         yield from impossible_devices(cfg.trainer)
 
