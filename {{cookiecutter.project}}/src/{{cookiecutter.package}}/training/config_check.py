@@ -30,7 +30,7 @@ def check_config(cfg: DictConfig, trains: bool = True) -> None:
 
     Args:
         cfg: a composed config.
-        trains: False where only data and network are built: nothing is asked of this machine's devices then.
+        trains: False where it will not train on this machine: devices and directories are not looked at then.
 
     Raises:
         ConfigError: with one line for each problem.
@@ -43,8 +43,10 @@ def check_config(cfg: DictConfig, trains: bool = True) -> None:
         problems += unbound(key, node)
     told = {line.partition("=")[0] for line in problems}
     problems += [line for line in out_of_range(cfg) if line.partition("=")[0] not in told]
-    if trains and not problems:
-        problems += [*impossible(cfg)] or [*refused_by_torch(cfg)]
+    if trains:
+        problems = problems or [*impossible(cfg)]
+    if not problems:
+        problems = [*refused_by_torch(cfg)]
     if problems:
         raise ConfigError("\n".join(problems))
 
