@@ -84,14 +84,12 @@ def missing_plugins(message: str) -> list[str]:
 
 def null_groups(arguments: list[str], conf: Path) -> list[str]:
     """Return a line for each override that sets a config group to null, which Hydra answers with a traceback."""
-    lines = []
-    for argument in arguments:
-        group, _, value = argument.partition("=")
-        if value in ("null", "~") and (conf / group).is_dir():
-            lines.append(
-                f"{argument}: a group cannot be null; leave it out with ~{group}, or choose an option of conf/{group}"
-            )
-    return lines
+    groups = [argument.partition("=")[0] for argument in arguments if argument.endswith(("=null", "=~"))]
+    return [
+        f"{group}=null: a group cannot be null; choose an option of conf/{group}, or none with ~{group}"
+        for group in groups
+        if (conf / group).is_dir()
+    ]
 
 
 def unparsed(arguments: list[str]) -> list[str]:
@@ -131,7 +129,7 @@ def unknown_keys(arguments: list[str], conf: Path, config_name: str) -> list[str
             each.input_line for each in overrides if each.key_or_group in groups and not each.is_sweep_override()
         ]
         with initialize_config_dir(str(conf), version_base="1.3"):
-            known = [key for key, _, _ in walk(compose(config_name, overrides=options))]
+            known = [key for key, _, _ in walk(compose(config_name, overrides=options)) if "._" not in key]
     except HydraException:  # Hydra has said already what does not parse or compose
         return []
     lines = []

@@ -74,9 +74,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         reason = f"to load {names[1]} could run code" if names else "it is damaged or of another kind"
         raise ConfigError(f"ckpt={path} is refused: {reason}; use ckpt=best or ckpt=last of a run") from error
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
-        raise ConfigError(
-            f"ckpt={path} is no checkpoint of Lightning: it has no state_dict; use ckpt=best or ckpt=last"
-        )
+        raise ConfigError(f"ckpt={path} is refused: it holds no state_dict; use ckpt=best or ckpt=last of a run")
     return checkpoint
 
 

@@ -68,7 +68,7 @@ def impossible(cfg: DictConfig) -> Iterator[str]:
     if None not in (ours, theirs) and ours != theirs:
         yield f"model.net.num_classes={ours} but data.num_classes={theirs}; they must be the same"
     folder = chosen(cfg, "output_dir")
-    if folder is not None and not os.access(folder, os.W_OK):
+    if folder is not None and not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
         yield f"output_dir={folder} is no directory to write to; leave it, and say hydra.run.dir=... to place a run"
     plateau = str(chosen(cfg, "scheduler.scheduler._target_")).endswith("ReduceLROnPlateau")
     if plateau and chosen(cfg, "scheduler.monitor") is None:
@@ -94,12 +94,12 @@ def impossible_devices(trainer: Mapping[str, Any]) -> Iterator[str]:
         yield f"trainer.accelerator={name} is no accelerator of Lightning; use one of {', '.join(sorted(names))}"
         return
     candidates = GPUS if name in ("auto", "gpu") else (name,)
-    found = next((each for each in candidates if AcceleratorRegistry.get(each).is_available()), None)
+    found = next((each for each in candidates if AcceleratorRegistry[each]["accelerator"].is_available()), None)
     if found is None and name != "auto":
         yield f"trainer.accelerator={name} but PyTorch sees none on this machine; use cpu or auto"
         return
     devices = trainer.get("devices", "auto")
-    count = 1 if found in (None, "cpu") else AcceleratorRegistry.get(found).auto_device_count()
+    count = 1 if found in (None, "cpu") else AcceleratorRegistry[found]["accelerator"].auto_device_count()
     if not (devices == "auto" or whole(devices, 1) or devices == -1 or names_devices(devices)):
         yield f"trainer.devices={devices} must be auto, a number of at least 1, or a list of numbers such as [0,1]"
     elif found in GPUS and whole(devices, count + 1):

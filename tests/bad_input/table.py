@@ -1,21 +1,24 @@
 """What a user sees who asks for something that cannot be: one line with key, value and fix, exit code 1, no rubbish.
 
+Run by tests/test_bad_input.py inside a generated project, in one process with that project's fixtures, because a
+process a row would take minutes, and the project's own tests may not.
+
 A row is the arguments, the line, and what may be left on disk. FOLDER stands for the working directory.
 """
 
 import gzip
+import os
 import shutil
 import zlib
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
+import digit_classifier.data
 import pytest
 import torch
+from digit_classifier.training.runs import read_record
 from PIL import Image
-
-import {{ cookiecutter.package }}.data
-from {{ cookiecutter.package }}.training.runs import read_record
 
 # What is left: nothing; what Hydra writes before it starts a job; a record that says "failed", with the line.
 NOTHING, CONFIG, RECORD = [], [".hydra", "train.log"], [".hydra", "run.json", "train.log"]
@@ -31,11 +34,20 @@ PRECISIONS = (
 
 TRAIN = [
     # Names that are not there, with the nearest that are.
-    ("optimizer.lrr=0.1", "optimizer.lrr is no key of train.yaml; did you mean optimizer.lr or optimizer?", NOTHING),
-    ("optimiser=sgd", "optimiser is no key of train.yaml; did you mean optimizer?", NOTHING),
+    (
+        "optimizer.lrr=0.1",
+        "optimizer.lrr is no key of train.yaml; did you mean optimizer.lr or optimizer or model.optimizer?",
+        NOTHING,
+    ),
+    (
+        "optimiser=sgd",
+        "optimiser is no key of train.yaml; did you mean optimizer or optimizer.lr or model.optimizer?",
+        NOTHING,
+    ),
     (
         "scheduler=cosine scheduler.intervall=step",
-        "scheduler.intervall is no key of train.yaml; did you mean scheduler.interval?",
+        "scheduler.intervall is no key of train.yaml; "
+        "did you mean scheduler.interval or scheduler or scheduler.scheduler?",
         NOTHING,
     ),
     ("~tests", "tests is no key of train.yaml; did you mean test?", NOTHING),
@@ -54,7 +66,8 @@ TRAIN = [
     ),
     (
         "model.net._target_=torch.nn.Linaer",
-        "model.net._target_=torch.nn.Linaer cannot be imported: torch.nn has no 'Linaer'; did you mean Linear?",
+        "model.net._target_=torch.nn.Linaer cannot be imported: torch.nn has no 'Linaer'; "
+        "did you mean Linear or LazyLinear?",
         CONFIG,
     ),
     (
@@ -63,7 +76,7 @@ TRAIN = [
         CONFIG,
     ),
     (
-        "trainer.strategy=dpp",
+        "+trainer.strategy=dpp",
         "trainer.strategy=dpp is no strategy of Lightning; did you mean ddp?",
         CONFIG,
     ),
@@ -218,7 +231,7 @@ TRAIN = [
         CONFIG,
     ),
     (
-        "+optimizer._partial_=false",
+        "optimizer._partial_=false",
         "optimizer lacks params of torch.optim.Adam; add optimizer._partial_=true: the model supplies it",
         CONFIG,
     ),
@@ -234,7 +247,7 @@ TRAIN = [
         NOTHING,
     ),
     (
-        "-m hydra.sweep.dir=FOLDER/file/sweep",
+        "hydra.mode=MULTIRUN hydra.sweep.dir=FOLDER/file/sweep",
         "hydra.sweep.dir=FOLDER/file/sweep cannot be written to (Not a directory); choose another directory with "
         "hydra.sweep.dir=...",
         NOTHING,
@@ -276,9 +289,8 @@ def refused(tmp_path, capfd):
 
 
 def left(folder: Path) -> list[str]:
-    """What lies in the directory of the run, if there is one."""
-    runs = [*folder.glob("outputs/*/*/*")]
-    return sorted(path.name for run in runs for path in run.iterdir())
+    """What holds a file in the directory of the run, if there is one."""
+    return sorted({path.relative_to(folder).parts[4] for path in folder.glob("outputs/**/*") if path.is_file()})
 
 
 @pytest.mark.parametrize(("arguments", "line", "rest"), TRAIN, ids=[arguments for arguments, _, _ in TRAIN])
@@ -339,7 +351,7 @@ DATA = [
 
 @pytest.mark.parametrize(("name", "damage", "line"), DATA, ids=range(len(DATA)))
 def test_damaged_data_is_named_and_not_trained_on(refused, script, tmp_path, name, damage, line):
-    for path in Path(str(files({{ cookiecutter.package }}.data) / "sample")).glob("*.gz"):
+    for path in Path(str(files(digit_classifier.data) / "sample")).glob("*.gz"):
         shutil.copy(path, tmp_path)
     damage(tmp_path / name)
     small = ["data=mnist", f"data_dir='{tmp_path}'", "trainer=cpu", "logger=csv", "callbacks=[checkpoint]"]
@@ -354,7 +366,7 @@ class RunsCode:
         self.mark = mark
 
     def __reduce__(self):
-        return Path.touch, (self.mark,)
+        return os.mkdir, (str(self.mark),)
 
 
 @pytest.fixture
@@ -381,7 +393,7 @@ EVAL = [
     ("ckpt=FOLDER/list.ckpt", f"ckpt=FOLDER/list.ckpt is refused: it holds no state_dict; {CHOICES}"),
     (
         "ckpt=FOLDER/code.ckpt",
-        f"ckpt=FOLDER/code.ckpt is refused: to load pathlib.Path.touch could run code; {CHOICES}",
+        f"ckpt=FOLDER/code.ckpt is refused: to load posix.mkdir could run code; {CHOICES}",
     ),
     (
         "ckpt=FOLDER/other.ckpt",
@@ -449,26 +461,28 @@ def test_eval_says_what_is_wrong_in_one_line(refused, evaluate, tmp_path, argume
     assert sorted(tmp_path.rglob("*")) == before  # nothing written, and no code of a checkpoint run
 
 
+ANOTHER = "name another run with run=..."
+CONFIG_FILE = "FOLDER/run/.hydra/config.yaml"
+NET = "digit_classifier.models.CNN"
+
 RUNS = [
     (
         "run.json",
         "{",
-        "FOLDER/run/run.json is damaged (Expecting property name enclosed in double quotes: line 1 column 2 (char 1)); name another run with run=...",
+        "FOLDER/run/run.json is damaged (Expecting property name enclosed in double quotes: line 1 column 2 (char 1)); "
+        + ANOTHER,
     ),
-    (
-        ".hydra/config.yaml",
-        None,
-        "FOLDER/run/.hydra/config.yaml cannot be read (No such file or directory); name another run with run=...",
-    ),
+    (".hydra/config.yaml", None, f"{CONFIG_FILE} cannot be read (No such file or directory); {ANOTHER}"),
     (
         ".hydra/config.yaml",
         "a: [1",
-        "FOLDER/run/.hydra/config.yaml cannot be read (while parsing a flow sequence in \"FOLDER/run/.hydra/config.yaml\", line 1, column 4 expected ',' or ']', but got '<stream end>' in \"FOLDER/run/.hydra/config.yaml\", line 1, column 6); name another run with run=...",
+        f'{CONFIG_FILE} cannot be read (while parsing a flow sequence in "{CONFIG_FILE}", line 1, column 4 expected '
+        f"',' or ']', but got '<stream end>' in \"{CONFIG_FILE}\", line 1, column 6); {ANOTHER}",
     ),
-    (".hydra/config.yaml", {"{{ cookiecutter.package }}.models.CNN": "os.system"}, f"model.net._target_=os.system {REFUSED}"),
+    (".hydra/config.yaml", {NET: "os.system"}, f"model.net._target_=os.system {REFUSED}"),
     (
         ".hydra/config.yaml",
-        {"{{ cookiecutter.package }}.models.CNN": "somewhere.Net"},
+        {NET: "somewhere.Net"},
         "model.net._target_=somewhere.Net cannot be imported: there is no module 'somewhere'; is it installed?",
     ),
 ]
