@@ -23,7 +23,7 @@ SECRET = re.compile(
 # Words of a vocabulary, not of an account.
 HARMLESS = re.compile(r"(pad|bos|eos|unk|sep|cls|mask)_token$")
 OVERRIDE = re.compile(r"(?P<sign>[+~]*)(?P<key>[\w.@/:-]+)=(?P<value>.*)", re.DOTALL)
-ENTRY = re.compile(r"""(?P<key>[\w.-]+)(?P<colon>\s*:\s*)(?P<value>'[^']*'|"[^"]*"|[^,{}\[\]]+)""")
+ENTRY = re.compile(r"""(?P<key>[\w.-]+)(?P<colon>=|\s*:\s*)(?P<value>'[^']*'|"[^"]*"|[^,{}\[\]]+)""")
 SHORTEST = 8  # characters of an environment variable's value that is looked for in texts: less is found by chance
 
 
@@ -67,10 +67,17 @@ def redact(value: Any, key: str = "") -> Any:
         return [redact(each, key) for each in value]
     if is_secret(key, value):
         return reference(key)
-    if isinstance(value, str) and key.endswith("override_dirname"):
-        return ",".join(map(redact_override, value.split(",")))
+    if isinstance(value, str) and key.endswith("override_dirname"):  # overrides without their signs, joined by commas
+        return redact_text(value, {secret for _, secret in pairs(value)})
     # Lists of overrides: of a job's own file, which has no keys, or within hydra.overrides.
     return redact_override(value) if isinstance(value, str) and (not key or "hydra.overrides" in key) else value
+
+
+def pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (key, value) of each secret in an override's text, at whatever depth."""
+    for match in ENTRY.finditer(text):
+        if is_secret(match["key"], match["value"]):
+            yield match["key"], match["value"].strip("'\"")
 
 
 def redact_file(path: Path) -> None:
@@ -124,12 +131,10 @@ class RedactingFormatter(logging.Formatter):
 class Redaction(Callback):
     """Hydra's callback that takes secrets out of what Hydra itself writes and prints."""
 
-    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        redact_log(config)
-
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
-        redact_log(config)
-        # Read from the global config: here the run's own directory is known.
+        secrets = secret_values(config)
+        for handler in logging.getLogger().handlers if secrets else ():
+            handler.setFormatter(RedactingFormatter(handler.formatter or logging.Formatter(), secrets))
         if config.hydra.output_subdir is not None:
             for path in Path(config.hydra.runtime.output_dir, config.hydra.output_subdir).glob("*.yaml"):
                 redact_file(path)
@@ -137,9 +142,3 @@ class Redaction(Callback):
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         job_return.overrides = [redact_override(text) for text in job_return.overrides]
-
-
-def redact_log(config: DictConfig) -> None:
-    secrets = secret_values(config)
-    for handler in logging.getLogger().handlers if secrets else ():
-        handler.setFormatter(RedactingFormatter(handler.formatter or logging.Formatter(), secrets))
