@@ -14,6 +14,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import ConfigError
+from .redaction import redact
 from .value_check import impossible, out_of_range, refused_by_torch
 
 HYDRA_KEYS = {"_target_", "_partial_", "_args_", "_recursive_", "_convert_"}
@@ -176,7 +177,7 @@ def mistyped(key: str, node: DictConfig, target: Any) -> list[str]:
         if value == default or fits(value, types):
             continue
         names = dict.fromkeys(name for each in types for name in in_words(each))
-        shown = "null" if value is None else value
+        shown = "null" if value is None else redact(value, f"{key}.{argument}")
         problems.append(f"{key}.{argument}={shown} must be {' or '.join(names)}{suggestion(str(value), names)}")
     return problems
 
