@@ -90,7 +90,11 @@ class RunRecord(Callback):
         best = getattr(trainer.checkpoint_callback, "best_model_path", "")
         if best:
             # Without them where save_weights_only leaves out what callbacks add.
-            self.metrics |= torch.load(best, map_location="cpu", weights_only=True, mmap=True).get("metrics", {})
+            at_best = torch.load(best, map_location="cpu", weights_only=True, mmap=True).get("metrics", {})
+            self.metrics |= at_best
+            for logger in trainer.loggers:
+                best_metrics = {f"best/{name.partition('/')[2]}": value for name, value in at_best.items()}
+                logger.log_metrics(best_metrics, step=trainer.global_step)
             inside = Path(best).is_relative_to(self.folder)
             self.content["best_checkpoint"] = Path(best).relative_to(self.folder).as_posix() if inside else best
         self.content |= {"epochs": trainer.current_epoch, "steps": trainer.global_step}
