@@ -1,5 +1,6 @@
 """`run.json`: what was run, with what, and how it ended."""
 
+import platform
 import shlex
 import subprocess
 import sys
@@ -14,10 +15,10 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities import rank_zero_only
 
-from . import ranks
+from . import ranks, rerun
 from .config_check import walk
 from .overrides import task_overrides
-from .runs import RECORD, read_record, write_record
+from .runs import RECORD, read_record, shortest, write_record
 
 PACKAGES = ("torch", "torchvision", "pytorch-lightning", "torchmetrics", "hydra-core", "omegaconf", "numpy")
 
@@ -63,6 +64,8 @@ class RunRecord(Callback):
     ) -> None:
         if error is None:
             state = "finished"
+            if self.cfg.rerun is not None:
+                self.content["rerun"] = rerun.compare(Path(self.cfg.rerun), self.content)
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):  # Lightning turns the one into the other
             state = "interrupted"
         else:
@@ -70,12 +73,20 @@ class RunRecord(Callback):
         self.write()
         settle(self.folder, state, None if error is None else f"{type(error).__name__}: {error}")
 
+    def pointers(self) -> dict[str, str]:
+        """Return where the run lies, where to go from here, and what a rerun came to."""
+        run = shortest(self.folder)
+        look, evaluate = f"tensorboard --logdir {run.parts[0]}", f"python eval.py run={run}"
+        pointers = {"run": str(run), "report": f"{run}/report.html", "look": look, "evaluate": evaluate}
+        return pointers | (rerun.describe(self.content["rerun"]) if "rerun" in self.content else {})
+
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.content |= {
             "data": getattr(trainer.datamodule, "source", None),
             "device": str(trainer.strategy.root_device),
             "world_size": trainer.world_size,
             "precision": str(trainer.precision),
+            "hardware": hardware(trainer.strategy.root_device),
         }
         self.write()
         values = hyperparameters(self.cfg) | {"data.source": self.content["data"]}
@@ -146,6 +157,16 @@ def git_state() -> dict[str, Any] | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return {"commit": commit.stdout.strip(), "dirty": bool(status.stdout.strip())}
+
+
+def hardware(device: torch.device) -> dict[str, Any]:
+    """Return what decides which kernels run: sums over other vector widths or threads round otherwise."""
+    return {
+        "machine": platform.machine(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+    }
 
 
 def now() -> str:
