@@ -111,17 +111,20 @@ class Figures(Callback):
         if not trainer.is_global_zero:
             return
         labels, indices = labels.long(), indices.long()
-        figures.save(figures.confusion_matrix(probabilities, labels, classes), self.folder / "confusion_matrix")
-        figures.save(figures.calibration(probabilities, labels), self.folder / "calibration")
+        drawn = {
+            "confusion_matrix": figures.confusion_matrix(probabilities, labels, classes),
+            "calibration": figures.calibration(probabilities, labels),
+        }
         dataset = getattr(trainer.datamodule, f"{self.split}_set", None)
         images = getattr(dataset, "images", None)
         if images is not None and torch.equal(dataset.labels[indices], labels):
-            worst = figures.worst_mistakes(images[indices], probabilities, labels, classes, self.worst)
-            figures.save(worst, self.folder / "worst_mistakes")
-        for path in sorted(self.folder.glob("*.png")):
+            picked = images[indices]
+            drawn["worst_mistakes"] = figures.worst_mistakes(picked, probabilities, labels, classes, self.worst)
+        for name, figure in drawn.items():
+            figures.save(figure, self.folder / name)
             for logger in trainer.loggers:
                 if isinstance(logger, SplitTensorBoardLogger):
-                    logger.log_png(path.stem, path, trainer.global_step)
+                    logger.log_png(f"{self.split}/{name}", self.folder / f"{name}.png", trainer.global_step)
 
 
 def is_pair(batch: Any) -> bool:

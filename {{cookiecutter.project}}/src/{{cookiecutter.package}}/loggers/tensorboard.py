@@ -36,7 +36,7 @@ class SplitTensorBoardLogger(TensorBoardLogger):
             split, _, tag = name.partition("/")
             if split in SPLITS and tag:
                 self._writer(split).add_scalar(tag, float(value), step)
-            else:
+            elif name != "epoch":  # Lightning adds it to everything; its chart says nothing
                 super().log_metrics({name: value}, step)
 
     @rank_zero_only

@@ -140,11 +140,14 @@ def numbers(trainer: Trainer, *splits: str) -> dict[str, float]:
 
 
 def hyperparameters(cfg: DictConfig) -> dict[str, Any]:
-    """Return every value of `cfg` under its dotted key, each once: an interpolated group is left out."""
+    """Return every value of `cfg` under its dotted key, each once: an interpolated group is left out.
+
+    So is every path in the run's own directory: it differs between any two runs and says nothing about them.
+    """
     values = {}
     for full_key, parent, key in walk(cfg):
         value = parent[key]
-        if not OmegaConf.is_config(value):
+        if not OmegaConf.is_config(value) and not str(value).startswith(str(cfg.output_dir)):
             values[full_key] = value
     return values
 
