@@ -14,6 +14,7 @@ from ..training.config_check import check_config
 from ..training.console import print_summary, silence_known_warnings
 from ..training.runs import read_config, shortest
 from . import figures
+from .export import export_model
 from .own_images import read_images
 from .predictions import write_predictions
 
@@ -53,6 +54,12 @@ def classify_folder(run: Path, checkpoint: Path, folder: Path, cfg: DictConfig) 
         for path, row in zip(paths, probabilities, strict=True)
     }
     print_summary({}, answers | {"written": str(shortest(table))})
+
+
+def export_run(run: Path, checkpoint: Path, cfg: DictConfig) -> None:
+    """Write the run's model in the form `cfg.export`, and print how to use it."""
+    model, datamodule, _ = rebuild(run, checkpoint, cfg)
+    print_summary({}, export_model(model, datamodule, cfg.export, output_dir(run, checkpoint)))
 
 
 def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModule, LightningDataModule, Trainer]:
