@@ -77,7 +77,7 @@ def test_everything_written_lies_in_the_directory_of_the_run(train, tmp_path):
     run = train("logger=[tensorboard,csv]", "callbacks=[checkpoint,early_stopping,lr_monitor,model_summary]")
     assert [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(run)] == []
     top = {path.name for path in run.iterdir()}
-    assert top == {".hydra", "checkpoints", "csv", "run.json", "tensorboard", "train.log"}
+    assert top == {".hydra", "checkpoints", "csv", "report.html", "run.json", "tensorboard", "train.log"}
 
 
 @pytest.mark.parametrize("option", options("optimizer"))

@@ -47,7 +47,7 @@ def confusion_matrix(probabilities: Tensor, labels: Tensor, classes: Sequence[st
     side = max(4.0, 0.4 * len(classes) + 1.0)  # inches
     figure = Figure(figsize=(side, side), layout="constrained")
     axes = figure.subplots()
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    axes.imshow(shares.numpy(), cmap="Blues", vmin=0, vmax=1)
     for label, prediction in counts.nonzero().tolist():
         color = "white" if shares[label, prediction] > 0.5 else "black"
         count = str(int(counts[label, prediction]))
@@ -86,7 +86,7 @@ def worst_mistakes(images: Tensor, probabilities: Tensor, labels: Tensor, classe
         found, label = classes[int(predicted[index])], classes[int(labels[index])]
         said = f"{found} ({confidence[index]:.0%})\nis {label}"
         axes.text(left + width / 2 - 0.5, top - 1, said, ha="center", va="bottom", fontsize=8)
-    axes.imshow(sheet.squeeze(-1), cmap="gray", vmin=0, vmax=255)
+    axes.imshow(sheet.squeeze(-1).numpy(), cmap="gray", vmin=0, vmax=255)
     axes.axis("off")
     axes.set_title(f"{len(wrong)} mistakes in {len(labels)}" + (", the most confident" if len(wrong) > most else ""))
     return figure
@@ -103,13 +103,13 @@ def calibration(probabilities: Tensor, labels: Tensor) -> Figure:
     bins = (confidence * BINS).long().clamp(max=BINS - 1)
     count = torch.bincount(bins, minlength=BINS)
     accuracy = torch.bincount(bins, weights=right, minlength=BINS) / count
-    centres = (torch.arange(BINS) + 0.5) / BINS
+    centres = [(index + 0.5) / BINS for index in range(BINS)]
     error = multiclass_calibration_error(probabilities, labels, probabilities.shape[1], n_bins=BINS)
     figure = Figure(figsize=(3.4, 3.4), layout="constrained")
     axes, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
-    axes.bar(centres, accuracy.nan_to_num(), width=0.9 / BINS)
+    axes.bar(centres, accuracy.nan_to_num().tolist(), width=0.9 / BINS)
     axes.plot([0, 1], [0, 1], "--", color="gray", linewidth=1)
     axes.set(ylabel="accuracy", xlim=(0, 1), ylim=(0, 1), title=f"expected calibration error {error:.2%}")
-    below.bar(centres, count, width=0.9 / BINS, color="gray")
+    below.bar(centres, count.tolist(), width=0.9 / BINS, color="gray")
     below.set(xlabel="confidence", ylabel="samples", yscale="log")
     return figure

@@ -14,7 +14,7 @@ from ..errors import ConfigError
 from ..loggers.tensorboard import SplitTensorBoardLogger
 
 
-class Figures(Callback):
+class RunFigures(Callback):
     """Writes learning curves, confusion matrix, worst mistakes and calibration to `folder`; TensorBoard has them too.
 
     Learning curves need the CSV logger. The others need batches of (images, labels), probabilities (B, num_classes)
