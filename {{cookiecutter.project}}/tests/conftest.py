@@ -134,6 +134,12 @@ def train(tmp_path):
     return lambda *overrides: run_train(tmp_path, *TINY, *overrides)
 
 
+@pytest.fixture
+def train_as_given(tmp_path):
+    """`train_as_given(*overrides)`: a run with these overrides and no others; its directory."""
+    return lambda *overrides: run_train(tmp_path, *overrides)
+
+
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory) -> Path:
     """The directory of a tiny run with seed 0. Not to be changed."""

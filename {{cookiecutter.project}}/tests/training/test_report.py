@@ -88,11 +88,12 @@ def test_verdicts_of_debug_items_are_in_the_report(train):
 
 
 def test_sweep_has_a_report_with_a_link_to_that_of_every_job(tmp_path, sweep):
-    sweep("seed=0,1", "optimizer.lr=0.01,0.001", "model.net.dropout=0,0.1", "test=false")
+    sweep("seed=0,1")
     [folder] = {path.parents[1] for path in tmp_path.glob("multirun/**/run.json")}
     page = report(folder)
     links = [target for target in page.targets if not target.startswith("data:")]
-    assert links == [f"{job}/report.html" for job in range(8)]
+    assert links == ["0/report.html", "1/report.html"]
     assert all((folder / link).is_file() for link in links)
-    assert {path.name for path in (folder / "figures").glob("*.svg")} == {"swept_keys.svg", "parallel_coordinates.svg"}
+    assert [path.name for path in (folder / "figures").glob("*.svg")] == ["swept_keys.svg"]
+    assert len(page.targets) == 3
     assert "over 2 seeds" in page.text
