@@ -155,6 +155,11 @@ def test_run_that_is_stopped_is_recorded_as_interrupted(ended):
     assert read_record(run)["state"] == "interrupted"
 
 
+def test_run_that_is_stopped_has_a_report(ended):
+    run, _ = ended(add(Interrupt))
+    assert '<span class="interrupted">' in (run / "report.html").read_text(encoding="utf-8")
+
+
 def test_config_that_does_not_fit_is_refused_before_anything_is_built(train, tmp_path, capsys):
     with pytest.raises(SystemExit):
         train("model.net._target_=torch.nn.Linaer", "+optimizer.moment=0.9")

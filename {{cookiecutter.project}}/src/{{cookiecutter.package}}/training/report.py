@@ -53,10 +53,23 @@ PAGE = """<!doctype html>
 class RunReport(Callback):
     """Hydra's callback that writes a report of every job, however it ended, after its debug items have reported."""
 
+    unwritten: DictConfig | None = None  # of the job that runs; Hydra calls nothing at the end of one that is stopped
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        RunReport.unwritten = config
+
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
-        folder = Path(config.hydra.runtime.output_dir)
-        if (folder / RECORD).is_file() and not (ranks.launched() and ranks.rank()):
-            write_run_report(folder, defaults(config.hydra.job.config_name))
+        write_missing_report()
+
+
+def write_missing_report() -> None:
+    """Write the report of the job that runs in this process, if it has got as far as a record."""
+    config, RunReport.unwritten = RunReport.unwritten, None
+    if config is None or (ranks.launched() and ranks.rank()):
+        return
+    folder = Path(config.hydra.runtime.output_dir)
+    if (folder / RECORD).is_file():
+        write_run_report(folder, defaults(config.hydra.job.config_name))
 
 
 @cache
