@@ -149,7 +149,7 @@ def tiny(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def shown(tmp_path_factory) -> Path:
     """The directory of a small run with all that people look at: TensorBoard, figures, report. Not to be changed."""
-    watched = ("callbacks=[checkpoint,figures,gradient_norm,lr_monitor,throughput]", "logger=[tensorboard,csv]")
+    watched = ("callbacks=[checkpoint,figures,lr_monitor,step_monitor]", "logger=[tensorboard,csv]")
     longer = ("trainer.max_epochs=2", "trainer.limit_train_batches=6", "trainer.log_every_n_steps=3")
     return run_train(tmp_path_factory.mktemp("shown"), *TINY, *watched, *longer, "seed=0", "optimizer.lr=0.002")
 
