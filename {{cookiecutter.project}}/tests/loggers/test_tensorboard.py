@@ -8,7 +8,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import metadata
 from torch import nn
 
-from {{ cookiecutter.package }}.loggers.tensorboard import SplitTensorBoardLogger
+from {{ cookiecutter.package }}.loggers import TensorBoardLogger
 from {{ cookiecutter.package }}.training.runs import read_record
 
 
@@ -82,7 +82,7 @@ class Branching(nn.Module):
 
 
 def test_network_that_cannot_be_traced_has_no_graph_and_says_so(tmp_path):
-    logger = SplitTensorBoardLogger(save_dir=tmp_path, name="", version="")
+    logger = TensorBoardLogger(save_dir=tmp_path, name="", version="")
     with pytest.warns(UserWarning, match="no graph: NotImplementedError: no tracing here$"):
         logger.log_graph(Branching(), torch.zeros(1))
     logger.finalize("success")

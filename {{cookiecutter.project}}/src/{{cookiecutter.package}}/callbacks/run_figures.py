@@ -11,7 +11,7 @@ from torch import Tensor
 from torchmetrics.aggregation import CatMetric
 
 from ..errors import ConfigError
-from ..loggers.tensorboard import SplitTensorBoardLogger
+from ..loggers import TensorBoardLogger
 
 
 class RunFigures(Callback):
@@ -58,7 +58,7 @@ class RunFigures(Callback):
             return
         if self.example is not None:
             for logger in trainer.loggers:
-                if isinstance(logger, SplitTensorBoardLogger):
+                if isinstance(logger, TensorBoardLogger):
                     logger.log_graph(pl_module, self.example)
         if trainer.is_global_zero:
             self._draw_curves(trainer)
@@ -123,7 +123,7 @@ class RunFigures(Callback):
         for name, figure in drawn.items():
             figures.save(figure, self.folder / name)
             for logger in trainer.loggers:
-                if isinstance(logger, SplitTensorBoardLogger):
+                if isinstance(logger, TensorBoardLogger):
                     logger.log_png(f"{self.split}/{name}", self.folder / f"{name}.png", trainer.global_step)
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 from PIL import Image
-from pytorch_lightning import LightningModule
+from pytorch_lightning import LightningModule, loggers
 from pytorch_lightning.core.module import _jit_is_scripting
-from pytorch_lightning.loggers import TensorBoardLogger
 from pytorch_lightning.utilities import rank_zero_only, rank_zero_warn
 from tensorboard.compat.proto.summary_pb2 import Summary
 from torch import Tensor
@@ -19,7 +18,7 @@ from torch.utils.tensorboard.summary import hparams
 SPLITS = ("train", "val", "test", "best")
 
 
-class SplitTensorBoardLogger(TensorBoardLogger):
+class TensorBoardLogger(loggers.TensorBoardLogger):
     """Writes `val/loss` as `loss` of the run's part `val`: TensorBoard draws what has one tag in one chart.
 
     `best` is validation at the best checkpoint. The HPARAMS tab shows the last value of every scalar beside the
