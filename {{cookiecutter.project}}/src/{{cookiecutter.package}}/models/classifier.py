@@ -62,17 +62,20 @@ class ImageClassifier(LightningModule):
         return self.net(images)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        loss = self._step(batch, self.train_metrics)
+        loss, _ = self._step(batch, self.train_metrics)
         # Each call of self.log costs as much as a small step: only where a logger will write it.
         if (self.trainer.global_step + 1) % self.trainer.log_every_n_steps == 0:
             self.log("train/loss_step", loss)
         return loss
 
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        self._step(batch, self.val_metrics)
+    def validation_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Return class probabilities (B, num_classes), as testing and prediction do."""
+        _, logits = self._step(batch, self.val_metrics)
+        return logits.float().softmax(dim=1)
 
-    def test_step(self, batch: Batch, batch_idx: int) -> None:
-        self._step(batch, self.test_metrics)
+    def test_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        _, logits = self._step(batch, self.test_metrics)
+        return logits.float().softmax(dim=1)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return class probabilities (B, num_classes)."""
@@ -95,12 +98,12 @@ class ImageClassifier(LightningModule):
         schedule = build_schedule(self.scheduler["scheduler"], optimizer, self._total_steps)
         return {"optimizer": optimizer, "lr_scheduler": {**self.scheduler, "scheduler": schedule}}
 
-    def _step(self, batch: Batch, metrics: LossAndAccuracy) -> Tensor:
+    def _step(self, batch: Batch, metrics: LossAndAccuracy) -> tuple[Tensor, Tensor]:
         images, labels = batch
         logits = self(images)
         loss = self.criterion(*criterion_arguments(self.criterion, logits, labels))
         metrics.update(loss, logits, labels)
-        return loss
+        return loss, logits
 
     def _log_epoch(self, split: str, metrics: LossAndAccuracy) -> None:
         values = {f"{split}/{name}": value for name, value in metrics.compute().items()}

@@ -11,6 +11,7 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 
 from . import ranks
 from .config_check import suggestion, walk
+from .report import write_missing_report
 from .sweep_summary import SweepSummary, summarise
 
 PLUGINS = {
@@ -44,6 +45,7 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     finally:
+        write_missing_report()
         if SweepSummary.folder is not None:
             summarise(SweepSummary.folder)
 
