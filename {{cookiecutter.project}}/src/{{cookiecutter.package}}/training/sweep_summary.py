@@ -19,8 +19,8 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from ..errors import ConfigError
-from .report import write_sweep_report
 from .redaction import redact_text, secret_values
+from .report import write_sweep_report
 from .runs import RECORD, read_record, write_record
 
 METRICS = ("val", "test")  # the splits whose metrics are columns
