@@ -23,11 +23,13 @@ def train(cfg: DictConfig) -> float | None:
 
     from {{ cookiecutter.package }}.training import console
     from {{ cookiecutter.package }}.training.config_check import check_config
+    from {{ cookiecutter.package }}.training.devices import stop_searching_for_gpus
     from {{ cookiecutter.package }}.training.launch import check_launched
     from {{ cookiecutter.package }}.training.run_record import RunRecord
     from {{ cookiecutter.package }}.training.seed import seed_everything
 
     console.silence_known_warnings()
+    stop_searching_for_gpus()
     check_config(cfg)
     check_launched(cfg)
     if cfg.print_config:

@@ -88,8 +88,8 @@ class Bench:
         """Return the command of a run on the same data, with the same statistics, whatever the images are."""
         data = ["data=fashion_mnist", f"data.dataset={self.dataset}", f"data_dir={self.data.parents[1]}"]
         limit = [] if self.arguments.limit < 0 else [f"++trainer.limit_train_batches={self.arguments.limit}"]
-        epochs = [f"trainer.max_epochs={self.arguments.epochs}", "callbacks.early_stopping.patience=1000"]
-        return [sys.executable, "train.py", *data, *epochs, *limit, *overrides]
+        epochs = f"trainer.max_epochs={self.arguments.epochs}"
+        return [sys.executable, "train.py", *data, epochs, *limit, *overrides]
 
     def turns(self, stretch: int) -> list[str]:
         return ["+callbacks.turns._target_=callbacks.TakeTurns", f"+callbacks.turns.stretch={stretch}"]
@@ -135,7 +135,7 @@ class Race:
 
     wall: dict[str, list[float]]
     cpu: dict[str, list[float]]
-    turns: dict[str, list[float]]  # wall seconds of each turn but the first, where everything is new
+    turns: dict[str, list[tuple[float, float]]]  # wall and CPU seconds of each but the first, where everything is new
     accuracy: dict[str, float]
     peak: dict[str, float]
 
@@ -172,7 +172,7 @@ def race(bench: Bench, commands: dict[str, list[str]], threads: int | dict[str, 
             elif number:
                 result.wall[name][content["epoch"]] += content["wall"]
                 result.cpu[name][content["epoch"]] += content["cpu"]
-                result.turns[name].append(content["wall"])
+                result.turns[name].append((content["wall"], content["cpu"]))
         epoch = min((content["epoch"] for content in told.values() if "epoch" in content), default=seen)
         if number % 10 == 1:
             shown = ", ".join(f"{name} {content['wall']:.2f} s" for name, content in told.items())
@@ -217,8 +217,7 @@ def trivial(bench: Bench) -> None:
         "project": bench.train("trainer=cpu", "data.batch_size=32", *model, *bench.turns(400)),
     }
     result = race(bench, commands, 1)
-    batches = 55_000 / 32 if bench.arguments.limit < 0 else bench.arguments.limit
-    step = statistics.median(result.wall["bare"]) / batches * 1000
+    step = statistics.median(wall for wall, _ in result.turns["bare"]) / 400 * 1000
     cpu = statistics.median(result.ratios("project", "bare", "cpu"))
     remark = f"CPU time {cpu:.2f}; bare step {step:.2f} ms"
     bench.rows.append(Row("epoch, CPU, a linear layer, batch 32", result.ratios("project", "bare"), 2.0, remark=remark))
