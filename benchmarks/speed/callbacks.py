@@ -9,9 +9,8 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from turns import Turns
 
-# What makes the host wait for a GPU; on a CPU the first stands for all of them. Not cudaDeviceSynchronize: the profiler
-# itself ends with one.
-WAITS = ("aten::_local_scalar_dense", "cudaStreamSynchronize", "cudaEventSynchronize")
+# What makes the host wait for a GPU. Not cudaDeviceSynchronize: the profiler itself ends with one.
+WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize")
 
 
 class TakeTurns(Callback):

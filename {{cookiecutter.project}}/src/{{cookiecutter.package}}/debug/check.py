@@ -5,6 +5,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.callbacks import EarlyStopping
 from torch.utils.data import DataLoader
@@ -40,6 +41,7 @@ class Check(Callback):
                 f"run them one after the other, or everything with +debug=checklist"
             )
         CHECKS.append(self)
+        torch.compiler.set_stance("force_eager")  # modules of a compiled network are hidden from hooks
         self.findings: list[Finding] = []
         self.seen = ""
         self.skipped: str | None = None
