@@ -22,7 +22,6 @@ def train(cfg: DictConfig) -> float | None:
     from hydra.utils import instantiate
 
     from {{ cookiecutter.package }}.training import console
-    from {{ cookiecutter.package }}.training.config_check import check_config
     from {{ cookiecutter.package }}.training.devices import stop_searching_for_gpus
     from {{ cookiecutter.package }}.training.launch import check_launched
     from {{ cookiecutter.package }}.training.run_record import RunRecord
@@ -30,7 +29,6 @@ def train(cfg: DictConfig) -> float | None:
 
     console.silence_known_warnings()
     stop_searching_for_gpus()
-    check_config(cfg)
     check_launched(cfg)
     if cfg.print_config:
         console.print_config(cfg)

@@ -2,7 +2,7 @@
 
 python benchmarks/speed/run.py                          everything that this machine can measure
 python benchmarks/speed/run.py epoch startup            some parts
-python benchmarks/speed/run.py epoch --limit 50         fifty batches an epoch: a look, written to the terminal alone
+python benchmarks/speed/run.py epoch --limit 50         fifty batches an epoch, which the table says
 
 Contenders take turns of some seconds, so that other load falls on all of them alike; a ratio is one of neighbours in
 time. Needs the packages of a generated project, and cookiecutter.
@@ -80,19 +80,25 @@ class Bench:
         environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join((str(self.project / "src"), str(HERE)))}
         return environment | ({} if threads is None else {"OMP_NUM_THREADS": str(threads)})
 
-    def bare(self, *options: str) -> list[str]:
-        common = ["--data", str(self.data), "--dataset", self.dataset, "--limit", str(self.arguments.limit)]
-        return [sys.executable, str(HERE / "bare.py"), *common, "--epochs", str(self.arguments.epochs), *options]
+    def bare(self, *options: str, scale: int = 1) -> list[str]:
+        """Return the command of a bare loop; turns and a cut epoch have `scale` times as many batches."""
+        command = [sys.executable, str(HERE / "bare.py"), "--data", str(self.data), "--dataset", self.dataset]
+        limit, stretch = self.limits(scale)
+        return [*command, *("--epochs", str(self.arguments.epochs), "--limit", limit, "--stretch", stretch), *options]
 
-    def train(self, *overrides: str) -> list[str]:
+    def train(self, *overrides: str, scale: int = 1) -> list[str]:
         """Return the command of a run on the same data, with the same statistics, whatever the images are."""
         data = ["data=fashion_mnist", f"data.dataset={self.dataset}", f"data_dir={self.data.parents[1]}"]
-        limit = [] if self.arguments.limit < 0 else [f"++trainer.limit_train_batches={self.arguments.limit}"]
-        epochs = f"trainer.max_epochs={self.arguments.epochs}"
-        return [sys.executable, "train.py", *data, epochs, *limit, *overrides]
+        limit, stretch = self.limits(scale)
+        epochs = [f"trainer.max_epochs={self.arguments.epochs}"]
+        epochs += [] if self.arguments.limit < 0 else [f"++trainer.limit_train_batches={limit}"]
+        turns = ["+callbacks.turns._target_=callbacks.TakeTurns", f"+callbacks.turns.stretch={stretch}"]
+        return [sys.executable, "train.py", *data, *epochs, *turns, *overrides]
 
-    def turns(self, stretch: int) -> list[str]:
-        return ["+callbacks.turns._target_=callbacks.TakeTurns", f"+callbacks.turns.stretch={stretch}"]
+    def limits(self, scale: int) -> tuple[str, str]:
+        """Return the batches of an epoch and those of a turn."""
+        limit = self.arguments.limit
+        return ("-1", str(50 * scale)) if limit < 0 else (str(limit * scale), str(min(50, max(1, limit // 2)) * scale))
 
     def say(self, text: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
@@ -191,7 +197,7 @@ def epoch(bench: Bench) -> None:
         bench.say(f"epoch, {threads} threads")
         commands = {
             "bare": bench.bare(),
-            "project": bench.train("trainer=cpu", "data.batch_size=128", *bench.turns(50)),
+            "project": bench.train("trainer=cpu", "data.batch_size=128"),
         }
         if threads == 1:
             commands["usual"] = bench.bare("--loop", "usual")
@@ -213,11 +219,12 @@ def trivial(bench: Bench) -> None:
     bench.say("trivial")
     model = ["model=mlp", "model.net.hidden_sizes=[]"]
     commands = {
-        "bare": bench.bare("--network", "linear", "--batch-size", "32", "--stretch", "400"),
-        "project": bench.train("trainer=cpu", "data.batch_size=32", *model, *bench.turns(400)),
+        "bare": bench.bare("--network", "linear", "--batch-size", "32", scale=8),
+        "project": bench.train("trainer=cpu", "data.batch_size=32", *model, scale=8),
     }
     result = race(bench, commands, 1)
-    step = statistics.median(wall for wall, _ in result.turns["bare"]) / 400 * 1000
+    turn = int(bench.limits(8)[1])
+    step = statistics.median(wall for wall, _ in result.turns["bare"]) / turn * 1000
     cpu = statistics.median(result.ratios("project", "bare", "cpu"))
     remark = f"CPU time {cpu:.2f}; bare step {step:.2f} ms"
     bench.rows.append(Row("epoch, CPU, a linear layer, batch 32", result.ratios("project", "bare"), 2.0, remark=remark))
@@ -228,7 +235,7 @@ def bf16(bench: Bench) -> None:
     bench.say("bf16")
     commands = {
         "bare": bench.bare(),
-        "project": bench.train("trainer=bf16", "trainer.accelerator=cpu", "data.batch_size=128", *bench.turns(50)),
+        "project": bench.train("trainer=bf16", "trainer.accelerator=cpu", "data.batch_size=128"),
     }
     result = race(bench, commands)
     native = {"avx512_bf16", "amx_bf16"} & cpu_flags()
@@ -295,8 +302,8 @@ def ddp(bench: Bench) -> None:
     """Two processes of a thread each beside one of two threads, with 128 samples a step in both."""
     bench.say("ddp")
     commands = {
-        "one": bench.train("trainer=cpu", "data.batch_size=128", *bench.turns(50)),
-        "two": bench.train("trainer=ddp", "trainer.accelerator=cpu", "data.batch_size=64", *bench.turns(50)),
+        "one": bench.train("trainer=cpu", "data.batch_size=128"),
+        "two": bench.train("trainer=ddp", "trainer.accelerator=cpu", "data.batch_size=64"),
     }
     result = race(bench, commands, {"one": 2, "two": 1})
     samples = [1 / ratio for ratio in result.ratios("two", "one")]
@@ -334,7 +341,7 @@ def gpu(bench: Bench) -> None:
         ours = ["trainer=auto", f"trainer.accelerator={accelerator}", "data.batch_size=512", *overrides]
         commands = {
             "bare": bench.bare("--device", device, "--batch-size", "512", *options),
-            "project": bench.train(*ours, *bench.turns(50)),
+            "project": bench.train(*ours),
         }
         result = race(bench, commands)
         remark = ", ".join(f"{contender} {value:.4f}" for contender, value in sorted(result.accuracy.items()))
@@ -342,7 +349,7 @@ def gpu(bench: Bench) -> None:
         bench.rows.append(Row(f"epoch, {device}, {name}, batch 512", samples, 1.10, remark=f"test accuracy: {remark}"))
     waits = bench.scratch / "waits"
     steps = 8
-    count = ["+callbacks.waits._target_=callbacks.CountWaits", f"+callbacks.waits.path={waits}"]
+    count = ["~callbacks.turns", "+callbacks.waits._target_=callbacks.CountWaits", f"+callbacks.waits.path={waits}"]
     command = bench.train(
         "trainer=auto", f"trainer.accelerator={accelerator}", *count, f"+callbacks.waits.steps={steps}"
     )
@@ -395,21 +402,25 @@ def machine() -> str:
     lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
     name = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor())
     features = sorted({"avx2", "avx512f", "avx512_bf16", "amx_bf16"} & cpu_flags())
-    load = f"load average {os.getloadavg()[0]:.1f} at the start"
+    load = (
+        f"load average {os.getloadavg()[0]:.1f} at the start"  # beyond the number of cores, ratios of wall time wander
+    )
     return f"{os.cpu_count()} cores of {name} ({', '.join(features)}), {platform.system()}, {load}"
 
 
 def report(bench: Bench, words: str, machine_words: str) -> str:
+    arguments = bench.arguments
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    limit = "" if arguments.limit < 0 else f", cut to {arguments.limit} batches"
     return "\n".join(
         [
             "# Speed",
             "",
-            "Written by `python benchmarks/speed/run.py`. Medians; where no unit is given, of the ratio to what is named.",
+            "Written by `python benchmarks/speed/run.py`. Medians, of ratios to what is named where the unit is x.",
             "",
             f"- {machine_words}; Python {platform.python_version()}, {versions}",
-            f"- data: {words}; 55,000 of them to train on, 5,000 to validate, at the end of every epoch, in both",
-            f"- {bench.arguments.epochs} epochs in turns of some seconds; commands {bench.arguments.repeats} times in turn",
+            f"- data: {words}; 55,000 to train on, 5,000 to validate after every epoch, in both",
+            f"- {arguments.epochs} epochs{limit}, in turns of some seconds; commands {arguments.repeats} times in turn",
             "",
             "| what | median | min to max | target | | |",
             "| --- | --- | --- | --- | --- | --- |",
@@ -435,8 +446,7 @@ def main(arguments: argparse.Namespace) -> None:
                 print(row.text(), flush=True)
         text = report(bench, words, machine_words)
     print(text)
-    if arguments.limit < 0:
-        arguments.out.write_text(text, encoding="utf-8")
+    arguments.out.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
@@ -444,7 +454,7 @@ if __name__ == "__main__":
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(MEASURES)}; all of them by default")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=5, help="of each command")
-    parser.add_argument("--limit", type=int, default=-1, help="batches of an epoch; results are not written then")
+    parser.add_argument("--limit", type=int, default=-1, help="batches of an epoch; -1 takes all")
     parser.add_argument("--project", type=Path, help="a generated project; a new one by default")
     parser.add_argument("--device", default="cuda", help="of the part gpu; cpu tries its code")
     parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md")
