@@ -331,10 +331,7 @@ def gpu(bench: Bench) -> None:
         "fp32": ([], []),
         "bf16": (["--bf16"], ["trainer.precision=bf16-mixed"]),
         "compile": (["--compile", "default"], ["model.compile=true"]),
-        "reduce-overhead": (
-            ["--compile", "reduce-overhead"],
-            ["model.compile=reduce-overhead"],
-        ),
+        "reduce-overhead": (["--compile", "reduce-overhead"], ["model.compile=reduce-overhead"]),
     }
     for name, (options, overrides) in flavours.items():
         bench.say(f"{device}, {name}")
@@ -349,9 +346,10 @@ def gpu(bench: Bench) -> None:
         bench.rows.append(Row(f"epoch, {device}, {name}, batch 512", samples, 1.10, remark=f"test accuracy: {remark}"))
     waits = bench.scratch / "waits"
     steps = 8
-    count = ["~callbacks.turns", "+callbacks.waits._target_=callbacks.CountWaits", f"+callbacks.waits.path={waits}"]
+    count = [f"+callbacks.waits.{name}={value}" for name, value in (("path", waits), ("steps", steps))]
+    count += ["+callbacks.waits._target_=callbacks.CountWaits", "++callbacks.turns=null"]
     command = bench.train(
-        "trainer=auto", f"trainer.accelerator={accelerator}", *count, f"+callbacks.waits.steps={steps}"
+        "trainer=auto", f"trainer.accelerator={accelerator}", "++trainer.limit_train_batches=60", *count
     )
     measure(command, bench.project, bench.environment())
     told = dict(line.split() for line in waits.read_text(encoding="utf-8").splitlines())
