@@ -64,6 +64,9 @@ class Ended:
     cpu: float
     peak: float  # MiB of resident memory
 
+    def seconds(self, clock: str) -> float:
+        return self.cpu if clock == "cpu" else self.wall
+
 
 @dataclass
 class Bench:
@@ -141,13 +144,13 @@ class Race:
 
     wall: dict[str, list[float]]
     cpu: dict[str, list[float]]
-    turns: dict[str, list[tuple[float, float]]]  # wall and CPU seconds of each but the first, where everything is new
+    turns: dict[str, list[float]]  # CPU seconds of each but the first, where everything is new
     accuracy: dict[str, float]
     peak: dict[str, float]
 
-    def ratios(self, name: str, to: str, kind: str = "wall") -> list[float]:
+    def ratios(self, name: str, to: str, clock: str) -> list[float]:
         """Return a ratio for each epoch."""
-        seconds = getattr(self, kind)
+        seconds = self.cpu if clock == "cpu" else self.wall
         return [ours / theirs for ours, theirs in zip(seconds[name], seconds[to], strict=True)]
 
 
@@ -178,7 +181,7 @@ def race(bench: Bench, commands: dict[str, list[str]], threads: int | dict[str, 
             elif number:
                 result.wall[name][content["epoch"]] += content["wall"]
                 result.cpu[name][content["epoch"]] += content["cpu"]
-                result.turns[name].append((content["wall"], content["cpu"]))
+                result.turns[name].append(content["cpu"])
         epoch = min((content["epoch"] for content in told.values() if "epoch" in content), default=seen)
         if number % 10 == 1:
             shown = ", ".join(f"{name} {content['wall']:.2f} s" for name, content in told.items())
@@ -193,7 +196,8 @@ def race(bench: Bench, commands: dict[str, list[str]], threads: int | dict[str, 
 
 def epoch(bench: Bench) -> None:
     """A whole run with the defaults on, beside the bare loop and the usual one."""
-    for threads in dict.fromkeys((1, os.cpu_count() or 1)):
+    # Threads that wait for each other use CPU time too.
+    for threads in (1,) if bench.arguments.clock == "cpu" else dict.fromkeys((1, os.cpu_count() or 1)):
         bench.say(f"epoch, {threads} threads")
         commands = {
             "bare": bench.bare(),
@@ -204,11 +208,11 @@ def epoch(bench: Bench) -> None:
         result = race(bench, commands, threads)
         name = f"epoch, CPU, fp32, batch 128, {threads} thread{'s' * (threads > 1)}"
         accuracy = ", ".join(f"{contender} {value:.4f}" for contender, value in sorted(result.accuracy.items()))
-        cpu = statistics.median(result.ratios("project", "bare", "cpu"))
-        remark = f"CPU time {cpu:.3f}; test accuracy: {accuracy}"
-        bench.rows.append(Row(name, result.ratios("project", "bare"), 1.03, remark=remark))
+        samples = result.ratios("project", "bare", bench.arguments.clock)
+        bench.rows.append(Row(name, samples, 1.03, remark=f"test accuracy: {accuracy}"))
         if threads == 1:
-            bench.rows.append(Row(f"{name}: torchvision, a transform a sample", result.ratios("usual", "bare")))
+            samples = result.ratios("usual", "bare", bench.arguments.clock)
+            bench.rows.append(Row(f"{name}: bare with torchvision, a transform a sample", samples))
         peaks = f"{result.peak['project']:.0f} and {result.peak['bare']:.0f} MiB"
         memory = [result.peak["project"] / result.peak["bare"]]
         bench.rows.append(Row(f"peak resident memory, {threads} threads", memory, 1.15, remark=peaks))
@@ -223,11 +227,10 @@ def trivial(bench: Bench) -> None:
         "project": bench.train("trainer=cpu", "data.batch_size=32", *model, scale=8),
     }
     result = race(bench, commands, 1)
-    turn = int(bench.limits(8)[1])
-    step = statistics.median(wall for wall, _ in result.turns["bare"]) / turn * 1000
-    cpu = statistics.median(result.ratios("project", "bare", "cpu"))
-    remark = f"CPU time {cpu:.2f}; bare step {step:.2f} ms"
-    bench.rows.append(Row("epoch, CPU, a linear layer, batch 32", result.ratios("project", "bare"), 2.0, remark=remark))
+    seconds = statistics.median(result.turns["bare"])
+    step = seconds / int(bench.limits(8)[1]) * 1000
+    samples = result.ratios("project", "bare", bench.arguments.clock)
+    bench.rows.append(Row("epoch, CPU, a linear layer, batch 32", samples, 2.0, remark=f"bare step {step:.2f} ms"))
 
 
 def bf16(bench: Bench) -> None:
@@ -240,7 +243,8 @@ def bf16(bench: Bench) -> None:
     result = race(bench, commands)
     native = {"avx512_bf16", "amx_bf16"} & cpu_flags()
     remark = "" if native else "this CPU has no BF16 instructions and emulates them"
-    row = Row("epoch, CPU, bf16 beside fp32 bare, batch 128", result.ratios("project", "bare"), 0.55, remark=remark)
+    samples = result.ratios("project", "bare", bench.arguments.clock)
+    row = Row("epoch, CPU, bf16 beside fp32 bare, batch 128", samples, 0.55, remark=remark)
     away = abs(result.accuracy["project"] - result.accuracy["bare"]) * 100
     epochs = bench.arguments.epochs
     accuracy = Row(f"bf16: test accuracy after {epochs} epochs, away from fp32 bare", [away], 0.3, unit="points")
@@ -261,22 +265,21 @@ def startup(bench: Bench) -> None:
         "shell completion": [*python, "-c", completion],
     }
     ended = alternate(bench, commands, bench.arguments.repeats)
-    bench.rows += beside(ended, "import torch", 0.3)
+    bench.rows += beside(ended, "import torch", 0.3, bench.arguments.clock)
     first = ["data=mnist_sample", "trainer=cpu", "+callbacks.first._target_=callbacks.EndAtFirstStep"]
     commands = {"script": [*python, str(HERE / "first_step.py")], "first step": [*python, "train.py", *first]}
-    bench.rows += beside(alternate(bench, commands, bench.arguments.repeats), "script", 1.10)
+    bench.rows += beside(alternate(bench, commands, bench.arguments.repeats), "script", 1.10, bench.arguments.clock)
 
 
-def beside(ended: dict[str, list[Ended]], to: str, limit: float) -> list[Row]:
+def beside(ended: dict[str, list[Ended]], to: str, limit: float, clock: str) -> list[Row]:
     """Return a row for each command but `to`: its time as a multiple of that of `to`."""
+    seconds = {name: [result.seconds(clock) for result in results] for name, results in ended.items()}
     rows = []
     for name in ended:
         if name == to:
             continue
-        samples = [ours.wall / theirs.wall for ours, theirs in zip(ended[name], ended[to], strict=True)]
-        cpu = statistics.median(ours.cpu / theirs.cpu for ours, theirs in zip(ended[name], ended[to], strict=True))
-        seconds = statistics.median(result.wall for result in ended[name])
-        remark = f"CPU time {cpu:.3f}; {seconds:.2f} s"
+        samples = [ours / theirs for ours, theirs in zip(seconds[name], seconds[to], strict=True)]
+        remark = f"{statistics.median(seconds[name]):.2f} s"
         rows.append(Row(f"{name}, beside {to}", samples, limit, remark=remark))
     return rows
 
@@ -293,9 +296,9 @@ def sweep(bench: Bench) -> None:
     }
     ended = alternate(bench, commands, bench.arguments.repeats)
     pairs = list(zip(ended["eight jobs"], ended["one job"], strict=True))
-    samples = [(long.wall - short.wall) / (many - 1) for long, short in pairs]
-    cpu = statistics.median((long.cpu - short.cpu) / (many - 1) for long, short in pairs)
-    bench.rows.append(Row("a further job of a sweep", samples, 0.30, unit="s", remark=f"CPU time {cpu:.3f} s"))
+    clock = bench.arguments.clock
+    samples = [(long.seconds(clock) - short.seconds(clock)) / (many - 1) for long, short in pairs]
+    bench.rows.append(Row("a further job of a sweep", samples, 0.30, unit="s"))
 
 
 def ddp(bench: Bench) -> None:
@@ -306,7 +309,7 @@ def ddp(bench: Bench) -> None:
         "two": bench.train("trainer=ddp", "trainer.accelerator=cpu", "data.batch_size=64"),
     }
     result = race(bench, commands, {"one": 2, "two": 1})
-    samples = [1 / ratio for ratio in result.ratios("two", "one")]
+    samples = [1 / ratio for ratio in result.ratios("two", "one", "wall")]
     bench.rows.append(
         Row("samples/s, ddp on two CPU processes beside one of two threads", samples, 0.95, at_least=True)
     )
@@ -318,9 +321,8 @@ def cookiecutter(bench: Bench) -> None:
     command = [sys.executable, "-m", "cookiecutter", "--no-input", "--overwrite-if-exists"]
     command += ["--output-dir", str(bench.scratch / "again"), str(TEMPLATE)]
     ended = alternate(bench, {"cookiecutter": command}, bench.arguments.repeats)["cookiecutter"]
-    cpu = statistics.median(result.cpu for result in ended)
-    samples = [result.wall for result in ended]
-    bench.rows.append(Row("cookiecutter --no-input", samples, 2.0, unit="s", remark=f"CPU time {cpu:.2f} s"))
+    samples = [result.seconds(bench.arguments.clock) for result in ended]
+    bench.rows.append(Row("cookiecutter --no-input", samples, 2.0, unit="s"))
 
 
 def gpu(bench: Bench) -> None:
@@ -342,7 +344,7 @@ def gpu(bench: Bench) -> None:
         }
         result = race(bench, commands)
         remark = ", ".join(f"{contender} {value:.4f}" for contender, value in sorted(result.accuracy.items()))
-        samples = result.ratios("project", "bare")
+        samples = result.ratios("project", "bare", "wall")
         bench.rows.append(Row(f"epoch, {device}, {name}, batch 512", samples, 1.10, remark=f"test accuracy: {remark}"))
     waits = bench.scratch / "waits"
     steps = 8
@@ -418,6 +420,7 @@ def report(bench: Bench, words: str, machine_words: str) -> str:
             "",
             f"- {machine_words}; Python {platform.python_version()}, {versions}",
             f"- data: {words}; 55,000 to train on, 5,000 to validate after every epoch, in both",
+            f"- seconds of {'CPU time' if arguments.clock == 'cpu' else 'wall time'}",
             f"- {arguments.epochs} epochs{limit}, in turns of some seconds; commands {arguments.repeats} times in turn",
             "",
             "| what | median | min to max | target | | |",
@@ -453,6 +456,7 @@ if __name__ == "__main__":
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=5, help="of each command")
     parser.add_argument("--limit", type=int, default=-1, help="batches of an epoch; -1 takes all")
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="cpu where the machine is busy")
     parser.add_argument("--project", type=Path, help="a generated project; a new one by default")
     parser.add_argument("--device", default="cuda", help="of the part gpu; cpu tries its code")
     parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md")
