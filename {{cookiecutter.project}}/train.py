@@ -24,14 +24,14 @@ def train(cfg: DictConfig) -> float | None:
     from hydra.utils import instantiate
 
     from {{ cookiecutter.package }}.training import console
-    from {{ cookiecutter.package }}.training.config_check import check_config
+    from {{ cookiecutter.package }}.training.devices import stop_searching_for_gpus
     from {{ cookiecutter.package }}.training.launch import check_launched
     from {{ cookiecutter.package }}.training.monitor_check import MonitorCheck
     from {{ cookiecutter.package }}.training.run_record import RunRecord
     from {{ cookiecutter.package }}.training.seed import seed_everything
 
     console.silence_known_warnings()
-    check_config(cfg)
+    stop_searching_for_gpus()
     check_launched(cfg)
     if cfg.print_config:
         console.print_config(cfg)

@@ -18,6 +18,7 @@ from .parameter_groups import parameter_groups
 from .schedules import build_schedule
 
 Batch = tuple[Tensor, Tensor]
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 class ImageClassifier(LightningModule):
@@ -32,6 +33,8 @@ class ImageClassifier(LightningModule):
         init: how weights start, a key of `INITIALIZATIONS`.
         checkpoint_stages: submodules of `net` whose activations are recomputed instead of kept.
         decay_norms_and_biases: whether weight decay applies to them too.
+        channels_last: whether the weights of convolutions, and with them the images between, lie channels last.
+        compile: whether `torch.compile` translates `net`; a mode of it, or True for its default one.
     """
 
     def __init__(
@@ -43,12 +46,21 @@ class ImageClassifier(LightningModule):
         init: str,
         checkpoint_stages: Sequence[str],
         decay_norms_and_biases: bool,
+        channels_last: bool,
+        compile: bool | str,
     ) -> None:
         super().__init__()
         if init not in INITIALIZATIONS:
             raise ConfigError(f"model.init={init!r} must be one of {', '.join(INITIALIZATIONS)}")
+        mode = "default" if compile is True else compile
+        if mode is not False and mode not in COMPILE_MODES:
+            raise ConfigError(f"model.compile={compile} must be true, false or one of {', '.join(COMPILE_MODES)}")
         INITIALIZATIONS[init](net)
         checkpoint_named_stages(net, checkpoint_stages)
+        if channels_last:
+            net.to(memory_format=torch.channels_last)
+        if mode is not False:
+            net.compile(mode=mode)  # in place: names in checkpoints stay the same
         self.net = net
         self.criterion = criterion
         self.optimizer = optimizer
