@@ -23,11 +23,12 @@ def draw(name: str, command: tuple[str, ...], project: Path) -> None:
     python = os.environ.get("PYTHON", ".venv/bin/python")
     # A terminal's colours without a terminal: no progress bar that draws itself anew.
     environment = os.environ | {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}
-    arguments = [*command, *(["callbacks.progress_bar=null"] if name == "run" else [])]
-    finished = subprocess.run([python, *arguments], cwd=project, env=environment, capture_output=True, encoding="utf-8")
+    no_bar = ("callbacks.progress_bar=null", "++trainer.enable_progress_bar=false") if name == "run" else ()
+    options = {"cwd": project, "env": environment, "encoding": "utf-8"}
+    printed = subprocess.run([python, *command, *no_bar], stdout=subprocess.PIPE, **options).stdout
     console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"))  # noqa: SIM115
     console.print(Text(f"$ python {' '.join(command)}\n", "bold"))
-    console.print(Text.from_ansi(finished.stdout.strip("\n")))
+    console.print(Text.from_ansi(printed.strip("\n")))
     svg = console.export_svg(title=" ")
     svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)  # a picture that loads nothing
     Path(__file__).with_name(f"{name}.svg").write_text(svg, encoding="utf-8")
