@@ -13,7 +13,7 @@ RECORD = "run.json"
 
 
 def find_run(name: str | Path) -> Path:
-    """Return the directory of a run: `name` itself, or for `last` the newest one here, without debug items, that has a checkpoint.
+    """Return the directory of a run: `name` itself, or for `last` the newest here of training that has a checkpoint.
 
     Raises:
         ConfigError: there is no such run.
