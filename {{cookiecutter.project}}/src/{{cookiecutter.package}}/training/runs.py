@@ -15,7 +15,7 @@ RECORD = "run.json"
 
 
 def find_run(name: str | Path, key: str = "run") -> Path:
-    """Return the directory of a run: `name` itself, or for `last` the newest one here that has a checkpoint.
+    """Return the directory of a run: `name` itself, or for `last` the newest here of training that has a checkpoint.
 
     `key` is what the user gave it to.
 
@@ -30,8 +30,9 @@ def find_run(name: str | Path, key: str = "run") -> Path:
             raise ConfigError(f"{key}={name} is not the directory of a run: it has no {RECORD}; try {key}=last")
         return folder
     runs = [path.parent for root in ("outputs", "multirun") for path in Path(root).glob(f"**/{RECORD}")]
-    # A checklist's items are runs inside a run.
-    runs = [run for run in runs if "debug" not in run.parts and any(run.glob("checkpoints/*.ckpt"))]
+    # A run with debug items is a few steps long, and a checklist's items are runs inside a run.
+    runs = [run for run in runs if "debug" not in run.parts and not (run / "debug").is_dir()]
+    runs = [run for run in runs if any(run.glob("checkpoints/*.ckpt"))]
     if not runs:
         raise ConfigError(
             f"{key}=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"
