@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler
 
 from ..errors import ConfigError
+from .epoch_sampler import EpochSampler
 from .in_memory import InMemoryDataset, pass_through
 
 Batch = tuple[Tensor, Tensor]
@@ -104,10 +105,7 @@ class ImageDataModule(LightningDataModule):
         return images, labels
 
     def train_dataloader(self) -> DataLoader[Batch]:
-        # DistributedSampler, for one process too: its order is a function of (seed, epoch), and not of how many
-        # random numbers were drawn before. Lightning tells it the epoch.
-        world_size, rank = self._ranks()
-        sampler = DistributedSampler(self.train_set, world_size, rank, shuffle=True, seed=self.seed)
+        sampler = EpochSampler(self.train_set, self.batch_size, self.seed, self.trainer)
         return self._loader(self.train_set, sampler)
 
     def val_dataloader(self) -> DataLoader[Batch]:

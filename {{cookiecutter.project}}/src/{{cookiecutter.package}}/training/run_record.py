@@ -14,10 +14,11 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities import rank_zero_only
 
-from . import ranks
+from . import ranks, resume
 from .config_check import walk
+from .console import say, shortest
 from .overrides import task_overrides
-from .runs import RECORD, read_record, write_record
+from .runs import LOCK, claim, read_record, write_record
 
 PACKAGES = ("torch", "torchvision", "pytorch-lightning", "torchmetrics", "hydra-core", "omegaconf", "numpy")
 
@@ -25,7 +26,8 @@ PACKAGES = ("torch", "torchvision", "pytorch-lightning", "torchmetrics", "hydra-
 class RunRecord(Callback):
     """Keeps `run.json` true while a run lives: a context manager around it and a callback inside its Trainer.
 
-    `state` is running, finished, failed or interrupted. `metrics` is flat and at full precision: train/* of the
+    `state` is running, finished, failed or interrupted; `starts` has an entry for each time that the run was started:
+    what is at the top belongs to the first, state and error to the last. `metrics` is flat and at full precision: train/* of the
     last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint. Hyperparameters go to
     the loggers from here, because only a set-up DataModule knows what data it really has.
     """
@@ -45,6 +47,12 @@ class RunRecord(Callback):
             "packages": {name: version(name) for name in PACKAGES},
             "metrics": self.metrics,
         }
+        start = {key: self.content[key] for key in ("command", "overrides", "started", "git")}
+        if cfg.resume is not None and not ranks.launched_here():
+            former = read_record(self.folder)
+            close_last_start(former)
+            self.content = former | {"state": "running", "seed": cfg.seed}
+        self.content["starts"] = [*self.content.get("starts", []), start]
 
     @property
     def best_checkpoint(self) -> Path | None:
@@ -52,10 +60,16 @@ class RunRecord(Callback):
         name = self.content.get("best_checkpoint")
         return None if name is None else self.folder / name
 
+    @property
+    def resume_point(self) -> Path | None:
+        """The checkpoint that training goes on from, or None where it begins."""
+        return None if self.cfg.resume is None else resume.checkpoint(self.folder)
+
     def __enter__(self) -> "RunRecord":
-        if ranks.launched() and (self.folder / RECORD).is_file():  # by the process that launched this one
-            self.content |= {key: read_record(self.folder)[key] for key in ("command", "overrides", "started")}
-        self.write()
+        if ranks.launched_here():  # by a process that has begun the record
+            self.content = read_record(self.folder) | {"state": "running"}
+        self.metrics = self.content["metrics"]
+        self.begin()
         return self
 
     def __exit__(
@@ -69,6 +83,22 @@ class RunRecord(Callback):
             state = "failed"
         self.write()
         settle(self.folder, state, None if error is None else f"{type(error).__name__}: {error}")
+        self.release()
+        if state != "finished":
+            say(f"{state}; goes on with: python train.py resume={shortest(self.folder)}")
+
+    @rank_zero_only
+    def begin(self) -> None:
+        self.lock = claim(self.folder)
+        if self.cfg.resume is not None:
+            resume.save_config(self.cfg)
+        self.write()
+
+    @rank_zero_only
+    def release(self) -> None:
+        if self.lock is not None:
+            self.lock.close()
+            (self.folder / LOCK).unlink(missing_ok=True)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.content |= {
@@ -109,10 +139,20 @@ def settle(folder: Path, state: str, error: str | None = None) -> None:
     """Record how the run in `folder` ended, beside what its ranks have recorded."""
     record = read_record(folder)
     ended = datetime.now(UTC)
-    seconds = (ended - datetime.fromisoformat(record["started"])).total_seconds()
-    record |= {"state": state, "ended": ended.isoformat(timespec="milliseconds"), "seconds": round(seconds, 3)}
+    last = record["starts"][-1]
+    last["seconds"] = round((ended - datetime.fromisoformat(last["started"])).total_seconds(), 3)
+    last |= {"state": state, "ended": ended.isoformat(timespec="milliseconds")}
+    record |= {key: last[key] for key in ("state", "ended")}
+    record["seconds"] = round(sum(start.get("seconds", 0) for start in record["starts"]), 3)
     record.pop("error", None)
-    write_record(folder, record | {"error": error} if state == "failed" else record)
+    if state == "failed":
+        last["error"] = record["error"] = error
+    write_record(folder, record)
+
+
+def close_last_start(record: dict[str, Any]) -> None:
+    """Say of a start that never came to its end that it was killed."""
+    record["starts"][-1].setdefault("state", "killed")
 
 
 def numbers(trainer: Trainer, *splits: str) -> dict[str, float]:

@@ -2,33 +2,40 @@
 
 import json
 import os
+import socket
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import ConfigError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 RECORD = "run.json"
+LOCK = ".lock"
 
 
-def find_run(name: str | Path) -> Path:
+def find_run(name: str | Path, key: str = "run") -> Path:
     """Return the directory of a run: `name` itself, or for `last` the newest one here that has a checkpoint.
 
     Raises:
-        ConfigError: there is no such run.
+        ConfigError: there is no such run; the message names `key`.
     """
     if str(name) != "last":
         folder = Path(name)
         if not (folder / RECORD).is_file():
-            raise ConfigError(f"run={name} is not the directory of a run: it has no {RECORD}; try run=last")
+            raise ConfigError(f"{key}={name} is not the directory of a run: it has no {RECORD}; try {key}=last")
         return folder
     runs = [path.parent for root in ("outputs", "multirun") for path in Path(root).glob(f"**/{RECORD}")]
     # A checklist's items are runs inside a run.
     runs = [run for run in runs if "debug" not in run.parts and any(run.glob("checkpoints/*.ckpt"))]
     if not runs:
         raise ConfigError(
-            "run=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"
+            f"{key}=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"
         )
     return max(runs, key=lambda run: read_record(run)["started"])
 
@@ -49,6 +56,30 @@ def find_checkpoint(run: Path, name: str) -> Path:
         there = ", ".join(sorted(file.name for file in run.glob("checkpoints/*.ckpt"))) or "none"
         raise ConfigError(f"ckpt={name}: there is no {path}; {run}/checkpoints has {there}")
     return path
+
+
+def claim(run: Path) -> IO[str] | None:
+    """Return a lock on the run's directory, held until this process ends or closes it.
+
+    The kernel lets go of it whatever ends the process. On Windows nothing is locked.
+
+    Raises:
+        ConfigError: another process holds it.
+    """
+    if fcntl is None:
+        return None
+    lock = (run / LOCK).open("a+", encoding="utf-8")
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not flock: worker processes would inherit it
+    except OSError as error:
+        lock.seek(0)
+        holder = lock.read()
+        lock.close()
+        raise ConfigError(f"{run} is still running ({holder}); wait for its end, or stop it first") from error
+    lock.truncate(0)
+    lock.write(f"process {os.getpid()} on {socket.gethostname()}")
+    lock.flush()
+    return lock
 
 
 def read_record(run: Path) -> dict[str, Any]:
