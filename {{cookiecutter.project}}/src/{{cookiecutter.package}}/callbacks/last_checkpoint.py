@@ -46,15 +46,17 @@ class LastCheckpoint(Callback):
         self._resumed = checkpoint[KEY]
         self._saved_step = checkpoint["global_step"]
         trainer.num_sanity_val_steps = 0
-        if self._resumed["moment"] != "batch":
-            # Lightning 2.6.6 would go through the end of the last epoch again where max_steps is set.
-            self._max_steps, trainer.fit_loop.epoch_loop.max_steps = trainer.max_steps, -1
+        # Lightning does so later: too late for a schedule that asks for the length of training, and so makes loaders.
+        trainer.fit_loop.load_state_dict(checkpoint["loops"]["fit_loop"])
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.signals.begin(signal.SIGINT)  # before worker processes start, which inherit it
         if self._resumed is not None:
             trainer.callback_metrics.update(self._resumed["callback_metrics"])
             trainer.should_stop = self._resumed["should_stop"]
+            if self._resumed["moment"] != "batch":
+                # Lightning 2.6.6 would go through the end of the last epoch again where max_steps is set.
+                self._max_steps, trainer.fit_loop.epoch_loop.max_steps = trainer.max_steps, -1
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.signals.begin(signal.SIGTERM)  # Lightning has just set its own, which stops amid a validation
@@ -91,6 +93,10 @@ class LastCheckpoint(Callback):
         if self._due is not None:
             self._save(trainer, "batch")
 
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        # Lightning 2.6.6 would leave out a plateau schedule's step at the end of an epoch that was resumed.
+        trainer.fit_loop._restarting = False
+
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._save(trainer, "end")
 
@@ -108,6 +114,8 @@ class LastCheckpoint(Callback):
         if self._moment == "epoch":  # as it was before the epoch was begun
             for progress in loops["epoch_progress"].values():
                 progress["ready"] -= 1
+            batches = loops["epoch_loop.batch_progress"]
+            batches |= {"current": dict.fromkeys(batches["current"], 0), "is_last_batch": False}
         elif self._moment == "batch":  # as Lightning has it in `on_train_batch_end` of the batch before
             loops["epoch_loop.batch_progress"]["is_last_batch"] = False
             for progress in (loops["epoch_loop.batch_progress"][part] for part in ("total", "current")):
