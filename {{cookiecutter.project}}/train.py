@@ -26,6 +26,7 @@ def train(cfg: DictConfig) -> float | None:
     from {{ cookiecutter.package }}.training.config_check import check_config
     from {{ cookiecutter.package }}.training.launch import check_launched
     from {{ cookiecutter.package }}.training.run_record import RunRecord
+    from {{ cookiecutter.package }}.training.runs import shortest
     from {{ cookiecutter.package }}.training.seed import seed_everything
 
     console.silence_known_warnings()
@@ -44,7 +45,7 @@ def train(cfg: DictConfig) -> float | None:
         if cfg.test:
             best = record.best_checkpoint
             trainer.test(model, datamodule=datamodule, ckpt_path=best, weights_only=True, verbose=False)
-    run = console.shortest(record.folder)
+    run = shortest(record.folder)
     look, evaluate = f"tensorboard --logdir {run.parts[0]}", f"python eval.py run={run}"
     console.print_summary(record.metrics, {"run": str(run), "look": look, "evaluate": evaluate})
     return record.metrics.get(cfg.monitor)

@@ -1,8 +1,6 @@
 """A run that stops goes on as if it had never stopped: every file that it leaves is that of an uninterrupted one."""
 
-import json
 import os
-import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +11,8 @@ import torch
 from conftest import run_script, run_train
 from pytorch_lightning import Callback
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset
 
 from {{ cookiecutter.package }}.data import SampleDataModule
-from {{ cookiecutter.package }}.data.epoch_sampler import EpochSampler
 from {{ cookiecutter.package }}.training.runs import read_record
 
 # Two epochs of seven steps, the last one smaller than the others; dropout is in the network.

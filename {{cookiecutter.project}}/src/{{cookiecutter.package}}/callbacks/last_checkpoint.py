@@ -79,7 +79,7 @@ class LastCheckpoint(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        due = self.signals.received is not None or (
+        due = self.signals.due(trainer) or (
             self.every_n_train_steps is not None
             and trainer.global_step % self.every_n_train_steps == 0
             and trainer.global_step != self._saved_step
@@ -102,6 +102,8 @@ class LastCheckpoint(Callback):
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.signals.end()
+        if self.signals.received is not None:  # by this rank alone, too late for all to stop at one step
+            signal.raise_signal(self.signals.received)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         self.signals.end()
@@ -146,7 +148,7 @@ class LastCheckpoint(Callback):
         finally:
             self._moment = self._due = None
         self._saved_step = trainer.global_step
-        if self.signals.received is not None:
+        if self.signals.due(trainer):
             raise SystemExit(128 + self.signals.received)
 
 

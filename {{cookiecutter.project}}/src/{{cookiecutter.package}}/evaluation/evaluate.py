@@ -11,8 +11,8 @@ from pytorch_lightning.callbacks import RichProgressBar
 from torch import Tensor
 
 from ..training.config_check import check_config
-from ..training.console import print_summary, shortest, silence_known_warnings
-from ..training.runs import read_config
+from ..training.console import print_summary, silence_known_warnings
+from ..training.runs import read_config, shortest
 from . import figures
 from .own_images import read_images
 from .predictions import write_predictions

@@ -25,7 +25,7 @@ from . import ranks, resume
 from .config_check import check_config
 from .overrides import same_job, task_overrides
 from .ranks import FAILURE_FILE
-from .runs import RECORD, claim, read_record
+from .runs import RECORD, claim, read_record, shortest
 
 MULTIPLE = ("ddp", "fsdp", "deepspeed", "modelparallel")
 STOP_SECONDS = 12  # more than the supervisor gives its ranks
@@ -43,7 +43,7 @@ def run_job(train: Train, cfg: DictConfig, script: str) -> float | None:
     """
     former = _former_start(cfg)
     if former.get("state") == "finished":
-        print(f"{cfg.output_dir} is finished: {former.get('epochs')} epochs, {former.get('steps')} steps")
+        print(f"{shortest(Path(cfg.output_dir))} is finished; it is not run again")
         return former["metrics"].get(cfg.monitor)
     if former:
         cfg = resume.saved_config(cfg)
@@ -172,7 +172,7 @@ def _run_in_processes(cfg: DictConfig, script: str) -> None:
             return
         reason = failure_file.read_text(encoding="utf-8") if failure_file.is_file() else f"supervisor exit code {code}"
     settle(folder, "failed", reason)
-    raise JobError(reason)
+    raise JobError(f"{reason}\nfailed; goes on with: python train.py resume={shortest(folder)}")
 
 
 def stop(supervisor: subprocess.Popen) -> None:

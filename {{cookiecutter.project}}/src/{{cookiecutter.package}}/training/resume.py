@@ -33,7 +33,8 @@ def locate(arguments: list[str]) -> list[str]:
     name = str(given.value())
     if {"-m", "--multirun"} & set(arguments):
         raise ConfigError(
-            f"resume={name} goes on with one run; a sweep goes on with its own command and hydra.sweep.dir=<its directory>"
+            f"resume={name} goes on with one run; "
+            "a sweep goes on with its own command and hydra.sweep.dir=<its directory>"
         )
     folder = str(find_run(name, KEY).resolve()).replace("\\", "\\\\").replace("'", "\\'")
     kept = [argument for argument in arguments if argument != given.input_line]
@@ -91,8 +92,9 @@ def save_config(cfg: DictConfig) -> None:
     """Keep `cfg` as what the run goes on with, should it stop again."""
     folder = Path(cfg.output_dir) / ".hydra"
     kept = OmegaConf.to_container(cfg, resolve=False) | {KEY: None, "output_dir": "${hydra:runtime.output_dir}"}
-    overrides = OmegaConf.to_container(OmegaConf.load(folder / "overrides.yaml"))
-    overrides += [text for text in given_now() if text not in overrides]
+    now = given_now()
+    before = OmegaConf.to_container(OmegaConf.load(folder / "overrides.yaml"))
+    overrides = [text for text in before if text not in now] + now
     for name, content in (("config", kept), ("overrides", overrides)):
         draft = folder / f".{name}.draft"
         draft.write_text(OmegaConf.to_yaml(OmegaConf.create(content)), encoding="utf-8")

@@ -16,9 +16,9 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from . import ranks, resume
 from .config_check import walk
-from .console import say, shortest
+from .console import say
 from .overrides import task_overrides
-from .runs import LOCK, claim, read_record, write_record
+from .runs import LOCK, claim, read_record, shortest, write_record
 
 PACKAGES = ("torch", "torchvision", "pytorch-lightning", "torchmetrics", "hydra-core", "omegaconf", "numpy")
 
@@ -27,9 +27,9 @@ class RunRecord(Callback):
     """Keeps `run.json` true while a run lives: a context manager around it and a callback inside its Trainer.
 
     `state` is running, finished, failed or interrupted; `starts` has an entry for each time that the run was started:
-    what is at the top belongs to the first, state and error to the last. `metrics` is flat and at full precision: train/* of the
-    last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint. Hyperparameters go to
-    the loggers from here, because only a set-up DataModule knows what data it really has.
+    what is at the top belongs to the first, state and error to the last. `metrics` is flat and at full precision:
+    train/* of the last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint.
+    Hyperparameters go to the loggers from here, because only a set-up DataModule knows what data it really has.
     """
 
     def __init__(self, cfg: DictConfig) -> None:
@@ -111,6 +111,10 @@ class RunRecord(Callback):
         values = hyperparameters(self.cfg) | {"data.source": self.content["data"]}
         for logger in trainer.loggers:
             logger.log_hyperparams(values)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.content["starts"][-1] |= {"epoch": trainer.current_epoch, "step": trainer.global_step}
+        self.write()
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         checkpoint["metrics"] = numbers(trainer, "val")

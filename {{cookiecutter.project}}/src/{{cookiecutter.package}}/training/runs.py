@@ -37,7 +37,12 @@ def find_run(name: str | Path, key: str = "run") -> Path:
         raise ConfigError(
             f"{key}=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"
         )
-    return max(runs, key=lambda run: read_record(run)["started"])
+    return max(runs, key=last_started)
+
+
+def last_started(run: Path) -> str:
+    record = read_record(run)
+    return record.get("starts", [record])[-1]["started"]
 
 
 def find_checkpoint(run: Path, name: str) -> Path:
@@ -99,3 +104,8 @@ def read_config(run: Path) -> DictConfig:
     cfg = OmegaConf.load(run / ".hydra" / "config.yaml")
     cfg.output_dir = str(run.resolve())
     return cfg
+
+
+def shortest(path: Path) -> Path:
+    """Return `path` relative to the working directory where it lies below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
