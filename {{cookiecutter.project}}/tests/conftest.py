@@ -140,6 +140,12 @@ def tiny(tmp_path_factory) -> Path:
     return run_train(tmp_path_factory.mktemp("tiny"), *TINY, "seed=0")
 
 
+@pytest.fixture(scope="session")
+def train_in():
+    """`train_in(folder, *arguments)`: train.py in this process."""
+    return lambda folder, *arguments: run_script("train.py", folder, *arguments)
+
+
 @pytest.fixture
 def sweep(tmp_path):
     """`sweep(*overrides)`: a multirun of tiny runs in this process; the directories of its runs, in their order."""

@@ -8,14 +8,16 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from conftest import run_script, run_train
 from pytorch_lightning import Callback
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 from {{ cookiecutter.package }}.data import SampleDataModule
+from {{ cookiecutter.package }}.data.epoch_sampler import EpochSampler
+from {{ cookiecutter.package }}.data.seeded_dataset import SeededDataset
 from {{ cookiecutter.package }}.training.runs import read_record
 
-# Two epochs of seven steps, the last one smaller than the others; dropout is in the network.
+# Three epochs of seven steps, with a checkpoint after every third step; dropout is in the network.
 SMALL = (
     "data=mnist_sample",
     "data.batch_size=64",
@@ -28,6 +30,7 @@ SMALL = (
     "++trainer.limit_test_batches=1",
     "model=mlp",
     "callbacks=[checkpoint,early_stopping,lr_monitor]",
+    "callbacks.last_checkpoint.every_n_train_steps=3",
     "logger=csv",
 )
 
@@ -63,6 +66,29 @@ class Shifted(SampleDataModule):
         return images, labels
 
 
+class Noisy(Dataset):
+    """Augmented in the worker, a sample at a time."""
+
+    def __init__(self, images: Dataset) -> None:
+        self.images = images
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        image, label = self.images[index]
+        return image + torch.randint(50, image.shape, dtype=torch.uint8), label
+
+
+class OwnLoader(SampleDataModule):
+    """Two workers that begin anew every epoch."""
+
+    def train_dataloader(self):
+        dataset = SeededDataset(Noisy(self.train_set), self.seed)
+        sampler = EpochSampler(dataset, self.batch_size, self.seed, self.trainer)
+        return DataLoader(dataset, self.batch_size, sampler=sampler, num_workers=2)
+
+
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield (path, value) of all that a checkpoint holds; bytes of a tensor, and no directories."""
     if isinstance(value, (dict, list, tuple)):
@@ -87,67 +113,83 @@ def differences(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
     return found + [part for part in ("csv", "metrics") if first[part] != second[part]]
 
 
+def the_run(folder: Path) -> Path:
+    [record] = folder.glob("outputs/*/*/*/run.json")
+    return record.parent
+
+
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(train_in, tmp_path_factory):
     """`whole(*overrides)`: what an uninterrupted run ends with; each is made once."""
     made: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def run(*overrides: str) -> dict[str, Any]:
         if overrides not in made:
+            folder = tmp_path_factory.mktemp("whole")
             stop_at(0)
-            made[overrides] = result(run_train(tmp_path_factory.mktemp("whole"), *SMALL, *overrides, STOP))
+            train_in(folder, *SMALL, *overrides, STOP)
+            made[overrides] = result(the_run(folder))
         return made[overrides]
 
     return run
 
 
 @pytest.fixture
-def interrupted(tmp_path):
-    """`interrupted(batches, *overrides)`: the directory of a run that stops after so many batches."""
+def stopped(train_in, tmp_path):
+    """`stopped(batches, *overrides)`: the directory of a run that stops after so many batches."""
 
     def run(batches: int, *overrides: str, signum: int | None = None) -> Path:
         stop_at(batches, signum)
-        with pytest.raises(SystemExit):
-            run_train(tmp_path, *SMALL, *overrides, STOP)
-        [record] = tmp_path.glob("outputs/*/*/*/run.json")
-        assert read_record(record.parent)["state"] == ("failed" if signum is None else "interrupted")
-        return record.parent
+        with pytest.raises(SystemExit) as exited:
+            train_in(tmp_path, *SMALL, *overrides, STOP)
+        assert exited.value.code == (1 if signum is None else 128 + signum)
+        assert read_record(the_run(tmp_path))["state"] == ("failed" if signum is None else "interrupted")
+        return the_run(tmp_path)
 
     return run
 
 
-def resume(run: Path, *overrides: str) -> dict[str, Any]:
-    run_script("train.py", run.parents[3], f"resume={run}", *overrides)
-    assert read_record(run)["state"] == "finished"
-    return result(run)
+@pytest.fixture
+def resumed(train_in, tmp_path):
+    """`resumed(run, *overrides)`: what the run ends with after it has been resumed."""
+
+    def run(run: Path, *overrides: str) -> dict[str, Any]:
+        train_in(tmp_path, f"resume={run}", *overrides)
+        assert read_record(run)["state"] == "finished"
+        return result(run)
+
+    return run
 
 
-EVERY_THIRD = "callbacks.last_checkpoint.every_n_train_steps=3"
 VARIANTS = {
-    "plain": [],
-    "2 workers": ["data.num_workers=2"],
-    "accumulation": ["trainer.accumulate_grad_batches=2"],
-    "plateau": ["scheduler=plateau", "scheduler.scheduler.patience=0", "optimizer.lr=0.1"],
-    "cosine": ["scheduler=cosine"],
-    "one_cycle": ["scheduler=one_cycle"],
     "sgd": ["optimizer=sgd"],
-    "augmentation": [f"data._target_={__name__}.Shifted"],
+    "persistent workers, plateau": ["data.num_workers=2", "scheduler=plateau", "scheduler.scheduler.patience=0"],
+    "own workers, augmented samples": [f"data._target_={__name__}.OwnLoader"],
+    "augmented batches, cosine": [f"data._target_={__name__}.Shifted", "scheduler=cosine"],
+    "accumulation, one_cycle": ["trainer.accumulate_grad_batches=2", "scheduler=one_cycle"],
     "validation amid the epoch": ["+trainer.val_check_interval=2", "scheduler=plateau"],
-    "steps": ["+trainer.max_steps=17", "trainer.max_epochs=null"],
+    "number of steps": ["+trainer.max_steps=17", "trainer.max_epochs=null"],
 }
 
 
-@pytest.mark.parametrize("batches", [2, 7, 11, 14])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_killed(variant, batches, interrupted, whole):
-    overrides = [*VARIANTS[variant], EVERY_THIRD]
-    run = interrupted(batches, *overrides)
-    assert differences(resume(run), whole(*overrides)) == []
+def test_run_that_was_killed_amid_an_epoch_ends_as_if_it_had_not_been(variant, stopped, resumed, whole):
+    overrides = VARIANTS[variant]
+    assert differences(resumed(stopped(11, *overrides)), whole(*overrides)) == []
 
 
-@pytest.mark.parametrize("batches", [2, 7, 11, 14])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_signal(variant, batches, interrupted, whole):
-    overrides = [*VARIANTS[variant], EVERY_THIRD]
-    run = interrupted(batches, *overrides, signum=signal.SIGTERM)
-    assert differences(resume(run), whole(*overrides)) == []
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if "," in name or "number" in name])
+def test_run_that_was_killed_after_an_epoch_ends_as_if_it_had_not_been(variant, stopped, resumed, whole):
+    overrides = VARIANTS[variant]
+    assert differences(resumed(stopped(8, *overrides)), whole(*overrides)) == []
+
+
+def test_run_that_was_killed_before_its_first_step_has_a_checkpoint_resumes_from_its_start(stopped, resumed, whole):
+    overrides = VARIANTS["sgd"]
+    assert differences(resumed(stopped(2, *overrides)), whole(*overrides)) == []
+
+
+@pytest.mark.parametrize(("batches", "signum"), [(7, signal.SIGTERM), (9, signal.SIGINT), (21, signal.SIGTERM)])
+def test_run_that_was_asked_to_stop_ends_as_if_it_had_not_been(batches, signum, stopped, resumed, whole):
+    overrides = VARIANTS["accumulation, one_cycle"]
+    assert differences(resumed(stopped(batches, *overrides, signum=signum)), whole(*overrides)) == []
