@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.trainer.states import TrainerFn
 from torch import distributed
+from torch.utils.data import DataLoader
 from torchmetrics import Metric
 
 from .random_state import random_state, set_random_state
@@ -65,6 +67,12 @@ class LastCheckpoint(Callback):
             own = self._resumed["ranks"][trainer.global_rank]
             set_random_state(own["random_state"], trainer.strategy.root_device)
             set_metrics(pl_module, own["metrics"])
+            loader = trainer.train_dataloader
+            drawing = isinstance(loader, DataLoader) and loader.generator is None and not loader.persistent_workers
+            if self._resumed["moment"] == "epoch" and trainer.current_epoch > 0 and drawing:
+                torch.empty(
+                    (), dtype=torch.int64
+                ).random_()  # the loader drew its seed for this epoch too early
             step = self._resumed["logged_steps"]
             if self._max_steps != -1:
                 trainer.fit_loop.epoch_loop.max_steps, self._max_steps = self._max_steps, -1

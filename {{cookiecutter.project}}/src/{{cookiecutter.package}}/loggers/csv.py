@@ -27,17 +27,19 @@ class CSVLogger(csv_logs.CSVLogger):
 
 class Writer(csv_logs.ExperimentWriter):
     def _check_log_dir_exists(self) -> None:  # Lightning's deletes the file
-        pass
+        if Path(self.metrics_file_path).is_file():
+            self.metrics_keys = list(next(iter(self._rows()), ()))
 
     def rewind(self, step: int) -> None:
         path = Path(self.metrics_file_path)
         if not path.is_file():
             return
         rows = [row for row in self._rows() if int(row["step"]) < step]
-        path.unlink()
-        self.metrics_keys = [key for key in (rows[0] if rows else ()) if any(row[key] for row in rows)]
+        self.metrics_keys = [key for key in self.metrics_keys if any(row[key] for row in rows)]
         if rows:
             self._replace(rows)
+        else:
+            path.unlink()
 
     def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:
         self._replace(self._rows())
