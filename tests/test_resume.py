@@ -107,7 +107,7 @@ def test_a_run_that_is_asked_to_stop_saves_and_says_how_to_go_on(signum, code, c
     assert (asked.code, read_json(run / "run.json")["state"]) == (code, "interrupted")
     assert f"interrupted; goes on with: python train.py resume={run.relative_to(tmp_path)}" in asked.output
     assert "Traceback" not in asked.output
-    assert torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] == BATCH
+    assert torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] == BATCH + 1
     assert resumed(commands, tmp_path) == whole("workers")
 
 

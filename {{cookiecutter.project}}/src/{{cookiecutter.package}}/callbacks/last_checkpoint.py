@@ -70,9 +70,7 @@ class LastCheckpoint(Callback):
             loader = trainer.train_dataloader
             drawing = isinstance(loader, DataLoader) and loader.generator is None and not loader.persistent_workers
             if self._resumed["moment"] == "epoch" and trainer.current_epoch > 0 and drawing:
-                torch.empty(
-                    (), dtype=torch.int64
-                ).random_()  # the loader drew its seed for this epoch too early
+                torch.empty((), dtype=torch.int64).random_()  # the loader drew its seed for this epoch too early
             step = self._resumed["logged_steps"]
             if self._max_steps != -1:
                 trainer.fit_loop.epoch_loop.max_steps, self._max_steps = self._max_steps, -1

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from ..errors import ConfigError
 from .epoch_sampler import EpochSampler
 from .in_memory import InMemoryDataset, pass_through
+from .workers import outlive_stop
 
 Batch = tuple[Tensor, Tensor]
 
@@ -140,6 +141,7 @@ class ImageDataModule(LightningDataModule):
             sampler=sampler,
             num_workers=self.num_workers,
             collate_fn=pass_through,
+            worker_init_fn=outlive_stop,
             pin_memory=on_gpu,
             persistent_workers=self.num_workers > 0,
             # A generator of its own: else every new iterator draws from the global one and shifts dropout.
