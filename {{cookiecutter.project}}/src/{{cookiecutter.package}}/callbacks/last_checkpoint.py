@@ -12,6 +12,7 @@ from torch import distributed
 from torch.utils.data import DataLoader
 from torchmetrics import Metric
 
+from ..errors import ConfigError
 from .random_state import random_state, set_random_state
 from .stop_signals import StopSignals
 
@@ -46,6 +47,12 @@ class LastCheckpoint(Callback):
         if trainer.state.fn != TrainerFn.FITTING or KEY not in checkpoint:
             return
         self._resumed = checkpoint[KEY]
+        ranks = len(self._resumed["ranks"])
+        if ranks != trainer.world_size:
+            raise ConfigError(
+                f"this run was trained by {ranks} processes and cannot go on with {trainer.world_size}: resume it "
+                f"on {ranks} devices, or start a new run"
+            )
         self._saved_step = checkpoint["global_step"]
         trainer.num_sanity_val_steps = 0
         # Lightning does so later: too late for a schedule that asks for the length of training, and so makes loaders.

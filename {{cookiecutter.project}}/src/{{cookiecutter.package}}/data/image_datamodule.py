@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from pytorch_lightning import LightningDataModule
@@ -9,7 +10,7 @@ from pytorch_lightning.overrides.distributed import UnrepeatedDistributedSampler
 from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler
 
-from ..errors import ConfigError
+from ..errors import ConfigError, DataError
 from .epoch_sampler import EpochSampler
 from .in_memory import InMemoryDataset, pass_through
 from .workers import outlive_stop
@@ -121,6 +122,17 @@ class ImageDataModule(LightningDataModule):
             return self._evaluation_loader(self.test_set)
         unlabelled = torch.zeros(len(self.predict_images), dtype=torch.int64)
         return self._evaluation_loader(InMemoryDataset(self.predict_images, unlabelled))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seed": self.seed, "source": self.source}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        if state_dict["source"] != self.source:
+            raise DataError(
+                f"this run was trained on {state_dict['source']}, and its data is now {self.source}: "
+                "put back what it had, or start a new run"
+            )
+        self.seed = state_dict["seed"]
 
     def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
         images, labels = batch

@@ -2,6 +2,7 @@
 
 import io
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,19 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     system is a copy that can stop half way. Can go when Lightning writes beside the target and syncs.
 
     Raises:
-        CheckpointError: the file cannot be written, because the disk is full or the directory read-only.
+        CheckpointError: the file cannot be written, because the disk is full or the directory read-only; or it cannot
+            be read, because it is damaged or holds what would run code.
     """
+
+    def load_checkpoint(self, path: str | Path, *arguments: Any, **options: Any) -> dict[str, Any]:
+        try:
+            return super().load_checkpoint(path, *arguments, **options)
+        except FileNotFoundError:
+            raise
+        except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
+            raise CheckpointError(
+                f"{path} is damaged, or more than tensors and plain values: {brief(error)}"
+            ) from error
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
         path = Path(path)
@@ -38,6 +50,10 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             draft.unlink(missing_ok=True)
             left = "; the one before is whole" if path.is_file() else ""
             raise CheckpointError(f"{path} cannot be written: {error.strerror}{left}") from error
+
+
+def brief(error: BaseException) -> str:
+    return str(error).partition("\n")[0].partition(". ")[0] or type(error).__name__
 
 
 def sync_directory(folder: Path) -> None:
