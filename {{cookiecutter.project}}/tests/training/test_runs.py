@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,3 +86,23 @@ def test_record_comes_back_as_it_was_written_and_leaves_no_draft(tmp_path):
     runs.write_record(tmp_path, record)
     assert runs.read_record(tmp_path) == record
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_run_that_was_resumed_last_is_the_last(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, starts in {"a": ["2026-01-01", "2026-01-04"], "b": ["2026-01-02"], "c": ["2026-01-03"]}.items():
+        run = make_run(tmp_path / "outputs" / name, started=starts[0], starts=[{"started": each} for each in starts])
+        (run / "checkpoints").mkdir()
+        (run / "checkpoints/last.ckpt").touch()
+    assert runs.find_run("last", "resume").name == "a"
+
+
+def test_run_that_another_process_has_claimed_is_refused_until_that_ends(tmp_path):
+    code = f"import pathlib, {runs.__name__} as runs; lock = runs.claim(pathlib.Path()); print(1, flush=True); input()"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(ConfigError, match=rf"is still running \(process {other.pid} on .*\)"):
+            runs.claim(tmp_path)
+        other.kill()
+    runs.claim(tmp_path).close()
