@@ -57,7 +57,8 @@ def saved_config(cfg: DictConfig) -> DictConfig:
         ConfigError: an override that belongs to no key.
     """
     run = Path(cfg.output_dir)
-    saved, before = read_config(run), list(OmegaConf.load(run / ".hydra" / "overrides.yaml"))
+    saved = read_config(run)
+    before = OmegaConf.to_container(OmegaConf.load(run / ".hydra" / "overrides.yaml"))
     composed = OmegaConf.to_container(cfg, resolve=False)
     for override in parse(given_now()):
         key = override.key_or_group
