@@ -108,7 +108,7 @@ class RunRecord(Callback):
             "precision": str(trainer.precision),
         }
         self.write()
-        values = hyperparameters(self.cfg) | {"data.source": self.content["data"]}
+        values = hyperparameters(self.cfg) | {"data.source": self.content["data"], "resume": None}
         for logger in trainer.loggers:
             logger.log_hyperparams(values)
 
