@@ -4,6 +4,7 @@ python train.py                                    the defaults
 python train.py optimizer=sgd optimizer.lr=0.1     other options and values
 python train.py -m model=cnn,mlp seed=0,1,2        every combination, one run each
 python train.py rerun=<run dir>                    the same run again: does it come to the same?
+python train.py resume=last                        a run that stopped goes on
 """
 
 from pathlib import Path
@@ -42,7 +43,7 @@ def train(cfg: DictConfig) -> float | None:
         callbacks = [instantiate(part) for part in cfg.get("callbacks", {}).values() if part is not None]
         loggers = [instantiate(part) for part in cfg.get("logger", {}).values() if part is not None]
         trainer = instantiate(cfg.trainer, callbacks=[*callbacks, MonitorCheck(cfg), record], logger=loggers)
-        trainer.fit(model, datamodule=datamodule)
+        trainer.fit(model, datamodule=datamodule, ckpt_path=record.resume_point, weights_only=True)
         if cfg.test:
             best = record.best_checkpoint
             trainer.test(model, datamodule=datamodule, ckpt_path=best, weights_only=True, verbose=False)

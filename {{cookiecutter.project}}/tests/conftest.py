@@ -160,6 +160,12 @@ def shown(tmp_path_factory) -> Path:
     return run_train(tmp_path_factory.mktemp("shown"), *TINY, *watched, *longer, "seed=0", "optimizer.lr=0.002")
 
 
+@pytest.fixture(scope="session")
+def train_in():
+    """`train_in(folder, *arguments)`: train.py in this process."""
+    return lambda folder, *arguments: run_script("train.py", folder, *arguments)
+
+
 @pytest.fixture
 def sweep(tmp_path):
     """`sweep(*overrides)`: a multirun of tiny runs in this process; the directories of its runs, in their order."""

@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -125,3 +127,23 @@ def test_file_that_is_no_checkpoint_is_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(ConfigError, match="is refused: it is damaged or of another kind"):
         runs.read_checkpoint(path)
+
+
+def test_run_that_was_resumed_last_is_the_last(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, starts in {"a": ["2026-01-01", "2026-01-04"], "b": ["2026-01-02"], "c": ["2026-01-03"]}.items():
+        run = make_run(tmp_path / "outputs" / name, started=starts[0], starts=[{"started": each} for each in starts])
+        (run / "checkpoints").mkdir()
+        (run / "checkpoints/last.ckpt").touch()
+    assert runs.find_run("last", "resume").name == "a"
+
+
+def test_run_that_another_process_has_claimed_is_refused_until_that_ends(tmp_path):
+    code = f"import pathlib, {runs.__name__} as runs; lock = runs.claim(pathlib.Path()); print(1, flush=True); input()"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(ConfigError, match=rf"is still running \(process {other.pid} on .*\)"):
+            runs.claim(tmp_path)
+        other.kill()
+    runs.claim(tmp_path).close()

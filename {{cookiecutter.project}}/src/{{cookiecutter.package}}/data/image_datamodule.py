@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from pytorch_lightning import LightningDataModule
@@ -9,8 +10,10 @@ from pytorch_lightning.overrides.distributed import UnrepeatedDistributedSampler
 from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler
 
-from ..errors import ConfigError
+from ..errors import ConfigError, DataError
+from .epoch_sampler import EpochSampler
 from .in_memory import InMemoryDataset, pass_through
+from .workers import outlive_stop
 
 Batch = tuple[Tensor, Tensor]
 
@@ -116,10 +119,7 @@ class ImageDataModule(LightningDataModule):
         return images, labels
 
     def train_dataloader(self) -> DataLoader[Batch]:
-        # DistributedSampler, for one process too: its order is a function of (seed, epoch), and not of how many
-        # random numbers were drawn before. Lightning tells it the epoch.
-        world_size, rank = self._ranks()
-        sampler = DistributedSampler(self.train_set, world_size, rank, shuffle=True, seed=self.seed)
+        sampler = EpochSampler(self.train_set, self.batch_size, self.seed, self.trainer)
         return self._loader(self.train_set, sampler)
 
     def val_dataloader(self) -> DataLoader[Batch]:
@@ -134,6 +134,17 @@ class ImageDataModule(LightningDataModule):
             return self._evaluation_loader(self.test_set)
         unlabelled = torch.zeros(len(self.predict_images), dtype=torch.int64)
         return self._evaluation_loader(InMemoryDataset(self.predict_images, unlabelled))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seed": self.seed, "source": self.source}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        if state_dict["source"] != self.source:
+            raise DataError(
+                f"this run was trained on {state_dict['source']}, and its data is now {self.source}: "
+                "put back what it had, or start a new run"
+            )
+        self.seed = state_dict["seed"]
 
     def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
         images, labels = batch
@@ -154,6 +165,7 @@ class ImageDataModule(LightningDataModule):
             sampler=sampler,
             num_workers=self.num_workers,
             collate_fn=pass_through,
+            worker_init_fn=outlive_stop,
             pin_memory=on_gpu,
             persistent_workers=self.num_workers > 0,
             # A generator of its own: else every new iterator draws from the global one and shifts dropout.

@@ -1,3 +1,4 @@
+from .csv import CSVLogger
 from .tensorboard import TensorBoardLogger
 
-__all__ = ["TensorBoardLogger"]
+__all__ = ["CSVLogger", "TensorBoardLogger"]

@@ -1,8 +1,10 @@
 """The frame around a Hydra entry point: nothing here imports torch."""
 
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
@@ -10,7 +12,8 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 
-from . import ranks
+from ..errors import ConfigError
+from . import ranks, resume
 from .config_check import suggestion, walk
 from .report import write_missing_report
 from .sweep_summary import SweepSummary, summarise
@@ -34,6 +37,11 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
 
     Hydra prints what is wrong with a command line and exits; the exception it printed is the exit's context.
     """
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        sys.argv[1:] = resume.locate(sys.argv[1:])
+    except ConfigError as error:
+        sys.exit(str(error))
     if ranks.launched():
         sys.argv += rank_arguments(sys.argv[1:])
     refused = null_groups(sys.argv[1:], conf)
@@ -53,6 +61,11 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
         write_missing_report()
         if SweepSummary.folder is not None:
             summarise(SweepSummary.folder)
+
+
+def terminate(number: int, frame: FrameType | None) -> None:
+    """End as a process that a signal stops, but in order: whoever has begun something can end it."""
+    sys.exit(128 + number)
 
 
 def hints(error: BaseException | None, conf: Path, config_name: str) -> list[str]:

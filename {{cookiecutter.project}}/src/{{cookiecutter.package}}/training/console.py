@@ -30,6 +30,11 @@ def print_config(cfg: DictConfig) -> None:
 
 
 @rank_zero_only
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+@rank_zero_only
 def print_summary(metrics: dict[str, float], pointers: dict[str, str]) -> None:
     """Print metrics and where to go from here, a name and a value a line; lines are never folded, to be copied."""
     rows = {name: f"{value:.4f}" for name, value in sorted(metrics.items())} | pointers

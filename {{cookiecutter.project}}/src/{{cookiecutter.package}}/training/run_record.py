@@ -15,11 +15,12 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities import rank_zero_only
 
-from . import ranks, rerun
+from . import ranks, rerun, resume
 from .config_check import walk
+from .console import say
 from .overrides import task_overrides
 from .redaction import is_secret, redact_override, redact_text, secret_values
-from .runs import RECORD, read_record, shortest, write_record
+from .runs import LOCK, claim, read_record, shortest, write_record
 
 PACKAGES = ("torch", "torchvision", "pytorch-lightning", "torchmetrics", "hydra-core", "omegaconf", "numpy")
 
@@ -27,9 +28,10 @@ PACKAGES = ("torch", "torchvision", "pytorch-lightning", "torchmetrics", "hydra-
 class RunRecord(Callback):
     """Keeps `run.json` true while a run lives: a context manager around it and a callback inside its Trainer.
 
-    `state` is running, finished, failed or interrupted. `metrics` is flat and at full precision: train/* of the
-    last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint. Hyperparameters go to
-    the loggers from here, because only a set-up DataModule knows what data it really has.
+    `state` is running, finished, failed or interrupted; `starts` has an entry for each time that the run was started:
+    what is at the top belongs to the first, state and error to the last. `metrics` is flat and at full precision:
+    train/* of the last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint.
+    Hyperparameters go to the loggers from here, because only a set-up DataModule knows what data it really has.
     """
 
     def __init__(self, cfg: DictConfig) -> None:
@@ -47,6 +49,12 @@ class RunRecord(Callback):
             "packages": {name: version(name) for name in PACKAGES},
             "metrics": self.metrics,
         }
+        start = {key: self.content[key] for key in ("command", "overrides", "started", "git")}
+        if cfg.resume is not None and not ranks.launched_here():
+            former = read_record(self.folder)
+            close_last_start(former)
+            self.content = former | {"state": "running", "seed": cfg.seed}
+        self.content["starts"] = [*self.content.get("starts", []), start]
 
     @property
     def best_checkpoint(self) -> Path | None:
@@ -54,10 +62,16 @@ class RunRecord(Callback):
         name = self.content.get("best_checkpoint")
         return None if name is None else self.folder / name
 
+    @property
+    def resume_point(self) -> Path | None:
+        """The checkpoint that training goes on from, or None where it begins."""
+        return None if self.cfg.resume is None else resume.checkpoint(self.folder)
+
     def __enter__(self) -> "RunRecord":
-        if ranks.launched() and (self.folder / RECORD).is_file():  # by the process that launched this one
-            self.content |= {key: read_record(self.folder)[key] for key in ("command", "overrides", "started")}
-        self.write()
+        if ranks.launched_here():  # by a process that has begun the record
+            self.content = read_record(self.folder) | {"state": "running"}
+        self.metrics = self.content["metrics"]
+        self.begin()
         return self
 
     def __exit__(
@@ -74,6 +88,22 @@ class RunRecord(Callback):
         self.write()
         told = None if error is None else redact_text(f"{type(error).__name__}: {error}", secret_values(self.cfg))
         settle(self.folder, state, told)
+        self.release()
+        if state != "finished":
+            say(f"{state}; goes on with: python train.py resume={shortest(self.folder)}")
+
+    @rank_zero_only
+    def begin(self) -> None:
+        self.lock = claim(self.folder)
+        if self.cfg.resume is not None:
+            resume.save_config(self.cfg)
+        self.write()
+
+    @rank_zero_only
+    def release(self) -> None:
+        if self.lock is not None:
+            self.lock.close()
+            (self.folder / LOCK).unlink(missing_ok=True)
 
     def pointers(self) -> dict[str, str]:
         """Return where the run lies, where to go from here, and what a rerun came to."""
@@ -91,9 +121,13 @@ class RunRecord(Callback):
             "hardware": hardware(trainer.strategy.root_device),
         }
         self.write()
-        values = hyperparameters(self.cfg) | {"data.source": self.content["data"]}
+        values = hyperparameters(self.cfg) | {"data.source": self.content["data"], "resume": None}
         for logger in trainer.loggers:
             logger.log_hyperparams(values)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.content["starts"][-1] |= {"epoch": trainer.current_epoch, "step": trainer.global_step}
+        self.write()
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         checkpoint["metrics"] = numbers(trainer, "val")
@@ -126,10 +160,20 @@ def settle(folder: Path, state: str, error: str | None = None) -> None:
     """Record how the run in `folder` ended, beside what its ranks have recorded."""
     record = read_record(folder)
     ended = datetime.now(UTC)
-    seconds = (ended - datetime.fromisoformat(record["started"])).total_seconds()
-    record |= {"state": state, "ended": ended.isoformat(timespec="milliseconds"), "seconds": round(seconds, 3)}
+    last = record["starts"][-1]
+    last["seconds"] = round((ended - datetime.fromisoformat(last["started"])).total_seconds(), 3)
+    last |= {"state": state, "ended": ended.isoformat(timespec="milliseconds")}
+    record |= {key: last[key] for key in ("state", "ended")}
+    record["seconds"] = round(sum(start.get("seconds", 0) for start in record["starts"]), 3)
     record.pop("error", None)
-    write_record(folder, record | {"error": error} if state == "failed" else record)
+    if state == "failed":
+        last["error"] = record["error"] = error
+    write_record(folder, record)
+
+
+def close_last_start(record: dict[str, Any]) -> None:
+    """Say of a start that never came to its end that it was killed."""
+    record["starts"][-1].setdefault("state", "killed")
 
 
 def numbers(trainer: Trainer, *splits: str) -> dict[str, float]:

@@ -3,24 +3,30 @@
 import json
 import os
 import re
+import socket
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 from yaml import YAMLError
 
 from ..errors import ConfigError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 RECORD = "run.json"
+LOCK = ".lock"
 
 
 def find_run(name: str | Path, key: str = "run") -> Path:
     """Return the directory of a run: `name` itself, or for `last` the newest here of training that has a checkpoint.
 
-    `key` is what the user gave it to.
 
     Raises:
-        ConfigError: there is no such run.
+        ConfigError: there is no such run; the message names `key`.
     """
     if name is None:
         raise ConfigError("run=null names no run; try run=last, or run=<directory>")
@@ -37,7 +43,12 @@ def find_run(name: str | Path, key: str = "run") -> Path:
         raise ConfigError(
             f"{key}=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"
         )
-    return max(runs, key=lambda run: read_record(run)["started"])
+    return max(runs, key=last_started)
+
+
+def last_started(run: Path) -> str:
+    record = read_record(run)
+    return record.get("starts", [record])[-1]["started"]
 
 
 def find_checkpoint(run: Path, name: str) -> Path:
@@ -58,6 +69,30 @@ def find_checkpoint(run: Path, name: str) -> Path:
         there = ", ".join(sorted(file.name for file in run.glob("checkpoints/*.ckpt"))) or "none"
         raise ConfigError(f"ckpt={name}: there is no file {path}; {run}/checkpoints has {there}")
     return path
+
+
+def claim(run: Path) -> IO[str] | None:
+    """Return a lock on the run's directory, held until this process ends or closes it.
+
+    The kernel lets go of it whatever ends the process. On Windows nothing is locked.
+
+    Raises:
+        ConfigError: another process holds it.
+    """
+    if fcntl is None:
+        return None
+    lock = (run / LOCK).open("a+", encoding="utf-8")
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not flock: worker processes would inherit it
+    except OSError as error:
+        lock.seek(0)
+        holder = lock.read()
+        lock.close()
+        raise ConfigError(f"{run} is still running ({holder}); wait for its end, or stop it first") from error
+    lock.truncate(0)
+    lock.write(f"process {os.getpid()} on {socket.gethostname()}")
+    lock.flush()
+    return lock
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

@@ -197,7 +197,7 @@ class Reproducibility(Check):
     def _judge_checkpoint(self, trainer: Trainer, pl_module: LightningModule, repetition: Repetition) -> None:
         keepers = [each for each in trainer.checkpoint_callbacks if isinstance(each, ModelCheckpoint)]
         config, again = repetition.config, "python train.py +debug=reproducibility"
-        if keepers and all(keeper.save_weights_only for keeper in keepers):
+        if keepers and all(keeper.save_weights_only for keeper in keepers) and not kept_whole(keepers):
             keys = [key for key in keys_named(config, "save_weights_only") if OmegaConf.select(config, key)]
             self.fail(
                 "no checkpoint of this run can be resumed: they hold weights only",
@@ -243,6 +243,12 @@ class Reproducibility(Check):
                     "what the checkpoint does not bring back begins anew, and the run goes on as another one",
                     "on_save_checkpoint, on_load_checkpoint, state_dict, or a hook that changes weights at the start",
                 )
+
+
+def kept_whole(keepers: list[ModelCheckpoint]) -> bool:
+    """Whether beside the files of `keepers` lies a checkpoint from which training can go on, whoever wrote it."""
+    files = {path for keeper in keepers if keeper.dirpath is not None for path in Path(keeper.dirpath).glob("*.ckpt")}
+    return any("optimizer_states" in torch.load(path, "cpu", weights_only=True, mmap=True) for path in files)
 
 
 def streams(loader: DataLoader, seed: int) -> tuple[list[str], list[str]]:
