@@ -43,7 +43,7 @@ def of(*programs: str) -> list[list[str]]:
 
 
 def shortened(command: list[str]) -> list[str]:
-    if any(word in command for word in ("eval.py", "--help", "--cfg")):
+    if any(word.partition("=")[0] in ("eval.py", "--help", "--cfg", "rerun", "resume") for word in command):
         return command
     keys = {word.lstrip("+").partition("=")[0] for word in command}
     debugging = any(word.startswith("+debug=") for word in command)
