@@ -408,16 +408,14 @@ class ConfigCheck(Check):
         return False
 
     def _judge_unread(self) -> None:
-        if self.code is None or self.code.loops:
+        if self.code is None or self.code.loops or self.provenance is None:
             return
         siblings = [str(key) for key in self.job]
         for full_key in self._unread(self.job, ""):
             if any(full_key == unfit or unfit.startswith(f"{full_key}.") for unfit in self.unfit):
                 continue
             name = full_key.rpartition(".")[2]
-            added = self.provenance is not None and any(
-                key == full_key or key.startswith(f"{full_key}.") for key in self.provenance.added
-            )
+            added = any(key == full_key or key.startswith(f"{full_key}.") for key in self.provenance.added)
             near = get_close_matches(name, [other for other in siblings if other != name], n=1, cutoff=0.8)
             tell = self.fail if added or near else self.warn
             tell(
@@ -428,10 +426,15 @@ class ConfigCheck(Check):
                 self._command(f"~{full_key}") if not added else f"leave +{full_key} out, or read it in the code",
             )
 
+    def _is_of_debug(self, full_key: str) -> bool:
+        """Whether only debug items set a key; they also name keys that only some projects have."""
+        settings = self.provenance.history.get(tuple(full_key.split(".")), [])
+        return bool(settings) and all(setting.option.startswith("debug/") for setting in settings)
+
     def _unread(self, node: DictConfig, prefix: str) -> Iterator[str]:
         for key in node:
             full_key = f"{prefix}{key}"
-            if full_key == "debug" or self._interpolated(full_key):
+            if full_key == "debug" or self._interpolated(full_key) or self._is_of_debug(full_key):
                 continue
             child = node._get_node(key)
             if str(key) not in self.code.words:
