@@ -59,6 +59,8 @@ def judge(fault: Variant, run: Run, quiet: set[str]) -> Outcome:
     for item in sorted(heard, key=lambda item: item not in fault.items):
         return Outcome(fault, ANYHOW, item, False, text(heard[item]["findings"][0]), run.seconds, loud)
     judged = [run.items[item] for item in fault.items if item in run.items]
+    if any(verdict["verdict"] in ALARMS for verdict in judged):
+        return Outcome(fault, MISSED, said="the untouched project is not silent either", seconds=run.seconds)
     if not judged and run.code not in (0, None):  # the config cannot be composed, so that no item was begun
         last = next((line for line in reversed(run.output.splitlines()) if line.strip()), "")
         placed = all(re.search(expression, run.output) for expression in fault.place)

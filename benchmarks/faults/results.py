@@ -36,17 +36,15 @@ def totals(outcomes: list[Outcome], runs: dict[str, Run]) -> list[str]:
         silent = [each for each in outcomes if each.fault.silent]
         right = sum(each.status == RIGHT for each in silent)
         lines = [
-            f"caught by the right item with the right place: {counts[RIGHT]} of {number} ({counts[RIGHT] / number:.1%}); "
-            f"of {len(silent)} silent ones {right}",
+            f"caught by the right item with the right place: {counts[RIGHT]} of {number} "
+            f"({counts[RIGHT] / number:.1%}); of {len(silent)} silent ones {right}",
             f"caught anyhow: {counts[ANYHOW]}",
             f"missed: {counts[MISSED]}",
             f"inconclusive: {counts[UNCLEAR]}",
         ]
     if runs:
-        loud = sum(len(alarms(run)) for run in runs.values())
-        lines.append(
-            f"false alarms: {loud} in {sum(len(run.items) for run in runs.values())} verdicts on {len(runs)} healthy variants"
-        )
+        loud, verdicts = sum(len(alarms(run)) for run in runs.values()), sum(len(run.items) for run in runs.values())
+        lines.append(f"false alarms: {loud} in {verdicts} verdicts on {len(runs)} healthy variants")
     return lines
 
 
@@ -55,11 +53,12 @@ def write_results(
 ) -> None:
     command = " ".join(["python benchmarks/faults/run.py", *arguments])
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    machine = f"{os.cpu_count()} cores ({platform.system()} {platform.machine()}), Python {platform.python_version()}"
     lines = [
         "# Planted faults",
         "",
-        f"Written by `{command}` on {date.today()}, in {seconds / 60:.0f} minutes on {os.cpu_count()} cores "
-        f"({platform.system()} {platform.machine()}), Python {platform.python_version()}, {versions}, commit {commit()}.",
+        f"Written by `{command}` on {date.today()}, in {seconds / 60:.0f} minutes on {machine}, {versions}, "
+        f"commit {commit()}.",
         "",
         *(f"- {line}" for line in totals(outcomes, runs)),
         "",

@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from command import end_all, start_server, train
 from judge import RIGHT, Outcome, Run, alarms, judge
 from results import as_table, totals, write_results
 from suite import HERE, Unfit, Variant, foreign, own_faults, own_healthy
@@ -31,7 +31,6 @@ from suite import HERE, Unfit, Variant, foreign, own_faults, own_healthy
 TEMPLATE = HERE.parents[1]
 PACKAGE = "src/digit_classifier"
 UNTOUCHED = "untouched"
-LIMIT = 900  # seconds after which a command is stopped
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,6 @@ class Bench:
         source: what its packages are imported from, relative to a copy.
         debug: override that asks for an item.
         always: overrides of every command.
-        threads: of torch in each command.
     """
 
     project: Path
@@ -52,12 +50,11 @@ class Bench:
     source: str
     debug: str
     always: tuple[str, ...]
-    threads: int
 
     def run(self, variant: Variant, item: str, only: list[str] | None = None) -> Run:
         """Run an item on a changed copy; what was run in this folder before is not run again."""
-        copy = self.folder / f"{variant.id}-{item}"
-        record = self.folder / f"{variant.id}-{item}.json"
+        copy = self.folder / "-".join([variant.id, item, *(only or [])])
+        record = copy.with_suffix(".json")
         if record.is_file():
             return Run(**json.loads(record.read_text(encoding="utf-8")))
         shutil.rmtree(copy, ignore_errors=True)
@@ -70,30 +67,7 @@ class Bench:
         return run
 
     def execute(self, copy: Path, overrides: list[str]) -> Run:
-        environment = os.environ | {
-            "PYTHONPATH": str(copy / self.source),
-            "PYTHONUTF8": "1",
-            "COLUMNS": "160",
-            "CUDA_VISIBLE_DEVICES": "",  # the same on every machine
-            "OMP_NUM_THREADS": str(self.threads),
-        }
-        started = time.monotonic()
-        with (copy / "output.txt").open("w", encoding="utf-8") as output:
-            process = subprocess.Popen(
-                [sys.executable, "train.py", *overrides],
-                cwd=copy,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            try:
-                code = process.wait(LIMIT)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                code = process.wait() and None
-        seconds = round(time.monotonic() - started, 1)
+        code, seconds = train(copy, self.source, overrides)
         reports = [path for path in copy.rglob("report.json") if path.parts[-3:-1].count("debug") < 2]
         newest = max(reports, key=lambda path: len(json.loads(path.read_text())["items"]), default=None)
         items = [] if newest is None else json.loads(newest.read_text(encoding="utf-8"))["items"]
@@ -120,7 +94,13 @@ def main() -> int:
         bench, faults, healthy = prepare(arguments, folder)
         if arguments.check:
             return check(bench, faults + healthy)
-        return measure(bench, faults, healthy, arguments)
+        threads = max(1, (os.cpu_count() or 1) // arguments.jobs)
+        # No GPU: the same on every machine.
+        start_server({"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "160", "PYTHONUTF8": "1"})
+        try:
+            return measure(bench, faults, healthy, arguments)
+        finally:
+            end_all()
 
 
 def parse() -> argparse.Namespace:
@@ -149,13 +129,12 @@ def names(text: str) -> list[str]:
 def prepare(arguments: argparse.Namespace, folder: Path) -> tuple[Bench, list[Variant], list[Variant]]:
     """Return the bench with an untouched project, the faults and the healthy variants that were asked for."""
     own = generate(folder)
-    threads = max(1, (os.cpu_count() or 1) // arguments.jobs)
     if arguments.project is None:
         faults, healthy = own_faults(), own_healthy()
-        bench = Bench(own, folder, "src", "+debug", ("data=mnist_sample",), threads)
+        bench = Bench(own, folder, "src", "+debug", ("data=mnist_sample",))
     else:
         faults, healthy = foreign(arguments.faults)
-        bench = Bench(with_debug(arguments.project, own, folder), folder, "src", "debug", (), threads)
+        bench = Bench(with_debug(arguments.project, own, folder), folder, "src", "debug", ())
     if arguments.items:
         faults = [fault for fault in faults if fault.items[0] in arguments.items]
     if arguments.only:
