@@ -112,7 +112,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--all-items", action="store_true", help="run the whole checklist on every fault, too")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="commands at a time")
     parser.add_argument("--folder", help="keep copies and reports there; what is there already is not run again")
-    parser.add_argument("--check", action="store_true", help="make every changed copy, run nothing")
+    parser.add_argument("--check", action="store_true", help="only say which changes do not fit the template")
     parser.add_argument("--project", type=Path, help="a foreign project, with train.py and configs/")
     parser.add_argument("--faults", type=Path, help="its faults.json")
     parser.add_argument("--results", type=Path, help="where the table goes; RESULTS.md here after a full run")
@@ -171,12 +171,10 @@ def check(bench: Bench, variants: list[Variant]) -> int:
     """Say which changes do not fit the template any more."""
     wrong = []
     for variant in variants:
-        copy = bench.folder / "check"
         try:
-            variant.copy(bench.project, copy)
+            variant.files(bench.project)
         except Unfit as error:
             wrong.append(str(error))
-        shutil.rmtree(copy)
     print(*wrong, f"{len(variants) - len(wrong)} of {len(variants)} changes fit", sep="\n")
     return 1 if wrong else 0
 

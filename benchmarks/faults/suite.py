@@ -41,22 +41,28 @@ class Variant:
     place: Sequence[str] = ()
     silent: bool = True
 
-    def copy(self, project: Path, folder: Path) -> None:
-        """Make `folder` the changed project.
+    def files(self, project: Path) -> dict[str, str]:
+        """Return the content of every file that is not as in `project`.
 
         Raises:
             Unfit: a text to be replaced does not occur exactly once.
         """
-        shutil.copytree(project, folder, symlinks=True)
+        changed = dict(self.write)
         for name, replacements in self.patch.items():
-            path = folder / name
+            path = project / name
             text = path.read_text(encoding="utf-8") if path.is_file() else ""
             for find, replace in replacements.items():
                 if text.count(find) != 1:
                     raise Unfit(f"{self.id}: {name} has {find!r} {text.count(find)} times, not once; adapt the change")
                 text = text.replace(find, replace)
-            path.write_text(text, encoding="utf-8")
-        for name, text in self.write.items():
+            changed[name] = text
+        return changed
+
+    def copy(self, project: Path, folder: Path) -> None:
+        """Make `folder` the changed project."""
+        changed = self.files(project)
+        shutil.copytree(project, folder, symlinks=True)
+        for name, text in changed.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
 
