@@ -62,9 +62,9 @@ def judge(fault: Variant, run: Run, quiet: set[str]) -> Outcome:
     if any(verdict["verdict"] in ALARMS for verdict in judged):
         return Outcome(fault, MISSED, said="the untouched project is not silent either", seconds=run.seconds)
     if not judged and run.code not in (0, None):  # the config cannot be composed, so that no item was begun
-        last = next((line for line in reversed(run.output.splitlines()) if line.strip()), "")
+        first = next((line.strip() for line in run.output.splitlines() if line.strip()), "")
         placed = all(re.search(expression, run.output) for expression in fault.place)
-        return Outcome(fault, ANYHOW, "the command itself", placed, last.strip(), run.seconds)
+        return Outcome(fault, ANYHOW, "the command itself", placed, first, run.seconds)
     if run.code is None:
         return Outcome(fault, MISSED, said="the run did not end", seconds=run.seconds)
     skipped = next((verdict["skipped"] for verdict in judged if verdict["skipped"]), None)

@@ -337,7 +337,10 @@ RULES: list[Rule] = [
     (r"was expecting embedding dimension of (\d+), but got (\d+)", expected_and_got),
     (r"TypeError: conv\w+\(\) received an invalid combination of arguments - got \((list|tuple|dict),", not_unpacked),
     (r"argument 'input' \(position 1\) must be Tensor, not (list|tuple|dict)", not_unpacked),
-    (r"'(list|tuple|dict)' object has no attribute '(?:flatten|view|reshape|shape|size|float|to|dim|squeeze)'", not_unpacked),
+    (
+        r"'(list|tuple|dict)' object has no attribute '(?:flatten|view|reshape|shape|size|float|to|dim|squeeze)'",
+        not_unpacked,
+    ),
     (r"Expected (\dD.*?) input to \w+, but got input of size: \[(.*?)\]", dimensions),
     (r"expected (\dD.*?) input \(got (\dD) input\)", dimensions),
     (r"(Calculated padded input size per channel: .*) Kernel size can't be greater", too_small),

@@ -544,7 +544,9 @@ class Distributed(Check):
                 return True
             common = set(first) & set(second)
             if mine.splits and other.splits and len(common) > self.world_size:  # some are repeated to fill up
-                what = f"shares of the data that overlap: {len(common)} of their {len(first)} first samples are the same"
+                what = (
+                    f"shares of the data that overlap: {len(common)} of their {len(first)} first samples are the same"
+                )
                 fix = "one seed for the sampler on all ranks, and set_epoch with one number: they cut up one order"
                 self._seen_twice(trainer, rank, what, fix)
                 return True

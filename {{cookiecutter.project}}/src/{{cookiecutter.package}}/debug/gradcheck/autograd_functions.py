@@ -1,11 +1,9 @@
 """The autograd functions that a project defines, as they are called in a step, and what a step detaches."""
 
 import inspect
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -62,7 +60,7 @@ class Applications:
 
     def _keep(self, apply: Callable[..., Any], function: type[Function], args: tuple[Any, ...]) -> Any:
         if function.__module__.partition(".")[0] not in LIBRARIES and torch.is_grad_enabled():
-            place = self.places.here().replace(f"{Path.cwd()}{os.sep}", "")
+            place = self.places.near()
             checked = [index for index, arg in enumerate(args) if is_float(arg) and arg.requires_grad]
             application = Application(function, tuple(map(double, args)), checked, place)
             self.found.setdefault((function, place), application)

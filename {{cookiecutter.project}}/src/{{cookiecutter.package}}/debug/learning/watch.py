@@ -35,9 +35,9 @@ class DropoutCalls(TorchFunctionMode):
         if name in DROPOUTS and getattr(function, "__module__", "") == "torch.nn.functional":
             probability = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
             if probability and kwargs.get("training", args[2] if len(args) > 2 else True):
-                self.places[self.all_places.here()] = None
+                self.places[self.all_places.near()] = None
         if name == "scaled_dot_product_attention" and kwargs.get("dropout_p", args[4] if len(args) > 4 else 0):
-            self.places[self.all_places.here()] = None
+            self.places[self.all_places.near()] = None
         return function(*args, **kwargs)
 
 

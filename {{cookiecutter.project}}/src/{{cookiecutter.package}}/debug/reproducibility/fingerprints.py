@@ -1,8 +1,6 @@
 """What a tensor, a training step and a run's state were to the last bit, in a few bytes."""
 
-import os
 import zlib
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +24,7 @@ class Operations(TorchFunctionMode):
         name = getattr(function, "__name__", "")
         for tensor in tensors(result):
             if "empty" not in name:  # whatever lay in memory
-                place = self.places.here().replace(f"{Path.cwd()}{os.sep}", "")
+                place = self.places.near()
                 self.rows.append((self.step, name, place, digest(tensor)))
         return result
 
