@@ -31,7 +31,7 @@ def start_server(variables: dict[str, str]) -> None:
 
 
 def train(folder: Path, source: str, overrides: list[str]) -> tuple[int | None, float]:
-    """Run `python train.py` with `overrides` in a folder, writing output.txt there.
+    """Run `python train.py` with `overrides` in a folder; what it says goes to <folder>.txt, outside of it.
 
     Returns:
         The exit code, or None where it had to be stopped, and seconds.
@@ -64,7 +64,7 @@ def end(process: ForkServerProcess) -> None:
 def _train(folder: str, source: str, overrides: list[str]) -> None:
     os.setsid()
     os.chdir(folder)
-    output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    output = os.open(f"{folder}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
     own = Path(__file__).parent

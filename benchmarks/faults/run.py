@@ -71,7 +71,7 @@ class Bench:
         reports = [path for path in copy.rglob("report.json") if path.parts[-3:-1].count("debug") < 2]
         newest = max(reports, key=lambda path: len(json.loads(path.read_text())["items"]), default=None)
         items = [] if newest is None else json.loads(newest.read_text(encoding="utf-8"))["items"]
-        text = (copy / "output.txt").read_text(encoding="utf-8", errors="replace")
+        text = copy.with_suffix(".txt").read_text(encoding="utf-8", errors="replace")
         return Run({each["item"]: each for each in items}, text[-20000:], code, seconds)
 
     def filled(self, override: str) -> str:
