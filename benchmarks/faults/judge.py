@@ -37,6 +37,7 @@ class Outcome:
         by: the item that found it, or "".
         place: whether a finding of that item names the place.
         said: the finding, or why there is none.
+        loud: every item that has found something.
     """
 
     fault: Variant

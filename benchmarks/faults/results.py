@@ -20,8 +20,10 @@ def as_table(outcomes: list[Outcome]) -> str:
     for each in outcomes:
         name = each.fault.id if each.fault.silent else f"{each.fault.id} (loud)"
         place = "named" if each.place else ("" if not each.by else "no")
+        also = [item for item in each.loud if item != each.by]
+        by = f"{each.by} (also {', '.join(also)})" if also else each.by
         said = f"{each.said[:WIDTH]}{'…' if len(each.said) > WIDTH else ''}".replace("|", "\\|")
-        rows.append((name, " / ".join(each.fault.items), each.status, each.by, place, f"{each.seconds:.0f}", said))
+        rows.append((name, " / ".join(each.fault.items), each.status, by, place, f"{each.seconds:.0f}", said))
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
     rows.insert(1, tuple("-" * width for width in [*widths, 3]))
     return "\n".join(

@@ -12,6 +12,7 @@ where the untouched project is silent.
 """
 
 import argparse
+import compileall
 import json
 import os
 import shutil
@@ -30,7 +31,7 @@ from suite import HERE, Unfit, Variant, foreign, own_faults, own_healthy
 
 TEMPLATE = HERE.parents[1]
 PACKAGE = "src/digit_classifier"
-UNTOUCHED = "untouched"
+UNTOUCHED = Variant(id="untouched", what="nothing is changed")
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Bench:
         shutil.rmtree(copy, ignore_errors=True)
         variant.copy(self.project, copy)
         overrides = [*self.always, *map(self.filled, variant.overrides), f"{self.debug}={item}"]
+        overrides.sort(key=lambda override: not override.startswith("-"))  # -m
         if only is not None:
             overrides.append(f"hydra.callbacks.debug.only=[{','.join(only)}]")
         run = self.execute(copy, overrides)
@@ -68,11 +70,15 @@ class Bench:
 
     def execute(self, copy: Path, overrides: list[str]) -> Run:
         code, seconds = train(copy, self.source, overrides)
-        reports = [path for path in copy.rglob("report.json") if path.parts[-3:-1].count("debug") < 2]
-        newest = max(reports, key=lambda path: len(json.loads(path.read_text())["items"]), default=None)
-        items = [] if newest is None else json.loads(newest.read_text(encoding="utf-8"))["items"]
+        items: dict[str, dict] = {}
+        for path in copy.rglob("debug/report.json"):
+            if path.parents[2].name == "debug":  # of an item of a checklist
+                continue
+            for item in json.loads(path.read_text(encoding="utf-8"))["items"]:
+                known = items.setdefault(item["item"], item)  # of another job of a sweep
+                items[item["item"]] = max(known, item, key=lambda each: len(each["findings"]))
         text = copy.with_suffix(".txt").read_text(encoding="utf-8", errors="replace")
-        return Run({each["item"]: each for each in items}, text[-20000:], code, seconds)
+        return Run(items, text[-20000:], code, seconds)
 
     def filled(self, override: str) -> str:
         """Return an override with the path of a checkpoint where it asks for one of the untouched project."""
@@ -153,6 +159,7 @@ def generate(folder: Path) -> Path:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     [project] = out.iterdir()
     shutil.rmtree(project / ".git", ignore_errors=True)
+    compileall.compile_dir(project / "src", quiet=1)  # once, and not in every copy
     return project
 
 
@@ -180,16 +187,16 @@ def check(bench: Bench, variants: list[Variant]) -> int:
 
 
 def measure(bench: Bench, faults: list[Variant], healthy: list[Variant], arguments: argparse.Namespace) -> int:
-    items = arguments.items or sorted({item for fault in faults for item in fault.items}) if not healthy else None
+    whole = bool(healthy) and not arguments.items
+    items = None if whole else sorted({*(arguments.items or ()), *(item for fault in faults for item in fault.items)})
     started = time.monotonic()
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        # First of all, and alone: every other copy then has compiled Python files.
-        quiet = silent_items(bench, arguments.items or items)
+        untouched = pool.submit(bench.run, UNTOUCHED, "checklist", items)
         jobs: dict[Future, Variant] = {}
         for variant in healthy:
             jobs[pool.submit(bench.run, variant, "checklist", arguments.items)] = variant
         for fault in faults:
-            jobs[pool.submit(outcome, bench, fault, quiet, arguments.all_items)] = fault
+            jobs[pool.submit(outcome, bench, fault, untouched, arguments.all_items)] = fault
         outcomes, runs = [], {}
         for done, job in enumerate(as_completed(jobs), start=1):
             variant, result = jobs[job], job.result()
@@ -200,7 +207,8 @@ def measure(bench: Bench, faults: list[Variant], healthy: list[Variant], argumen
             else:
                 runs[variant.id] = result
     outcomes.sort(key=lambda each: [fault.id for fault in faults].index(each.fault.id))
-    runs = {variant.id: runs[variant.id] for variant in healthy}
+    if healthy:
+        runs = {UNTOUCHED.id: untouched.result(), **{variant.id: runs[variant.id] for variant in healthy}}
     print("", as_table(outcomes), "", *totals(outcomes, runs), sep="\n")
     full = not (arguments.only or arguments.items or arguments.project or arguments.faults_only)
     target = arguments.results or (HERE / "RESULTS.md" if full and not arguments.healthy_only else None)
@@ -209,30 +217,25 @@ def measure(bench: Bench, faults: list[Variant], healthy: list[Variant], argumen
     return 0
 
 
-def silent_items(bench: Bench, items: list[str] | None) -> set[str]:
-    """Return the items that have nothing to say about the untouched project."""
-    run = bench.run(Variant(id=UNTOUCHED, what="nothing is changed"), "checklist", items)
-    if not run.items:
-        raise SystemExit(f"the untouched project gives no report:\n{run.output[-3000:]}")
-    loud = alarms(run)
-    for item, said in loud.items():
-        print(f"the untouched project is not silent, so that {item} catches nothing: {said}")
-    return set(run.items) - set(loud)
-
-
-def outcome(bench: Bench, fault: Variant, quiet: set[str], all_items: bool) -> Outcome:
+def outcome(bench: Bench, fault: Variant, untouched: Future[Run], all_items: bool) -> Outcome:
     """Run the fault's items until one names the place, then the whole checklist where that is asked for."""
     found = None
     for item in fault.items:
-        one = judge(fault, bench.run(fault, item), quiet)
+        run = bench.run(fault, item)
+        one = judge(fault, run, silent_items(untouched.result()))
         if found is None or one.status == RIGHT:
             found = replace(one, seconds=one.seconds + (found.seconds if found else 0))
         if found.status == RIGHT:
             break
     if all_items:
-        everything = judge(fault, bench.run(fault, "checklist"), quiet)
+        everything = judge(fault, bench.run(fault, "checklist"), silent_items(untouched.result()))
         found = replace(found if found.by else everything, loud=everything.loud)
     return found
+
+
+def silent_items(untouched: Run) -> set[str]:
+    """Return the items that have nothing to say about the untouched project."""
+    return set(untouched.items) - set(alarms(untouched))
 
 
 def show(found: Outcome) -> str:
