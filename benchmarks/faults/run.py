@@ -4,6 +4,7 @@ python benchmarks/faults/run.py                               every fault and ev
 python benchmarks/faults/run.py --items device,memory         the faults of some items, and those items alone
 python benchmarks/faults/run.py --only seed_null,mlp          some faults and variants
 python benchmarks/faults/run.py --check                       only whether every change still fits the template
+python benchmarks/faults/run.py --train                       only whether the silent faults are silent
 python benchmarks/faults/run.py --project P --faults F.json   another project with faults of its own
 
 A fault is run with its own item, `python train.py +debug=<item>`, and is caught by the right item where that fails or
@@ -52,21 +53,28 @@ class Bench:
     debug: str
     always: tuple[str, ...]
 
-    def run(self, variant: Variant, item: str, only: list[str] | None = None) -> Run:
-        """Run an item on a changed copy; what was run in this folder before is not run again."""
-        copy = self.folder / "-".join([variant.id, item, *(only or [])])
+    def run(self, variant: Variant, item: str | None, only: list[str] | None = None) -> Run:
+        """Run an item, or training, on a changed copy; what was run in this folder before is not run again."""
+        copy = self.folder / "-".join([variant.id, item or "train", *(only or [])])
         record = copy.with_suffix(".json")
         if record.is_file():
             return Run(**json.loads(record.read_text(encoding="utf-8")))
         shutil.rmtree(copy, ignore_errors=True)
         variant.copy(self.project, copy)
-        overrides = [*self.always, *map(self.filled, variant.overrides), f"{self.debug}={item}"]
+        overrides = [*self.always, *map(self.filled, variant.overrides)]
+        overrides += [f"{self.debug}={item}"] if item is not None else []
         overrides.sort(key=lambda override: not override.startswith("-"))  # -m
         if only is not None:
             overrides.append(f"hydra.callbacks.debug.only=[{','.join(only)}]")
         run = self.execute(copy, overrides)
         record.write_text(json.dumps(asdict(run)), encoding="utf-8")
         return run
+
+    def train(self, fault: Variant) -> Run:
+        """Train a changed copy for an epoch, as if nobody had thought of debugging it."""
+        overrides = [override for override in fault.overrides if not override.startswith("callbacks.debug_")]
+        several = ("trainer=ddp",) if "distributed" in fault.items else ()
+        return self.run(replace(fault, overrides=[*overrides, *several, "trainer.max_epochs=1"]), None)
 
     def execute(self, copy: Path, overrides: list[str]) -> Run:
         code, seconds = train(copy, self.source, overrides)
@@ -104,7 +112,7 @@ def main() -> int:
         # No GPU: the same on every machine.
         start_server({"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "160", "PYTHONUTF8": "1"})
         try:
-            return measure(bench, faults, healthy, arguments)
+            return silence(bench, faults, arguments) if arguments.train else measure(bench, faults, healthy, arguments)
         finally:
             end_all()
 
@@ -118,6 +126,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--all-items", action="store_true", help="run the whole checklist on every fault, too")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="commands at a time")
     parser.add_argument("--folder", help="keep copies and reports there; what is there already is not run again")
+    parser.add_argument("--train", action="store_true", help="only train every fault, and see which are silent")
     parser.add_argument("--check", action="store_true", help="only say which changes do not fit the template")
     parser.add_argument("--project", type=Path, help="a foreign project, with train.py and configs/")
     parser.add_argument("--faults", type=Path, help="its faults.json")
@@ -125,6 +134,8 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     if (arguments.project is None) != (arguments.faults is None):
         parser.error("--project and --faults belong together")
+    if arguments.train and arguments.project is not None:
+        parser.error("--train is for this template's own faults")
     return arguments
 
 
@@ -183,6 +194,24 @@ def check(bench: Bench, variants: list[Variant]) -> int:
         except Unfit as error:
             wrong.append(str(error))
     print(*wrong, f"{len(variants) - len(wrong)} of {len(variants)} changes fit", sep="\n")
+    return 1 if wrong else 0
+
+
+def silence(bench: Bench, faults: list[Variant], arguments: argparse.Namespace) -> int:
+    """Say which faults are not as silent, or not as loud, as they are said to be."""
+    wrong = 0
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for fault, run in zip(faults, pool.map(bench.train, faults), strict=True):
+            if fault.silent == (run.code == 0):
+                continue
+            wrong += 1
+            last = [line for line in run.output.splitlines() if "Error" in line][-1:]
+            print(
+                f"{fault.id} is said to be {'silent' if fault.silent else 'loud'}: exit code {run.code}",
+                *last,
+                flush=True,
+            )
+    print(f"{len(faults) - wrong} of {len(faults)} faults are as silent as they are said to be")
     return 1 if wrong else 0
 
 
