@@ -63,6 +63,7 @@ def end(process: ForkServerProcess) -> None:
 
 def _train(folder: str, source: str, overrides: list[str]) -> None:
     os.setsid()
+    multiprocessing.set_start_method(None, force=True)  # the platform's own for loader workers
     os.chdir(folder)
     output = os.open(f"{folder}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)

@@ -206,7 +206,7 @@ class Overfit(Check):
             larger = rate * 3 * TYPICAL_UPDATE / max(self.update, 1e-12)
             return f"optimizer.lr={rate:g}", why, f"{again} optimizer.lr={larger:.1g}"
         values = self._repeated(trainer, pl_module)
-        if max(values) - min(values) > 0.01 * abs(max(values)):
+        if max(values) - min(values) > 1e-4 * abs(max(values)):
             why = f"the same weights and batch have a loss of {min(values):.4g} and of {max(values):.4g}: it is random"
             return f"{own}.training_step", why, "take out what draws at random: labels, noise, functional.dropout"
         why = (
