@@ -9,7 +9,7 @@ from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Callback, EarlyStopping, ProgressBar
 from torch import Tensor
 
-from .check import Check, NoWorkers, stop
+from .check import Check, stop
 from .observe import Logits
 from .verdict import Refused
 
@@ -18,11 +18,8 @@ class Breakpoint(Check):
     """Stops with `batch`, `logits`, `loss`, `model` and `trainer` in scope, before backward; `c` goes on, `q` ends."""
 
     item = "breakpoint"
+    no_workers = True
     drops: tuple[type[Callback], ...] = (EarlyStopping, ProgressBar)  # a bar would draw over the prompt
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loading = NoWorkers()
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
@@ -31,15 +28,6 @@ class Breakpoint(Check):
                 f"+debug=breakpoint with {trainer.world_size} processes: they would fight for one terminal; "
                 "use python train.py +debug=breakpoint trainer=cpu"
             )
-        if stage == "fit":
-            self.loading.__enter__()
-
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if stage == "fit":
-            self.loading.__exit__()
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        self.loading.__exit__()  # Lightning tears no callback down then
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not has_prompt():

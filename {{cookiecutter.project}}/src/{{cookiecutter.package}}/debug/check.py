@@ -31,6 +31,7 @@ class Check(Callback):
     item: ClassVar[str]
     shapes_run: ClassVar[bool] = False  # whether it decides how long the run lasts; two of those exclude each other
     drops: ClassVar[tuple[type[Callback], ...]] = (EarlyStopping,)  # callbacks that would only disturb
+    no_workers: ClassVar[bool] = False  # whether data are loaded in this process while it fits
 
     def __init__(self) -> None:
         others = [check.item for check in CHECKS if check.shapes_run]
@@ -45,6 +46,7 @@ class Check(Callback):
         self.skipped: str | None = None
         self.facts: dict[str, Any] = {}
         self.rank, self.world_size = launched_rank(), 1
+        self.loading = NoWorkers()
         self.started = time.monotonic()
 
     def fail(self, what: str, where: str, why: str, fix: str) -> None:
@@ -68,6 +70,16 @@ class Check(Callback):
         self.rank, self.world_size = trainer.global_rank, trainer.world_size
         # A new list: Lightning is going through the old one.
         trainer.callbacks = [callback for callback in trainer.callbacks if not isinstance(callback, self.drops)]
+        if self.no_workers and stage == "fit":
+            self.loading.__enter__()
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if self.no_workers and stage == "fit":
+            self.loading.__exit__()
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        if self.no_workers:
+            self.loading.__exit__()  # Lightning tears no callback down then
 
     def verdict(self, question: str) -> Verdict:
         seconds = time.monotonic() - self.started
@@ -90,13 +102,15 @@ class NoWorkers:
     """
 
     def __enter__(self) -> None:
-        self._init = init = DataLoader.__init__
+        # Two checks of one run leave in the order in which they entered: both keep the original.
+        self._init = init = getattr(DataLoader.__init__, "original", DataLoader.__init__)
 
         @wraps(init)  # Lightning reads the signature
         def without_workers(loader: DataLoader, *arguments: Any, **options: Any) -> None:
             init(loader, *arguments, **options)
             vars(loader).update(WITHOUT_WORKERS)
 
+        without_workers.original = init
         DataLoader.__init__ = without_workers
 
     def __exit__(self, *error: object) -> None:

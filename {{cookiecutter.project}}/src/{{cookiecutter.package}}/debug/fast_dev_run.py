@@ -6,7 +6,7 @@ import torch
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.utilities.model_helpers import is_overridden
 
-from .check import Check, NoWorkers
+from .check import Check
 
 STAGES = ("validate", "test", "predict")
 
@@ -20,23 +20,11 @@ class FastDevRun(Check):
 
     item = "fast_dev_run"
     shapes_run = True
+    no_workers = True
 
     def __init__(self) -> None:
         super().__init__()
-        self.loading = NoWorkers()
         self.ran: list[str] = []
-
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        super().setup(trainer, pl_module, stage)
-        if stage == "fit":
-            self.loading.__enter__()
-
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if stage == "fit":
-            self.loading.__exit__()
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        self.loading.__exit__()  # Lightning tears no callback down then
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         self.ran.append("train")

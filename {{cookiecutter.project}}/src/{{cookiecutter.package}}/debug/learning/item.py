@@ -13,7 +13,7 @@ from pytorch_lightning.callbacks import Callback, Checkpoint, EarlyStopping, Pro
 from pytorch_lightning.utilities import CombinedLoader
 from pytorch_lightning.utilities.seed import isolate_rng
 
-from ..check import Check, NoWorkers
+from ..check import Check
 from ..criterion_calls import CriterionCall, CriterionCalls
 from ..observe import labels_of, tensors
 from ..verdict import FAILED, Finding
@@ -48,6 +48,7 @@ class Learning(Check):
 
     item = "learning"
     shapes_run = True
+    no_workers = True
     drops: tuple[type[Callback], ...] = (EarlyStopping, Checkpoint, ProgressBar)
 
     def __init__(
@@ -56,7 +57,6 @@ class Learning(Check):
         super().__init__()
         self.samples, self.steps, self.max_steps = samples, steps, max_steps
         self.seconds, self.batches, self.limits = seconds, batches, limits
-        self.loading = NoWorkers()
         self.monitors: list[tuple[str, str]] = []
         self.notes: list[str] = []
 
@@ -67,15 +67,7 @@ class Learning(Check):
                 for callback in trainer.callbacks
                 if getattr(callback, "monitor", None) is not None
             ]
-            self.loading.__enter__()
         super().setup(trainer, pl_module, stage)
-
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if stage == "fit":
-            self.loading.__exit__()
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        self.loading.__exit__()  # Lightning tears no callback down then
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.deadline = time.monotonic() + self.seconds

@@ -12,7 +12,7 @@ from pytorch_lightning.utilities.model_helpers import is_overridden
 from torch import Tensor
 from torch.utils.data import BatchSampler
 
-from ..check import Check, NoWorkers
+from ..check import Check
 from ..criterion_calls import CriterionCall, CriterionCalls, around_training_step
 from ..observe import tensors
 from ..verdict import FAILED, Finding
@@ -46,6 +46,7 @@ class LimitBatches(Check):
 
     item = "limit_batches"
     shapes_run = True
+    no_workers = True
 
     def __init__(
         self,
@@ -66,7 +67,6 @@ class LimitBatches(Check):
         self.samples, self.seconds, self.max_shared = samples, seconds, max_shared
         self.max_shift, self.max_ratio = max_shift, max_ratio
         self.max_std, self.min_std, self.max_same, self.min_recall = max_std, min_std, max_same, min_recall
-        self.loading = NoWorkers()
         self.losses: list[float] = []
         self.forms: dict[str, dict[str, tuple[str, Tensor]]] = {}  # loader: place in the batch: first seen there
         self.batch: Any = None
@@ -77,15 +77,6 @@ class LimitBatches(Check):
         self.per_sample = False
         self.seen_labels: list[Tensor] = []
         self.spoilt: set[tuple[str, str]] = set()
-
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        super().setup(trainer, pl_module, stage)
-        if stage == "fit":
-            self.loading.__enter__()
-
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if stage == "fit":
-            self.loading.__exit__()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.criteria, self.first_layer = CriterionCalls(pl_module), FirstLayer(pl_module)
@@ -141,7 +132,7 @@ class LimitBatches(Check):
         self.seen = "; ".join([f"samples: {', '.join(sizes)}", *self._described()])
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        self.loading.__exit__()  # Lightning tears no callback down then
+        super().on_exception(trainer, pl_module, exception)
         if hasattr(self, "watching"):
             self.watching.__exit__(None, None, None)
 

@@ -84,7 +84,7 @@ class Overflow(Check):
         bad = [path for (path, *_), value in zip(outputs, values, strict=True) if not math.isfinite(value)]
         # Inf that does not reach the loss is a mask, say.
         if not torch.isfinite(loss).all() or any(math.isnan(value) for value in values):
-            self._add(self._forward_finding(trainer, pl_module, float(loss), bad))
+            self._add(self._forward_finding(trainer, pl_module, float(loss.detach()), bad))
             stop(trainer)
         traced = self.batch_idx in self.trace_batches
         if traced:
