@@ -24,6 +24,7 @@ def train(cfg: DictConfig) -> float | None:
     from {{ cookiecutter.package }}.training import console
     from {{ cookiecutter.package }}.training.config_check import check_config
     from {{ cookiecutter.package }}.training.launch import check_launched
+    from {{ cookiecutter.package }}.training.monitor_check import MonitorCheck
     from {{ cookiecutter.package }}.training.run_record import RunRecord
     from {{ cookiecutter.package }}.training.seed import seed_everything
 
@@ -38,7 +39,7 @@ def train(cfg: DictConfig) -> float | None:
         model = instantiate(cfg.model)
         callbacks = [instantiate(part) for part in cfg.get("callbacks", {}).values() if part is not None]
         loggers = [instantiate(part) for part in cfg.get("logger", {}).values() if part is not None]
-        trainer = instantiate(cfg.trainer, callbacks=[*callbacks, record], logger=loggers)
+        trainer = instantiate(cfg.trainer, callbacks=[*callbacks, MonitorCheck(cfg), record], logger=loggers)
         trainer.fit(model, datamodule=datamodule)
         if cfg.test:
             best = record.best_checkpoint

@@ -129,6 +129,12 @@ def run_train(folder: Path, *arguments: str) -> Path:
 
 
 @pytest.fixture
+def script(tmp_path):
+    """`script(name, *arguments)`: a script of the project in this process, in a folder where nothing is."""
+    return lambda name, *arguments: run_script(name, tmp_path, *arguments)
+
+
+@pytest.fixture
 def train(tmp_path):
     """`train(*overrides)`: a tiny run in this process; its directory."""
     return lambda *overrides: run_train(tmp_path, *TINY, *overrides)

@@ -85,7 +85,7 @@ def composed(name: str) -> DictConfig:
 
 @pytest.mark.parametrize("name", CONCRETE)
 def test_option_composes_and_fits_its_targets(name):
-    check_config(composed(name))
+    check_config(composed(name), trains=False)  # a machine without GPU has options for one too
 
 
 @pytest.mark.parametrize("name", ABSTRACT)

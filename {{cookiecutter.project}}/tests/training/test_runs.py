@@ -1,7 +1,9 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
+import torch
 
 from {{ cookiecutter.package }}.errors import ConfigError
 from {{ cookiecutter.package }}.training import runs
@@ -84,3 +86,31 @@ def test_record_comes_back_as_it_was_written_and_leaves_no_draft(tmp_path):
     runs.write_record(tmp_path, record)
     assert runs.read_record(tmp_path) == record
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+class RunsCode:
+    """Makes a folder where somebody unpickles it."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.mark),)
+
+
+def test_checkpoint_that_would_run_code_is_refused_and_its_code_does_not_run(tmp_path):
+    path = tmp_path / "code.ckpt"
+    torch.save({"state_dict": RunsCode(tmp_path / "ran")}, path)
+    with pytest.raises(ConfigError, match=r"ckpt=.* is refused: to load \S+ could run code; use ckpt=best"):
+        runs.read_checkpoint(path)
+    assert not (tmp_path / "ran").exists()
+    torch.load(path, weights_only=False)  # it was no dud
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 and no more"])
+def test_file_that_is_no_checkpoint_is_refused(tmp_path, content):
+    path = tmp_path / "x.ckpt"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match="is refused: it is damaged or of another kind"):
+        runs.read_checkpoint(path)

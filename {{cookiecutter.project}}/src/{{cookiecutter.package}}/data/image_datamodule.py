@@ -50,6 +50,17 @@ class ImageDataModule(LightningDataModule):
         super().__init__()
         if batch_size < 1:
             raise ConfigError(f"data.batch_size={batch_size} must be at least 1")
+        if num_workers < 0:
+            raise ConfigError(f"data.num_workers={num_workers} must be at least 0")
+        if len(image_shape) != 3 or min(image_shape) < 1:
+            raise ConfigError(f"data.image_shape={list(image_shape)} must be [channels, height, width]")
+        if not len(mean) == len(std) == image_shape[0]:
+            raise ConfigError(
+                f"data.mean={list(mean)} and data.std={list(std)} must have a value for each channel of "
+                f"data.image_shape={list(image_shape)}"
+            )
+        if min(std) <= 0:
+            raise ConfigError(f"data.std={list(std)} must be greater than 0: pixels are divided by it")
         if len(class_names) != num_classes:
             raise ConfigError(f"data.class_names has {len(class_names)} names but data.num_classes={num_classes}")
         self.batch_size = batch_size
@@ -79,9 +90,10 @@ class ImageDataModule(LightningDataModule):
             self.seed = self.trainer.strategy.broadcast(self.seed)
         if stage in ("fit", "validate") and not hasattr(self, "train_set"):
             images, labels = self._checked(self.load(train=True))
-            if not 0 < self.val_size < len(labels):
+            world_size, _ = self._ranks()
+            if not world_size <= self.val_size <= len(labels) - world_size:  # an image for every rank
                 raise ConfigError(
-                    f"data.val_size={self.val_size} must lie between 1 and {len(labels) - 1}: "
+                    f"data.val_size={self.val_size} must lie between {world_size} and {len(labels) - world_size}: "
                     f"{self.source} has {len(labels)} training images"
                 )
             order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(self.split_seed))

@@ -1,15 +1,19 @@
 """What all checks share: a Lightning callback that collects findings while a run lasts."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
+from hydra.utils import instantiate
+from omegaconf import DictConfig
 from pytorch_lightning import Callback, LightningModule, Trainer
-from pytorch_lightning.callbacks import EarlyStopping
+from pytorch_lightning.callbacks import Checkpoint, EarlyStopping, ModelCheckpoint
 from torch.utils.data import DataLoader
 
-from .verdict import CHECKS, FAILED, WARNING, Finding, Refused, Verdict, launched_rank
+from .verdict import CHECKS, FAILED, WARNING, Finding, FitEnded, Refused, Verdict, launched_rank
 
 # Past the setters, which refuse some of it once a loader is built.
 WITHOUT_WORKERS = {
@@ -32,6 +36,7 @@ class Check(Callback):
     shapes_run: ClassVar[bool] = False  # whether it decides how long the run lasts; two of those exclude each other
     drops: ClassVar[tuple[type[Callback], ...]] = (EarlyStopping,)  # callbacks that would only disturb
     no_workers: ClassVar[bool] = False  # whether data are loaded in this process while it fits
+    ends_with_fit: ClassVar[bool] = False  # whether the training function ends where it would go on to test
 
     def __init__(self) -> None:
         others = [check.item for check in CHECKS if check.shapes_run]
@@ -69,13 +74,19 @@ class Check(Callback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.rank, self.world_size = trainer.global_rank, trainer.world_size
         # A new list: Lightning is going through the old one.
-        trainer.callbacks = [callback for callback in trainer.callbacks if not isinstance(callback, self.drops)]
+        kept = [callback for callback in trainer.callbacks if not isinstance(callback, self.drops)]
+        if trainer.checkpoint_callback is not None and Checkpoint in self.drops:
+            # Training functions ask for the best path; this one saves nothing and has none.
+            kept.append(ModelCheckpoint(save_top_k=0))
+        trainer.callbacks = kept
         if self.no_workers and stage == "fit":
             self.loading.__enter__()
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self.no_workers and stage == "fit":
             self.loading.__exit__()
+        if self.ends_with_fit and stage == "fit":
+            trainer.validate = trainer.test = trainer.predict = end
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         if self.no_workers:
@@ -88,6 +99,11 @@ class Check(Callback):
     def _add(self, finding: Finding) -> None:
         if finding not in self.findings:
             self.findings.append(finding)
+
+
+def end(*_: Any, **__: Any) -> NoReturn:
+    """Stand for `Trainer.test` where there is nothing that it could test."""
+    raise FitEnded("training is over, and that was all that the debug item asked for")
 
 
 def stop(trainer: Trainer) -> None:
@@ -122,3 +138,21 @@ class NoTraining(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         stop(trainer)
+
+
+@contextmanager
+def given_to_every_trainer(parts: DictConfig) -> Iterator[None]:
+    """While it is entered, a Trainer that is built without the checks of `parts`, by their keys, has them too."""
+    init = Trainer.__init__
+
+    @wraps(init)
+    def with_checks(trainer: Trainer, *arguments: Any, **options: Any) -> None:
+        init(trainer, *arguments, **options)
+        built = {f"debug_{check.item}" for check in CHECKS}
+        trainer.callbacks += [instantiate(part) for key, part in parts.items() if part and key not in built]
+
+    Trainer.__init__ = with_checks
+    try:
+        yield
+    finally:
+        Trainer.__init__ = init

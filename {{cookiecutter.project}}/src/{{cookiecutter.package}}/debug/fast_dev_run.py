@@ -20,6 +20,7 @@ class FastDevRun(Check):
 
     item = "fast_dev_run"
     shapes_run = True
+    ends_with_fit = True
     no_workers = True
 
     def __init__(self) -> None:
@@ -63,7 +64,7 @@ class FastDevRun(Check):
         for stage in STAGES:
             if stage not in self.ran and has_stage(stage, pl_module, trainer.datamodule):
                 self._run(stage, trainer, pl_module)
-        self.seen += f"; ran {', '.join(self.ran)}"
+        self.seen = "; ".join(filter(None, [self.seen, f"ran {', '.join(self.ran)}"]))
 
     def _run(self, stage: str, trainer: Trainer, pl_module: LightningModule) -> None:
         own = Trainer(

@@ -37,6 +37,7 @@ class Overfit(Check):
 
     item = "overfit"
     shapes_run = True
+    ends_with_fit = True
     drops: tuple[type[Callback], ...] = (EarlyStopping, Checkpoint, ProgressBar)
 
     def __init__(self, max_loss: float, min_accuracy: float, max_steps: int, patience: int) -> None:

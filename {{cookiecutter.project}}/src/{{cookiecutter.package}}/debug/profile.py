@@ -35,6 +35,7 @@ class Profile(Check):
 
     item = "profile"
     shapes_run = True
+    ends_with_fit = True
     drops: tuple[type[Callback], ...] = (EarlyStopping, Checkpoint, ProgressBar)
 
     def __init__(self, max_waiting: float, min_waiting: float, warm_up: int, traced: int, shown: int) -> None:

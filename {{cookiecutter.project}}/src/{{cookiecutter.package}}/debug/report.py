@@ -7,8 +7,13 @@ report.json: {"schema": 1, "verdict": str, "crashed": bool, "overrides": [str], 
 
 import json
 import os
+import re
 import socket
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..training.redaction import redact_text, secret_values
 from .diagnosis.diagnose import diagnose, print_traceback
 from .distributed.presence import has_ended
 from .verdict import (
@@ -29,6 +35,7 @@ from .verdict import (
     WARNING,
     CheckFailed,
     Finding,
+    FitEnded,
     Refused,
     Verdict,
     launched_rank,
@@ -60,17 +67,36 @@ class Report(Callback):
         if self.owner:
             os.environ[OWNER] = f"{socket.gethostname()}:{os.getpid()}"
 
+        self.given = ExitStack()
+        callbacks = config.get("callbacks") or {}
+        if callbacks and all(key.startswith("debug_") for key in callbacks):
+            # No callback of the project's own is in the config: its training function may make them elsewhere.
+            from .check import given_to_every_trainer
+
+            self.given.enter_context(given_to_every_trainer(callbacks))
+
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         try:
             self._report(config, job_return)
         except Exception as error:  # Hydra would make a warning of it, and a success of the job
             job_return.status, job_return.return_value = JobStatus.FAILED, error
         finally:
+            self.given.close()
             if self.owner:
                 del os.environ[OWNER]
 
+    def on_run_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        """End with exit code 1 where a check has failed: Hydra would call it an error of the job, and repeat it."""
+        error = job_return._return_value
+        if self.owner and isinstance(error, CheckFailed | Refused):
+            if isinstance(error, Refused):
+                print(error, file=sys.stderr)
+            raise SystemExit(1)
+
     def _report(self, config: DictConfig, job_return: JobReturn) -> None:
         error = job_return._return_value if job_return.status == JobStatus.FAILED else None
+        if isinstance(error, FitEnded):
+            error, job_return.status, job_return.return_value = None, JobStatus.COMPLETED, None
         refusal = find(error, Refused)
         if refusal is not None:
             job_return.return_value = refusal
@@ -80,6 +106,8 @@ class Report(Callback):
             for check in CHECKS:
                 check.conclude(folder)
         verdicts = [self._judge(item, error) for item in self.items]
+        for verdict in verdicts:
+            verdict.findings = [replace(finding, fix=with_keys_of(config, finding.fix)) for finding in verdict.findings]
         (folder / "debug").mkdir(exist_ok=True)
         if not self.owner and not inherits(folder / "debug"):
             write_json(rank_file(folder, CHECKS[0].rank if CHECKS else launched_rank()), verdicts)
@@ -118,6 +146,30 @@ def find(error: BaseException | None, kind: type[BaseException]) -> BaseExceptio
     while error is not None and not isinstance(error, kind):
         error = error.__cause__
     return error
+
+
+def with_keys_of(config: DictConfig, fix: str) -> str:
+    """Return a command whose overrides name keys of this config: optimizer.lr may be model.optimizer.lr in it."""
+
+    def known(match: re.Match[str]) -> str:
+        key = match["key"]
+        if key in keys:
+            return match[0]
+        alike = [other for other in keys if other.endswith(f".{key}")]
+        if len(alike) == 1:
+            return f" {alike[0]}="
+        return f" +{key}=" if key.startswith("trainer.") else match[0]
+
+    keys = list(key_paths(config))
+    return re.sub(r" (?P<key>[a-z_]+(\.[a-z_]+)+)=", known, fix)
+
+
+def key_paths(node: Any, path: str = "") -> Iterator[str]:
+    """Yield the path of every key of a config, and of the configs in it."""
+    if isinstance(node, DictConfig) and not node._is_missing() and not node._is_none():
+        for key in node:
+            yield f"{path}{key}"
+            yield from key_paths(node._get_node(key), f"{path}{key}.")
 
 
 def inherits(folder: Path) -> bool:
@@ -187,8 +239,10 @@ def write_report(folder: Path, verdicts: list[Verdict], config: DictConfig, cras
         "items": [verdict.as_dict() for verdict in verdicts],
     }
     text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
-    (folder / "report.json").write_text(text + "\n", encoding="utf-8")
-    (folder / "report.md").write_text(markdown(verdicts, content["overrides"]), encoding="utf-8")
+    secrets = secret_values(config)
+    (folder / "report.json").write_text(redact_text(text, secrets) + "\n", encoding="utf-8")
+    text = markdown(verdicts, content["overrides"])
+    (folder / "report.md").write_text(redact_text(text, secrets), encoding="utf-8")
 
 
 def markdown(verdicts: list[Verdict], overrides: list[str]) -> str:

@@ -16,6 +16,10 @@ class CheckFailed(CompactHydraException):
     """A check has failed. Hydra prints the message without a traceback and exits with 1."""
 
 
+class FitEnded(Exception):
+    """Training, which is all that a check asks for, is over. Ends the training function; a success."""
+
+
 class Refused(CompactHydraException):
     """Debug items that cannot be run as they were asked for. Shown like `CheckFailed`, without a report."""
 

@@ -10,9 +10,11 @@ from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.callbacks import RichProgressBar
 from torch import Tensor
 
+from ..errors import ConfigError
 from ..training.config_check import check_config
 from ..training.console import print_summary, shortest, silence_known_warnings
-from ..training.runs import read_config
+from ..training.runs import read_checkpoint, read_config
+from ..training.value_check import impossible_devices, whole
 from . import figures
 from .own_images import read_images
 from .predictions import write_predictions
@@ -57,11 +59,14 @@ def classify_folder(run: Path, checkpoint: Path, folder: Path, cfg: DictConfig) 
 def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModule, LightningDataModule, Trainer]:
     """Return the run's trained model, its DataModule and a Trainer on one device that records nothing."""
     silence_known_warnings()
+    check_choices(cfg)
     trained = read_config(run)
-    check_config(trained)
+    for unused in ("callbacks", "logger"):  # what they need may be missing here, such as a package or a password
+        trained.pop(unused, None)
     trained.data.batch_size = cfg.batch_size
+    check_config(trained, trains=False)
     model = instantiate(trained.model)
-    model.load_state_dict(torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"])
+    load_weights(model, checkpoint)
     trainer = Trainer(
         accelerator=cfg.accelerator,
         devices=1,
@@ -71,6 +76,39 @@ def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModu
         enable_checkpointing=False,
     )
     return model, instantiate(trained.data), trainer
+
+
+def check_choices(cfg: DictConfig) -> None:
+    """Refuse values of conf/eval.yaml that cannot work.
+
+    Raises:
+        ConfigError: with one line for each.
+    """
+    problems = [
+        f"{key}={cfg[key]} must be a whole number of at least {least}"
+        for key, least in (("batch_size", 1), ("worst", 0))
+        if not whole(cfg[key], least)
+    ]
+    problems += [line.removeprefix("trainer.") for line in impossible_devices({"accelerator": cfg.accelerator})]
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def load_weights(model: LightningModule, checkpoint: Path) -> None:
+    """Give the model the weights of a checkpoint.
+
+    Raises:
+        ConfigError: they belong to another architecture; the message names the first that does not fit.
+    """
+    ours, theirs = model.state_dict(), read_checkpoint(checkpoint)["state_dict"]
+    for name in dict.fromkeys([*ours, *theirs]):
+        here, there = (tuple(weights[name].shape) if name in weights else "not there" for weights in (ours, theirs))
+        if here != there:
+            raise ConfigError(
+                f"ckpt={checkpoint} belongs to another network: {name} is {there} in it and {here} in the run's own; "
+                f"use ckpt=best or ckpt=last, or name the checkpoint's run with run=..."
+            )
+    model.load_state_dict(theirs)
 
 
 def predict(trainer: Trainer, model: LightningModule, datamodule: LightningDataModule) -> Tensor:

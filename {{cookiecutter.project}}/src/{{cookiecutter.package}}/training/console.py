@@ -8,6 +8,8 @@ from pytorch_lightning.utilities import rank_zero_only
 from rich.console import Console
 from rich.syntax import Syntax
 
+from .redaction import redact
+
 
 def silence_known_warnings() -> None:
     """Hide warnings that tell a user nothing they can act on."""
@@ -23,8 +25,9 @@ def silence_known_warnings() -> None:
 
 @rank_zero_only
 def print_config(cfg: DictConfig) -> None:
-    """Print the composed config with every interpolation resolved."""
-    Console().print(Syntax(OmegaConf.to_yaml(cfg, resolve=True), "yaml", background_color="default"))
+    """Print the composed config with every interpolation resolved, without secrets."""
+    shown = OmegaConf.create(redact(OmegaConf.to_container(cfg, resolve=True)))
+    Console().print(Syntax(OmegaConf.to_yaml(shown), "yaml", background_color="default"))
 
 
 @rank_zero_only

@@ -24,6 +24,7 @@ from ..errors import ConfigError, JobError
 from . import ranks
 from .config_check import check_config
 from .overrides import same_job, task_overrides
+from .redaction import redact_text, secret_values
 from .runs import RECORD, read_record
 
 MULTIPLE = ("ddp", "fsdp", "deepspeed", "modelparallel")
@@ -155,6 +156,7 @@ def _run_in_processes(cfg: DictConfig, script: str) -> None:
         if code == 0:
             return
         reason = failure_file.read_text(encoding="utf-8") if failure_file.is_file() else f"supervisor exit code {code}"
+    reason = redact_text(reason, secret_values(cfg))
     settle(folder, "failed", reason)
     raise JobError(reason)
 

@@ -3,10 +3,12 @@
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
+from .redaction import redact_override
+
 
 def task_overrides() -> list[str]:
-    """Return the overrides of this job as they were given, or none outside a Hydra application."""
-    return _overrides("task") if HydraConfig.initialized() else []
+    """Return the overrides of this job as they were given, without secrets; none outside a Hydra application."""
+    return [redact_override(text) for text in _overrides("task")] if HydraConfig.initialized() else []
 
 
 def same_job() -> list[str]:
@@ -24,7 +26,7 @@ def same_job() -> list[str]:
         settings += [f"hydra.job.num={hydra.job.num}", f"hydra.job.id={hydra.job.id}"]
     folder = hydra.runtime.output_dir.replace("\\", "\\\\").replace("'", "\\'")
     # This process has resolved the time in the directory's name, and has written .hydra.
-    return [*arguments, *task_overrides(), *settings, f"hydra.run.dir='{folder}'", "hydra.output_subdir=null"]
+    return [*arguments, *_overrides("task"), *settings, f"hydra.run.dir='{folder}'", "hydra.output_subdir=null"]
 
 
 def _overrides(kind: str) -> list[str]:

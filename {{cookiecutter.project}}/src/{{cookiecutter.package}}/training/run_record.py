@@ -17,6 +17,7 @@ from pytorch_lightning.utilities import rank_zero_only
 from . import ranks
 from .config_check import walk
 from .overrides import task_overrides
+from .redaction import is_secret, redact_override, redact_text, secret_values
 from .runs import RECORD, read_record, write_record
 
 PACKAGES = ("torch", "torchvision", "pytorch-lightning", "torchmetrics", "hydra-core", "omegaconf", "numpy")
@@ -36,7 +37,7 @@ class RunRecord(Callback):
         self.metrics: dict[str, float] = {}
         self.content: dict[str, Any] = {
             "state": "running",
-            "command": shlex.join(["python", *sys.argv]),
+            "command": shlex.join(["python", *map(redact_override, sys.argv)]),
             "overrides": task_overrides(),
             "seed": cfg.seed,
             "started": now(),
@@ -68,7 +69,8 @@ class RunRecord(Callback):
         else:
             state = "failed"
         self.write()
-        settle(self.folder, state, None if error is None else f"{type(error).__name__}: {error}")
+        told = None if error is None else redact_text(f"{type(error).__name__}: {error}", secret_values(self.cfg))
+        settle(self.folder, state, told)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.content |= {
@@ -125,12 +127,12 @@ def numbers(trainer: Trainer, *splits: str) -> dict[str, float]:
 
 
 def hyperparameters(cfg: DictConfig) -> dict[str, Any]:
-    """Return every value of `cfg` under its dotted key, each once: an interpolated group is left out."""
+    """Return every value of `cfg` under its dotted key, each once, without interpolated groups and secrets."""
     values = {}
     for full_key, parent, key in walk(cfg):
         value = parent[key]
         if not OmegaConf.is_config(value):
-            values[full_key] = value
+            values[full_key] = "***" if is_secret(full_key, value) else value
     return values
 
 

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
+from yaml import YAMLError
 
 from ..errors import ConfigError
 
@@ -18,6 +20,8 @@ def find_run(name: str | Path) -> Path:
     Raises:
         ConfigError: there is no such run.
     """
+    if name is None:
+        raise ConfigError("run=null names no run; try run=last, or run=<directory>")
     if str(name) != "last":
         folder = Path(name)
         if not (folder / RECORD).is_file():
@@ -39,6 +43,8 @@ def find_checkpoint(run: Path, name: str) -> Path:
     Raises:
         ConfigError: there is no such file; the message lists those that are there.
     """
+    if name is None:
+        raise ConfigError("ckpt=null names no checkpoint; use ckpt=best, ckpt=last, or ckpt=<file>")
     if name == "best":
         path = run / read_record(run).get("best_checkpoint", "checkpoints/best.ckpt")
     elif name == "last":
@@ -47,13 +53,41 @@ def find_checkpoint(run: Path, name: str) -> Path:
         path = Path(name)
     if not path.is_file():
         there = ", ".join(sorted(file.name for file in run.glob("checkpoints/*.ckpt"))) or "none"
-        raise ConfigError(f"ckpt={name}: there is no {path}; {run}/checkpoints has {there}")
+        raise ConfigError(f"ckpt={name}: there is no file {path}; {run}/checkpoints has {there}")
     return path
 
 
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Return a checkpoint on the CPU. Nothing in the file is run: it may hold tensors and plain values only.
+
+    Raises:
+        ConfigError: the file is damaged, of another kind, or holds objects, which could run code.
+    """
+    import torch  # not for those who only look for a run
+
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise ConfigError(f"ckpt={path} cannot be read ({error.strerror}); use ckpt=best or ckpt=last") from error
+    except Exception as error:  # of many kinds: the file may hold anything
+        names = re.search(r"GLOBAL (\S+)", str(error))
+        reason = f"to load {names[1]} could run code" if names else "it is damaged or of another kind"
+        raise ConfigError(f"ckpt={path} is refused: {reason}; use ckpt=best or ckpt=last of a run") from error
+    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
+        raise ConfigError(f"ckpt={path} is refused: it holds no state_dict; use ckpt=best or ckpt=last of a run")
+    return checkpoint
+
+
 def read_record(run: Path) -> dict[str, Any]:
-    """Return what the run recorded about itself."""
-    return json.loads((run / RECORD).read_text(encoding="utf-8"))
+    """Return what the run recorded about itself.
+
+    Raises:
+        ConfigError: the record is damaged.
+    """
+    try:
+        return json.loads((run / RECORD).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{run / RECORD} is damaged ({error}); name another run with run=...") from error
 
 
 def write_record(run: Path, record: dict[str, Any]) -> None:
@@ -64,7 +98,16 @@ def write_record(run: Path, record: dict[str, Any]) -> None:
 
 
 def read_config(run: Path) -> DictConfig:
-    """Return the config that the run was started with, its `output_dir` where the run lies now."""
-    cfg = OmegaConf.load(run / ".hydra" / "config.yaml")
+    """Return the config that the run was started with, its `output_dir` where the run lies now.
+
+    Raises:
+        ConfigError: it is not there, or damaged.
+    """
+    path = run / ".hydra" / "config.yaml"
+    try:
+        cfg = OmegaConf.load(path)
+    except (OSError, YAMLError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ConfigError(f"{path} cannot be read ({reason}); name another run with run=...") from error
     cfg.output_dir = str(run.resolve())
     return cfg

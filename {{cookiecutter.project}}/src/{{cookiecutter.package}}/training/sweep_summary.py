@@ -10,14 +10,17 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
 from ..errors import ConfigError
-from .runs import RECORD, read_record
+from .redaction import redact_text, secret_values
+from .runs import RECORD, read_record, write_record
 
 METRICS = ("val", "test")  # the splits whose metrics are columns
 
@@ -30,6 +33,18 @@ class SweepSummary(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         SweepSummary.folder = Path(config.hydra.sweep.dir)
         SweepSummary.folder.mkdir(parents=True, exist_ok=True)  # Optuna's database lies in it from the start
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        """Record why a job of a sweep was refused, which came too early for it to record that itself."""
+        folder = Path(config.hydra.runtime.output_dir)
+        if (
+            job_return.status != JobStatus.FAILED
+            or config.hydra.mode != RunMode.MULTIRUN
+            or (folder / RECORD).is_file()
+        ):
+            return
+        error = f"{type(job_return._return_value).__name__}: {job_return._return_value}"
+        write_record(folder, {"state": "failed", "error": redact_text(error, secret_values(config)), "metrics": {}})
 
 
 def find_sweep(name: str | Path) -> Path:

@@ -20,6 +20,7 @@ from pytorch_lightning import LightningModule
 from rich.console import Console
 from rich.text import Text
 
+from ...training.redaction import redact_text, secret_values
 from ..check import Check
 from ..command import command
 from ..verdict import Verdict, launched_rank
@@ -459,12 +460,13 @@ class ConfigCheck(Check):
             ".".join(key): [{"value": setting.value, "where": str(setting)} for setting in settings]
             for key, settings in told.items()
         }
-        lines = [line(key, settings) for key, settings in history.items()]
+        secrets = secret_values(config)
+        lines = {key: redact_text(line(key, settings), secrets) for key, settings in history.items()}
         path = Path(config.hydra.runtime.output_dir) / "debug" / "config.txt"
         if launched_rank() != 0 or ("RANK" in os.environ and path.is_file()):  # another process of the job shows it
             return
         path.parent.mkdir(exist_ok=True)
-        path.write_text("".join(f"{text}\n" for text in lines), encoding="utf-8")
+        path.write_text("".join(f"{text}\n" for text in lines.values()), encoding="utf-8")
         switch = config.get("debug")
         everything = isinstance(switch, DictConfig) and switch.get("all") is True
         console = Console()
@@ -472,8 +474,8 @@ class ConfigCheck(Check):
         heading = "Every key" if everything else "Keys set twice or by the command line"
         more = "" if everything else "; all of them: debug.all=true"
         console.print(Text(f"{heading}, with where it was set ({len(history)} keys{more})", "bold"), soft_wrap=True)
-        for key, settings in (history if everything else told).items():
-            console.print(Text(f"  {line(key, settings)}"), soft_wrap=True)
+        for key in history if everything else told:
+            console.print(Text(f"  {lines[key]}"), soft_wrap=True)
         if not told and not everything:
             console.print("  none")
 

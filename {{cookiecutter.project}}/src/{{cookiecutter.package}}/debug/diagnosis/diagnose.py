@@ -3,7 +3,9 @@
 Everything is read from the traceback after the fact, so that it costs nothing while training runs.
 """
 
+import os
 import re
+import shlex
 import sys
 import traceback
 from collections.abc import Iterator
@@ -150,6 +152,6 @@ def _unknown(place: Place) -> Cause:
     asked = f", which was at {place.own.expression}" if "\n" not in place.own.expression else ""
     return Cause(
         f"this kind of exception is not known here; look at the values that line {place.own.line} works with{asked}",
-        f"HYDRA_FULL_ERROR=1 python -m pdb -c continue {Path(sys.argv[0]).name} ... stops there, "
-        f"with everything in scope",
+        f"HYDRA_FULL_ERROR=1 python -m pdb -c continue {shlex.join([os.path.relpath(sys.argv[0]), *sys.argv[1:]])} "
+        "stops there, with everything in scope",
     )

@@ -48,6 +48,7 @@ class Learning(Check):
 
     item = "learning"
     shapes_run = True
+    ends_with_fit = True
     no_workers = True
     drops: tuple[type[Callback], ...] = (EarlyStopping, Checkpoint, ProgressBar)
 
@@ -78,6 +79,8 @@ class Learning(Check):
                 self.fail(*fault)
             with isolate_rng():
                 self._judge_training(trainer, pl_module, schedules)
+        else:
+            self.notes.append("two epochs watched; no learning rate tried, for the module steps its optimizers itself")
         self.watch = EpochWatch(pl_module, self.limits, self.fail)
         trainer.callbacks = [*trainer.callbacks, self.watch]  # Lightning is going through the old list
         # By Lightning's own means: both epochs are to end as epochs do.

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, open_dict, read_write
 from pytorch_lightning import Callback, LightningModule, Trainer
 
 from ..checklist import is_group, replaced, run_command, silenced
-from ..verdict import CheckFailed
+from ..verdict import FitEnded
 from .fingerprints import attributes_of, loss_of, state_of
 
 
@@ -109,4 +109,4 @@ class Resuming(Callback):
         # Not in on_train_start: the module's own hooks of that name come after it.
         self.state = state_of(trainer, pl_module) | loss_of(trainer, pl_module, self.batch)
         self.state |= attributes_of(pl_module)
-        raise CheckFailed("resumed: all that was to be seen")  # nothing after fit may run
+        raise FitEnded("resumed: all that was to be seen")
