@@ -96,6 +96,11 @@ def test_option_that_leaves_a_value_open_is_refused_by_its_key(name):
     assert [line.partition("=")[0] for line in str(refused.value).splitlines()] == missing(cfg)
 
 
+@pytest.mark.parametrize("option", [option for option in options("debug") if "/" not in option])
+def test_debug_item_draws_no_figures(option):
+    assert not composed(f"debug/{option}").figures
+
+
 def test_evaluation_config_composes():
     with initialize_config_dir(str(CONF), version_base="1.3"):
         check_config(compose("eval"))

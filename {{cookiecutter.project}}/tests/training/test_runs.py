@@ -35,6 +35,17 @@ def test_last_run_is_the_one_with_a_checkpoint_that_started_last_wherever_it_lie
     assert runs.find_run("last").resolve() == tmp_path / "multirun/train/2026-01-01/a/0"
 
 
+def test_last_run_is_none_of_debug_items(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, debugging in (("a", False), ("b", True)):
+        run = make_run(tmp_path / "outputs/train" / name, started=f"2026-01-02T10:00:00.00{int(debugging)}+00:00")
+        (run / "checkpoints").mkdir()
+        (run / "checkpoints/last.ckpt").touch()
+        if debugging:
+            (run / "debug").mkdir()
+    assert runs.find_run("last").name == "a"
+
+
 def test_last_run_where_there_is_none_is_an_error_with_the_way_to_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make_run(tmp_path / "outputs/train/2026-01-04/d")  # stopped before its first checkpoint

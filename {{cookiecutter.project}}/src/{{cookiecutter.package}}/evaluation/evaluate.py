@@ -12,16 +12,17 @@ from torch import Tensor
 
 from ..errors import ConfigError
 from ..training.config_check import check_config
-from ..training.console import print_summary, shortest, silence_known_warnings
-from ..training.runs import read_checkpoint, read_config
+from ..training.console import print_summary, silence_known_warnings
+from ..training.runs import read_checkpoint, read_config, shortest
 from ..training.value_check import impossible_devices, whole
 from . import figures
+from .export import export_model
 from .own_images import read_images
 from .predictions import write_predictions
 
 
 def test_run(run: Path, checkpoint: Path, cfg: DictConfig) -> dict[str, float]:
-    """Write test metrics, predictions, confusion matrix and worst mistakes to the run; return the metrics."""
+    """Write test metrics, predictions and figures to the run; return the metrics."""
     model, datamodule, trainer = rebuild(run, checkpoint, cfg)
     (metrics,) = trainer.test(model, datamodule=datamodule, verbose=False)
     probabilities = predict(trainer, model, datamodule)
@@ -33,9 +34,10 @@ def test_run(run: Path, checkpoint: Path, cfg: DictConfig) -> dict[str, float]:
     (output / "metrics.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     names = [str(index) for index in range(len(labels))]
     write_predictions(output / "predictions.csv", names, probabilities, classes, labels)
-    figures.confusion_matrix(probabilities, labels, classes).savefig(output / "confusion_matrix.png", dpi=150)
+    figures.save(figures.confusion_matrix(probabilities, labels, classes), output / "confusion_matrix")
+    figures.save(figures.calibration(probabilities, labels), output / "calibration")
     worst = figures.worst_mistakes(images, probabilities, labels, classes, cfg.worst)
-    worst.savefig(output / "worst_mistakes.png", dpi=150)
+    figures.save(worst, output / "worst_mistakes")
     written = {path.name: str(shortest(path)) for path in sorted(output.iterdir())}
     print_summary(metrics, {"checkpoint": str(shortest(checkpoint))} | written)
     return metrics
@@ -54,6 +56,12 @@ def classify_folder(run: Path, checkpoint: Path, folder: Path, cfg: DictConfig) 
         for path, row in zip(paths, probabilities, strict=True)
     }
     print_summary({}, answers | {"written": str(shortest(table))})
+
+
+def export_run(run: Path, checkpoint: Path, cfg: DictConfig) -> None:
+    """Write the run's model in the form `cfg.export`, and print how to use it."""
+    model, datamodule, _ = rebuild(run, checkpoint, cfg)
+    print_summary({}, export_model(model, datamodule, cfg.export, output_dir(run, checkpoint)))
 
 
 def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModule, LightningDataModule, Trainer]:

@@ -1,7 +1,6 @@
 """What a run says in the terminal, besides its progress bar."""
 
 import warnings
-from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
@@ -37,8 +36,3 @@ def print_summary(metrics: dict[str, float], pointers: dict[str, str]) -> None:
     width = max(map(len, rows))
     for name, value in rows.items():
         print(f"  {name:<{width}}  {value}")
-
-
-def shortest(path: Path) -> Path:
-    """Return `path` relative to the working directory where it lies below."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

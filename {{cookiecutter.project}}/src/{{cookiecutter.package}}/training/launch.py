@@ -42,13 +42,13 @@ def run_job(train: Train, cfg: DictConfig, script: str) -> float | None:
         cfg: the job's config, inside a Hydra application.
         script: the file whose `hydra.main` composes `cfg` from the job's overrides.
     """
+    check_config(cfg)
     if ranks.launched():
         return _run_as_rank(train, cfg)
     done = _finished_before(cfg)
     if done is not None:
         print(f"{cfg.output_dir} is finished already, with these overrides; it is not run again")
         return done["metrics"].get(cfg.monitor)
-    check_config(cfg)
     if not needs_processes(cfg):
         return train(cfg)
     if cfg.trainer.get("num_nodes", 1) > 1:

@@ -1,5 +1,6 @@
 """`run.json`: what was run, with what, and how it ended."""
 
+import platform
 import shlex
 import subprocess
 import sys
@@ -14,11 +15,11 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities import rank_zero_only
 
-from . import ranks
+from . import ranks, rerun
 from .config_check import walk
 from .overrides import task_overrides
 from .redaction import is_secret, redact_override, redact_text, secret_values
-from .runs import RECORD, read_record, write_record
+from .runs import RECORD, read_record, shortest, write_record
 
 PACKAGES = ("torch", "torchvision", "pytorch-lightning", "torchmetrics", "hydra-core", "omegaconf", "numpy")
 
@@ -64,6 +65,8 @@ class RunRecord(Callback):
     ) -> None:
         if error is None:
             state = "finished"
+            if self.cfg.rerun is not None:
+                self.content["rerun"] = rerun.compare(Path(self.cfg.rerun), self.content)
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):  # Lightning turns the one into the other
             state = "interrupted"
         else:
@@ -72,12 +75,20 @@ class RunRecord(Callback):
         told = None if error is None else redact_text(f"{type(error).__name__}: {error}", secret_values(self.cfg))
         settle(self.folder, state, told)
 
+    def pointers(self) -> dict[str, str]:
+        """Return where the run lies, where to go from here, and what a rerun came to."""
+        run = shortest(self.folder)
+        look, evaluate = f"tensorboard --logdir {run.parts[0]}", f"python eval.py run={run}"
+        pointers = {"run": str(run), "report": f"{run}/report.html", "look": look, "evaluate": evaluate}
+        return pointers | (rerun.describe(self.content["rerun"]) if "rerun" in self.content else {})
+
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.content |= {
             "data": getattr(trainer.datamodule, "source", None),
             "device": str(trainer.strategy.root_device),
             "world_size": trainer.world_size,
             "precision": str(trainer.precision),
+            "hardware": hardware(trainer.strategy.root_device),
         }
         self.write()
         values = hyperparameters(self.cfg) | {"data.source": self.content["data"]}
@@ -92,7 +103,11 @@ class RunRecord(Callback):
         best = getattr(trainer.checkpoint_callback, "best_model_path", "")
         if best:
             # Without them where save_weights_only leaves out what callbacks add.
-            self.metrics |= torch.load(best, map_location="cpu", weights_only=True, mmap=True).get("metrics", {})
+            at_best = torch.load(best, map_location="cpu", weights_only=True, mmap=True).get("metrics", {})
+            self.metrics |= at_best
+            for logger in trainer.loggers:
+                best_metrics = {f"best/{name.partition('/')[2]}": value for name, value in at_best.items()}
+                logger.log_metrics(best_metrics, step=trainer.global_step)
             inside = Path(best).is_relative_to(self.folder)
             self.content["best_checkpoint"] = Path(best).relative_to(self.folder).as_posix() if inside else best
         self.content |= {"epochs": trainer.current_epoch, "steps": trainer.global_step}
@@ -127,11 +142,15 @@ def numbers(trainer: Trainer, *splits: str) -> dict[str, float]:
 
 
 def hyperparameters(cfg: DictConfig) -> dict[str, Any]:
-    """Return every value of `cfg` under its dotted key, each once, without interpolated groups and secrets."""
+    """Return every value of `cfg` under its dotted key, each once: an interpolated group is left out.
+
+    So is every path in the run's own directory: it differs between any two runs and says nothing about them. What
+    a secret is hidden by is in redaction.py.
+    """
     values = {}
     for full_key, parent, key in walk(cfg):
         value = parent[key]
-        if not OmegaConf.is_config(value):
+        if not OmegaConf.is_config(value) and not str(value).startswith(str(cfg.output_dir)):
             values[full_key] = "***" if is_secret(full_key, value) else value
     return values
 
@@ -144,6 +163,16 @@ def git_state() -> dict[str, Any] | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return {"commit": commit.stdout.strip(), "dirty": bool(status.stdout.strip())}
+
+
+def hardware(device: torch.device) -> dict[str, Any]:
+    """Return what decides which kernels run: sums over other vector widths or threads round otherwise."""
+    return {
+        "machine": platform.machine(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+    }
 
 
 def now() -> str:

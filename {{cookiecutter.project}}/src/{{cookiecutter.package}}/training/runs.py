@@ -14,8 +14,10 @@ from ..errors import ConfigError
 RECORD = "run.json"
 
 
-def find_run(name: str | Path) -> Path:
-    """Return the directory of a run: `name` itself, or for `last` the newest one here that has a checkpoint.
+def find_run(name: str | Path, key: str = "run") -> Path:
+    """Return the directory of a run: `name` itself, or for `last` the newest here of training that has a checkpoint.
+
+    `key` is what the user gave it to.
 
     Raises:
         ConfigError: there is no such run.
@@ -25,14 +27,15 @@ def find_run(name: str | Path) -> Path:
     if str(name) != "last":
         folder = Path(name)
         if not (folder / RECORD).is_file():
-            raise ConfigError(f"run={name} is not the directory of a run: it has no {RECORD}; try run=last")
+            raise ConfigError(f"{key}={name} is not the directory of a run: it has no {RECORD}; try {key}=last")
         return folder
     runs = [path.parent for root in ("outputs", "multirun") for path in Path(root).glob(f"**/{RECORD}")]
-    # A checklist's items are runs inside a run.
-    runs = [run for run in runs if "debug" not in run.parts and any(run.glob("checkpoints/*.ckpt"))]
+    # A run with debug items is a few steps long, and a checklist's items are runs inside a run.
+    runs = [run for run in runs if "debug" not in run.parts and not (run / "debug").is_dir()]
+    runs = [run for run in runs if any(run.glob("checkpoints/*.ckpt"))]
     if not runs:
         raise ConfigError(
-            "run=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"
+            f"{key}=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"
         )
     return max(runs, key=lambda run: read_record(run)["started"])
 
@@ -111,3 +114,8 @@ def read_config(run: Path) -> DictConfig:
         raise ConfigError(f"{path} cannot be read ({reason}); name another run with run=...") from error
     cfg.output_dir = str(run.resolve())
     return cfg
+
+
+def shortest(path: Path) -> Path:
+    """Return `path` relative to the working directory where it lies below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

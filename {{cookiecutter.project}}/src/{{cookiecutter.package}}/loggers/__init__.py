@@ -1,0 +1,3 @@
+from .tensorboard import TensorBoardLogger
+
+__all__ = ["TensorBoardLogger"]
