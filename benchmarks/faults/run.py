@@ -191,7 +191,7 @@ def check(bench: Bench, variants: list[Variant]) -> int:
     for variant in variants:
         try:
             variant.files(bench.project)
-        except Unfit as error:
+        except (Unfit, SyntaxError) as error:
             wrong.append(str(error))
     print(*wrong, f"{len(variants) - len(wrong)} of {len(variants)} changes fit", sep="\n")
     return 1 if wrong else 0
