@@ -240,7 +240,7 @@ def measure(bench: Bench, faults: list[Variant], healthy: list[Variant], argumen
     outcomes.sort(key=lambda each: [fault.id for fault in faults].index(each.fault.id))
     if healthy:
         runs = {UNTOUCHED.id: untouched.result(), **{variant.id: runs[variant.id] for variant in healthy}}
-    print("", as_table(outcomes), "", *totals(outcomes, runs), sep="\n")
+    print("", *([as_table(outcomes), ""] if outcomes else []), *totals(outcomes, runs), sep="\n")
     full = not (arguments.only or arguments.items or arguments.project or arguments.faults_only)
     target = arguments.results or (HERE / "RESULTS.md" if full and not arguments.healthy_only else None)
     if target is not None:
