@@ -25,7 +25,7 @@ from ..diagnosis.config_place import keys_named, set_in
 from ..diagnosis.diagnose import causes_of, diagnose
 from ..diagnosis.place import walk
 from ..observe import labels_of, tensors
-from .fingerprints import Operations, digest, named, norm, state_of
+from .fingerprints import Operations, attributes_of, digest, loss_of, named, norm, state_of
 from .repetition import Repetition
 
 DRAWS = 32  # of each worker, of the same samples; fewer may be equal by chance
@@ -54,6 +54,8 @@ class Reproducibility(Check):
         self.step = 0
         self.held: list[str] = []  # generators of the training set
         self.saved: dict[str, Any] | None = None
+        self.loss: dict[str, float] = {}  # of a batch, when training goes on after a checkpoint
+        self.attributes: dict[str, float] = {}  # of the module, at the same time
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.seed = torch.initial_seed()
@@ -67,6 +69,10 @@ class Reproducibility(Check):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.operations.step = self.step
+        repetition = Repetition.current
+        if self.exact and batch_idx == 0 and self.saved is not None and repetition.batch is None:
+            repetition.batch = batch
+            self.loss, self.attributes = loss_of(trainer, pl_module, batch), attributes_of(pl_module)
         labels = labels_of(batch)
         for index, tensor in enumerate(tensors(batch)):
             self._record("labels" if tensor is labels else "batch", {f"tensor {index}": tensor})
@@ -235,6 +241,9 @@ class Reproducibility(Check):
             lost = [name for name in self.saved if name in restored and self.saved[name] != restored[name]]
             lost += sorted(set(self.saved) - set(restored))
             self.seen += "; resumed from a checkpoint, all restored" if not lost else ""
+            # Sums over weights that lie in memory in another order come out a little different.
+            if not lost and any(abs(restored.get(key, x) - x) > 1e-5 * abs(x) for key, x in self.loss.items()):
+                self._fail_attributes(restored)
             if lost:
                 self.fail(
                     f"{len(lost)} of {len(self.saved)} values are not what they were when training is resumed: "
@@ -243,6 +252,19 @@ class Reproducibility(Check):
                     "what the checkpoint does not bring back begins anew, and the run goes on as another one",
                     "on_save_checkpoint, on_load_checkpoint, state_dict, or a hook that changes weights at the start",
                 )
+
+    def _fail_attributes(self, restored: dict[str, Any]) -> None:
+        """All that a checkpoint holds is as it was, and still the loss is another one."""
+        moved = [name for name, value in self.attributes.items() if restored.get(name, value) != value]
+        [(name, loss)] = self.loss.items()
+        self.fail(
+            f"the same batch has a loss of {loss:.6g} where training goes on, and of {restored[name]:.6g} where it is "
+            "resumed",
+            ", ".join(f"{each}={self.attributes[each]:.6g}, resumed {restored[each]:.6g}" for each in moved[:4])
+            or "training_step",
+            "it depends on what no checkpoint holds, and begins anew",
+            "keep it in a buffer (self.register_buffer), or in on_save_checkpoint and on_load_checkpoint",
+        )
 
 
 def kept_whole(keepers: list[ModelCheckpoint]) -> bool:

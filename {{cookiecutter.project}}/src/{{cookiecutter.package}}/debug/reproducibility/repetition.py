@@ -18,7 +18,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 
 from ..checklist import is_group, replaced, run_command, silenced
 from ..verdict import FitEnded
-from .fingerprints import state_of
+from .fingerprints import attributes_of, loss_of, state_of
 
 
 class Repetition(HydraCallback):
@@ -36,6 +36,7 @@ class Repetition(HydraCallback):
     def __init__(self, timeout: float, repeated: bool) -> None:
         self.timeout, self.repeated = timeout, repeated
         self.saved: Path | None = None
+        self.batch: Any = None  # the first one of the epoch after that checkpoint
         self.restored: dict[str, Any] | Exception | None = None
 
     def on_job_start(self, config: DictConfig, task_function: TaskFunction, **kwargs: Any) -> None:
@@ -74,7 +75,7 @@ class Repetition(HydraCallback):
                 del config.callbacks[key]
         context = HydraContext(GlobalHydra.instance().hydra.config_loader, Callbacks(config))
         log = self.folder / "resumed.log"
-        with log.open("w", encoding="utf-8") as output, silenced(output), Resuming(self.saved) as resuming:
+        with log.open("w", encoding="utf-8") as output, silenced(output), Resuming(self.saved, self.batch) as resuming:
             done = run_job(self.train, config, "hydra.run.dir", None, context)
         self.restored = resuming.state
         if self.restored is None and done.status == JobStatus.FAILED:
@@ -84,8 +85,8 @@ class Repetition(HydraCallback):
 class Resuming(Callback):
     """While it is entered, `Trainer.fit` resumes from a checkpoint, and ends before the first step; see `state`."""
 
-    def __init__(self, checkpoint: Path) -> None:
-        self.checkpoint = checkpoint
+    def __init__(self, checkpoint: Path, batch: Any) -> None:
+        self.checkpoint, self.batch = checkpoint, batch
         self.state: dict[str, Any] | None = None
 
     def __enter__(self) -> "Resuming":
@@ -104,6 +105,8 @@ class Resuming(Callback):
     def __exit__(self, *error: object) -> None:
         Trainer.fit = self._fit
 
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.state = state_of(trainer, pl_module)
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        # Not in on_train_start: the module's own hooks of that name come after it.
+        self.state = state_of(trainer, pl_module) | loss_of(trainer, pl_module, self.batch)
+        self.state |= attributes_of(pl_module)
         raise FitEnded("resumed: all that was to be seen")
