@@ -63,7 +63,7 @@ Written = tuple[Path, Callable[[Tensor], Tensor], str]
 
 
 def write_onnx(deployed: nn.Module, images: Tensor, folder: Path) -> Written:
-    import onnxruntime
+    import onnxruntime  # pyrefly: ignore[missing-import]
 
     path = folder / "model.onnx"
     torch.onnx.export(

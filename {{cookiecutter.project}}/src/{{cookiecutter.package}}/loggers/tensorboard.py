@@ -10,8 +10,9 @@ from PIL import Image
 from pytorch_lightning import LightningModule, loggers
 from pytorch_lightning.core.module import _jit_is_scripting
 from pytorch_lightning.utilities import rank_zero_only, rank_zero_warn
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-from tensorboard.compat.proto.summary_pb2 import Summary
+
+# Generated when tensorboard is built: a type checker does not see what is in them.
+from tensorboard.compat.proto import event_pb2, summary_pb2
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
@@ -66,15 +67,19 @@ class TensorBoardLogger(loggers.TensorBoardLogger):
         """Show an image file as it is; `add_figure` would draw a figure once more."""
         with Image.open(path) as image:
             width, height = image.size
-        image = Summary.Image(width=width, height=height, colorspace=3, encoded_image_string=path.read_bytes())
-        self.experiment._get_file_writer().add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
+        image = summary_pb2.Summary.Image(
+            width=width, height=height, colorspace=3, encoded_image_string=path.read_bytes()
+        )
+        self.experiment._get_file_writer().add_summary(
+            summary_pb2.Summary(value=[summary_pb2.Summary.Value(tag=tag, image=image)]), step
+        )
 
     @rank_zero_only
     def rewind(self, step: int) -> None:
         """Have TensorBoard hide what was logged at `step` or later: a resumed run logs it again."""
         parts = [split for split in SPLITS if (Path(self.log_dir) / split).is_dir()]
         for writer in (self.experiment, *map(self._writer, parts)) if step else ():
-            restart = Event(step=step, session_log=SessionLog(status=SessionLog.START))
+            restart = event_pb2.Event(step=step, session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START))
             writer.file_writer.add_event(restart)
 
     @rank_zero_only

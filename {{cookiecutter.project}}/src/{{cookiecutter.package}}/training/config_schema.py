@@ -117,7 +117,7 @@ def type_schema(hint: Any) -> Schema:
         return {}
     if kind in JSON_TYPES:
         name = JSON_TYPES[kind]
-    elif issubclass(kind, os.PathLike):
+    elif issubclass(kind, os.PathLike):  # pyrefly: ignore[invalid-argument]
         name = "string"
     elif issubclass(kind, Sequence):
         name = "array"

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +146,7 @@ def _run_in_processes(cfg: DictConfig, script: str) -> None:
 
     folder = Path(cfg.output_dir)
     if resuming := cfg.resume is not None:
-        with claim(folder):  # refused here, before ranks are started
+        with claim(folder) or nullcontext():  # refused here, before ranks are started
             resume.save_config(cfg)
     RunRecord(cfg).write()  # with the user's own command; rank 0 goes on from here
     count = device_count(cfg)
