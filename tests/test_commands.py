@@ -75,7 +75,7 @@ def test_nothing_is_written_outside_the_directory_of_the_run(project, trained):
     [run] = runs(project, "outputs")
     assert {path for path in written if not path.startswith(run.relative_to(project.folder).as_posix() + "/")} == set()
     top = {path.relative_to(run).parts[0] for path in run.rglob("*")}
-    assert top == {".hydra", "checkpoints", "csv", "run.json", "tensorboard", "train.log"}
+    assert top == {".hydra", "checkpoints", "csv", "figures", "report.html", "run.json", "tensorboard", "train.log"}
     assert at_home(project) == []
 
 

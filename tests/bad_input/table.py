@@ -21,7 +21,7 @@ from digit_classifier.training.runs import read_record
 from PIL import Image
 
 # What is left: nothing; what Hydra writes before it starts a job; a record that says "failed", with the line.
-NOTHING, CONFIG, RECORD = [], [".hydra", "train.log"], [".hydra", "run.json", "train.log"]
+NOTHING, CONFIG, RECORD = [], [".hydra", "train.log"], [".hydra", "report.html", "run.json", "train.log"]
 
 SEED = "must be a whole number from 0 to 4294967295, or null"
 DEVICES = "must be auto, a number of at least 1, or a list of numbers such as [0,1]"
