@@ -23,13 +23,13 @@ test: .venv/test/installed
 	.venv/test/bin/python -m pytest
 
 lint: .venv/test/installed
-	.venv/test/bin/python -m ruff check hooks requirements tests
-	.venv/test/bin/python -m ruff format --check hooks requirements tests
+	.venv/test/bin/python -m ruff check hooks requirements tests benchmarks
+	.venv/test/bin/python -m ruff format --check hooks requirements tests benchmarks
 
 # Lets ruff fix a generated project and carries the result back into the template.
 format: .venv/test/installed
-	.venv/test/bin/python -m ruff check --fix hooks requirements tests
-	.venv/test/bin/python -m ruff format hooks requirements tests
+	.venv/test/bin/python -m ruff check --fix hooks requirements tests benchmarks
+	.venv/test/bin/python -m ruff format hooks requirements tests benchmarks
 	.venv/test/bin/python requirements/format_template.py
 
 # Every lock file anew, with the newest versions that the ranges allow.

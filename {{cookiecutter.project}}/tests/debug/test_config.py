@@ -112,6 +112,7 @@ def finding(item: dict) -> dict:
         ["model=wide", "optimizer._target_=torch.optim.Adam", "optimizer.lr=3e-3", "+model.name='1e5'", "++seed=2"],
         ["trainer.max_epochs=1", "+trainer.limit_train_batches=0.5", "+trainer.devices='1'", "~callbacks.checkpoint"],
         ["callbacks.checkpoint.monitor=val/loss_epoch", "+callbacks.checkpoint.filename='{epoch}'"],
+        ["+callbacks.checkpoint.save_last=link", "+trainer.precision='32'"],
     ],
 )
 def test_healthy_config_passes(judge, overrides):
@@ -226,6 +227,11 @@ def test_quoted_number_is_told_where_it_was_written(judge):
     quoted = FILES["conf/optimizer/adamw.yaml"].replace("1e-3", "'1e-3'")
     found = finding(judge(files={"conf/optimizer/adamw.yaml": quoted}))
     assert found["where"] == "optimizer.lr (conf/optimizer/adamw.yaml:3)"
+
+
+def test_text_that_a_literal_does_not_list_fails(judge):
+    found = finding(judge("+callbacks.checkpoint.save_last='False'"))
+    assert found["what"] == "callbacks.checkpoint.save_last is the text 'False', not true or false"
 
 
 def test_number_read_through_an_interpolation_is_told_at_its_source(judge):

@@ -194,6 +194,30 @@ class TestFault:
         assert "Plain.shift is a plain attribute and no buffer" in finding.what
         assert 'self.register_buffer("shift"' in finding.fix
 
+    def test_tensor_of_the_datamodule_that_nothing_moves(self, examine, net, data):
+        class Normalising(data):
+            def __init__(self):
+                super().__init__()
+                self.mean = torch.zeros(8)
+
+            def on_after_batch_transfer(self, batch, dataloader_idx):
+                return [batch[0] - self.mean, batch[1]]
+
+        finding = self.judge(examine, net(), Normalising())
+        assert "Normalising.mean is a tensor of the CPU" in finding.what
+        assert finding.where.startswith("Normalising.mean; used in ")
+        assert finding.fix.startswith("move it where it is used: self.mean.to(x.device)")
+
+    def test_accelerator_named_by_a_number(self, examine, net):
+        class Numbering(net):
+            def forward(self, inputs):
+                device = "cuda:1" if torch.cuda.is_available() else "cpu"
+                return self.head(self.first(inputs) + torch.zeros(32, device=device))
+
+        finding = self.judge(examine, Numbering())
+        assert finding.what == "zeros puts a tensor on cuda:1, and the step is on cuda:0"
+        assert "torch.zeros(32, device=device)" in finding.where
+
     def test_part_of_a_batch_that_the_transfer_leaves_behind(self, examine, net, data):
         class Sample:
             def __init__(self, inputs, labels):

@@ -111,6 +111,17 @@ def test_linear_of_the_wrong_width_is_named_with_what_feeds_it():
     assert "x (4, 1, 8, 8) float32 cpu" in finding.what
 
 
+def test_batch_that_was_not_unpacked_is_named_with_its_step():
+    class Whole(Lit):
+        def validation_step(self, batch, batch_idx):
+            self.net(batch)
+
+    finding = diagnosed(fit, Whole())
+    assert finding.where.startswith("net.encoder")
+    assert finding.where.endswith("batch 0 of validation_step")
+    assert "takes a tensor, gets a list: most likely the whole batch" in finding.why
+
+
 def test_neighbour_in_a_sequential_is_what_feeds_a_layer():
     net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(5, 2))
     finding = diagnosed(net, torch.rand(2, 4))

@@ -110,6 +110,34 @@ def test_wrong_backward_is_named_with_input_and_factor(examine, using):
     assert "test_gradcheck.py:" in finding.where
 
 
+def test_wrong_backward_of_many_small_values_is_found(examine, net):
+    class Wide(net):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(8, 1024)
+            self.head = nn.Linear(1024, 4)
+
+        def forward(self, inputs):
+            return self.head(HalfSquare.apply(0.05 * self.first(inputs), torch.tensor(1.0)))
+
+    [finding] = examine("gradcheck", Wide()).findings
+    assert "HalfSquare is not the slope of its forward for input value" in finding.what
+
+
+def test_wrong_sign_is_told_from_gradient_reversal_where_nothing_is_cut_off(examine, net):
+    class Negated(Rectified):
+        @staticmethod
+        def backward(ctx, gradient):
+            return -gradient * (ctx.saved_tensors[0] > 0)
+
+    class Positive(net):
+        def forward(self, inputs):
+            return self.head(Negated.apply(self.first(inputs).sigmoid()))
+
+    [finding] = examine("gradcheck", Positive()).findings
+    assert "Negated is not the slope of its forward" in finding.what
+
+
 def test_input_whose_gradient_is_forgotten_is_named(examine, using):
     [finding] = examine("gradcheck", using(ForgottenScale)).findings
     assert "for input scale" in finding.what

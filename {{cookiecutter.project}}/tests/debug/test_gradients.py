@@ -133,6 +133,15 @@ class TestFault:
         assert finding.what == "2 of 4 parameters get no gradient: first"
         assert finding.where.startswith("detached between first and head: detach in Cut, ")
 
+    def test_gradients_that_are_never_zeroed(self, examine, net):
+        class Adding(net):
+            def optimizer_zero_grad(self, *_):
+                pass
+
+        finding = self.judge(examine, Adding())
+        assert finding.what.startswith("gradients are never zeroed: in all of 9 steps")
+        assert finding.where == "Adding.optimizer_zero_grad"
+
     def test_no_grad_is_named_with_the_module_that_runs_under_it(self, examine, net):
         class Cut(net):
             def forward(self, inputs):

@@ -148,6 +148,14 @@ class TestLoss:
 
         assert "do not depend on its inputs" in judge(examine, Blind()).why
 
+    def test_answers_that_only_dropout_makes_differ(self, examine, net):
+        class Blind(net):
+            def forward(self, inputs):
+                hidden = self.first(torch.zeros_like(inputs))
+                return self.head(functional.dropout(torch.relu(hidden), 0.5, self.training))
+
+        assert "do not depend on its inputs" in judge(examine, Blind()).why
+
     def test_softmax_over_the_batch(self, examine, net):
         class Mixed(net):
             def loss(self, batch):

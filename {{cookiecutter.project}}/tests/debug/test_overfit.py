@@ -81,6 +81,33 @@ class TestFault:
         assert finding.where == "training_step"
         assert "detached" in finding.why
 
+    def test_optimizer_that_never_steps(self, examine, net):
+        class Still(net):
+            def optimizer_step(self, epoch, batch_idx, optimizer, optimizer_closure):
+                optimizer_closure()
+
+        finding = self.judge(examine, Still())
+        assert finding.where == "Still.optimizer_step"
+        assert "no step of the optimizer is taken" in finding.why
+
+    def test_weights_that_are_drawn_anew_between_steps(self, examine, net):
+        class Forgetful(net):
+            def on_train_batch_start(self, batch, batch_idx):
+                torch.nn.init.normal_(self.head.weight)
+
+        finding = self.judge(examine, Forgetful())
+        assert finding.where == "Forgetful.on_train_batch_start"
+        assert "not by the optimizer" in finding.why
+
+    def test_labels_that_are_drawn_anew_in_every_step(self, examine, net):
+        class Random(net):
+            def training_step(self, batch, batch_idx):
+                return self.loss([batch[0], batch[1][torch.randperm(len(batch[1]))]])
+
+        finding = self.judge(examine, Random())
+        assert finding.where == "Random.training_step"
+        assert "it is random" in finding.why
+
     def test_optimizer_without_the_parameters(self, examine, net):
         class Forgotten(net):
             def configure_optimizers(self):

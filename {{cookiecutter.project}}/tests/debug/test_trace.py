@@ -182,6 +182,31 @@ def test_layer_that_is_not_registered_is_named(examine, net):
     assert "is not registered" in finding.what
 
 
+def test_inputs_that_only_dropout_makes_differ_are_found(examine, net):
+    class Blind(net):
+        def forward(self, inputs):
+            return self.head(functional.dropout(torch.relu(self.first(inputs * 0)), 0.5, self.training))
+
+    module = Blind()
+    [finding] = examine("trace", module).findings
+    assert finding.what == "all 16 samples have the same output"
+    assert finding.where == "before first (Linear)"
+    assert module.training
+
+
+def test_positions_that_all_samples_share_raise_no_alarm(examine, net):
+    class Placed(net):
+        def __init__(self):
+            super().__init__()
+            self.place = nn.Linear(8, 32)
+
+        def forward(self, inputs):
+            hidden = functional.dropout(self.first(inputs) + self.place(torch.ones_like(inputs)), 0.5, self.training)
+            return self.head(torch.relu(hidden))
+
+    assert examine("trace", Placed()).findings == []
+
+
 def test_dead_network_is_named_by_the_layer_that_makes_all_samples_equal(examine, net):
     class Dead(net):
         def __init__(self):

@@ -1,5 +1,6 @@
 """One batch, again and again: whatever can learn at all can learn that by heart."""
 
+import inspect
 import math
 from typing import Any
 
@@ -7,13 +8,16 @@ import torch
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Callback, Checkpoint, EarlyStopping, ProgressBar
 from pytorch_lightning.utilities import CombinedLoader
+from pytorch_lightning.utilities.model_helpers import is_overridden
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from .check import Check, NoWorkers, stop
-from .observe import Logits, tensors
+from .observe import Logits, tensors, unchanged
 
 TYPICAL_UPDATE = 1e-3  # of a weight's norm in a step (Karpathy, "A Recipe for Training Neural Networks", 2019)
+WATCHED = 4  # steps between which weights must stay as they are
+BETWEEN_STEPS = ("on_train_batch_start", "on_train_batch_end", "on_before_zero_grad")
 REPORT_EVERY = 100  # steps
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 
@@ -65,12 +69,22 @@ class Overfit(Check):
         self.update = 0.0  # of the whole parameter vector, relative to its norm
         self.weights: Tensor | None = None
         self.grad_norm: float | None = None
+        self.has_gradients = False
+        self.left: Tensor | None = None  # the weights as the last step has left them
+        self.replaced = 0.0  # how far they were away from that when the next loss was computed
         off = [f"dropout in {', '.join(self.dropouts)}"] if self.dropouts else []
         self.facts["turned_off"] = [*off, "shuffling and augmentation in the dataset (one batch is fetched once)"]
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if batch_idx < trainer.accumulate_grad_batches:
             self.weights = flat(pl_module)
+
+    def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
+        if self.left is not None:
+            self.replaced = max(self.replaced, float((flat(pl_module) - self.left).norm() / self.left.norm()))
+
+    def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.has_gradients |= not self.losses and any(p.grad is not None for p in pl_module.parameters())
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
         if self.grad_norm is None:
@@ -85,7 +99,9 @@ class Overfit(Check):
             stop(trainer)
             return
         self.losses.append(float(outputs["loss"]))
+        self.last_batch = batch
         self.accuracy = self.logits.accuracy(batch)
+        self.left = flat(pl_module) if len(self.losses) < WATCHED else None
         if self.weights is not None and trainer.global_step == 1:
             self.update = float((flat(pl_module) - self.weights).norm() / self.weights.norm())
         if batch_idx % REPORT_EVERY == 0:
@@ -150,12 +166,24 @@ class Overfit(Check):
         clip = trainer.gradient_clip_val
         moved = f"the weights moved by {self.update:.1e} of their norm in the first step"
         look, again = "python train.py +debug=gradients", "python train.py +debug=overfit"
+        own = type(pl_module).__name__
+        if self.grad_norm is None and self.has_gradients:
+            why = "the parameters have gradients, and no step of the optimizer is taken"
+            return f"{own}.optimizer_step", why, "call optimizer.step(closure=optimizer_closure) there"
         if self.grad_norm is None:
             why = "no parameter gets a gradient: the loss is detached from the network (detach, item, no_grad, argmax)"
             return "training_step", why, look
         if missing:
             why = f"no optimizer holds {len(missing)} of {len(trainable)} parameters, so that they never change"
             return f"configure_optimizers: {shown(missing)}", why, f"give it self.parameters(); {look}"
+        if self.replaced > 0:
+            hooks = [f"{own}.{hook}" for hook in BETWEEN_STEPS if is_overridden(hook, pl_module)]
+            why = f"between two steps the weights change by {self.replaced:.1e} of their norm, not by the optimizer"
+            return (
+                ", ".join(hooks) or "training_step or a callback",
+                why,
+                "leave weights to the optimizer once training has begun",
+            )
         if all_equal(self.batch):
             why = "all samples of the batch are the same, so that no network can tell them apart"
             return "train_dataloader, batch 0", why, "python train.py +debug=limit_batches"
@@ -178,11 +206,26 @@ class Overfit(Check):
             why = f"{moved}; about {TYPICAL_UPDATE:g} is usual: the learning rate is too low"
             larger = rate * 3 * TYPICAL_UPDATE / max(self.update, 1e-12)
             return f"optimizer.lr={rate:g}", why, f"{again} optimizer.lr={larger:.1g}"
+        values = self._repeated(trainer, pl_module)
+        if max(values) - min(values) > 1e-4 * abs(max(values)):
+            why = f"the same weights and batch have a loss of {min(values):.4g} and of {max(values):.4g}: it is random"
+            return f"{own}.training_step", why, "take out what draws at random: labels, noise, functional.dropout"
         why = (
             "the optimizer holds the parameters, they have gradients and move, and still it does not learn: "
             "the outputs do not fit the criterion, or the inputs don't tell the samples apart"
         )
         return "the network or the criterion", why, "python train.py +debug=trace"
+
+    def _repeated(self, trainer: Trainer, pl_module: LightningModule) -> list[float]:
+        """Return the loss of the last batch, computed several times with other random numbers."""
+        arguments = (self.last_batch, 0)[: len(inspect.signature(pl_module.training_step).parameters)]
+        values = []
+        with unchanged(pl_module), torch.no_grad(), trainer.precision_plugin.forward_context():
+            for seed in range(3 if pl_module.automatic_optimization else 0):
+                torch.manual_seed(seed)
+                result = pl_module.training_step(*arguments)
+                values.append(float(result["loss"] if isinstance(result, dict) else result))
+        return values or [0.0]
 
 
 def groups(trainer: Trainer) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)([eE][-+]?\d+)?")
 EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 BOOLEAN = {"true", "false", "yes", "no", "on", "off"}
 UNKNOWN = object()  # a value that does not resolve
+OTHER_TEXTS = type("OtherTexts", (), {})  # an annotation's Literal lists texts, and the one in question is none of them
 CONSTRUCTORS = {"get_class", "get_method", "get_object"}  # of hydra.utils: the code calls a target itself
 
 
@@ -122,7 +123,7 @@ def misfit(value: Any, parameter: inspect.Parameter | None, annotation: Any) -> 
     if not isinstance(value, str):
         return None
     text = value.strip()
-    kinds = members(annotation)
+    kinds = members(annotation, text)
     default = inspect.Parameter.empty if parameter is None else parameter.default
     known = kinds is not None
     if known and (str in kinds or not kinds):
@@ -134,24 +135,29 @@ def misfit(value: Any, parameter: inspect.Parameter | None, annotation: Any) -> 
         unspoken = not known and default in (None, inspect.Parameter.empty) and EXPONENT.fullmatch(text)
         return "a number" if wanted or unspoken else None
     if text.lower() in BOOLEAN:
-        return "true or false" if (kinds == {bool} if known else isinstance(default, bool)) else None
+        return "true or false" if (kinds - {OTHER_TEXTS} == {bool} if known else isinstance(default, bool)) else None
     if re.fullmatch(r"[\[(].*[\])]", text, re.DOTALL):
         return "a list" if isinstance(default, (tuple, list)) or (known and kinds & {tuple, list}) else None
     return None
 
 
-def members(annotation: Any) -> set[type] | None:
-    """Return the types that an annotation admits beside None: none where it is not plain; None where it is absent."""
+def members(annotation: Any, text: str) -> set[type] | None:
+    """Return the types that an annotation admits beside None: none where it is not plain; None where it is absent.
+
+    A `Literal` admits `str` where it lists `text`.
+    """
     if annotation in (inspect.Parameter.empty, None):
         return None
     origin = typing.get_origin(annotation)
     if origin in (typing.Union, types.UnionType):
-        parts = [members(part) for part in typing.get_args(annotation) if part is not type(None)]
+        parts = [members(part, text) for part in typing.get_args(annotation) if part is not type(None)]
         return set().union(*parts) if all(parts) else set()
     if origin is typing.Annotated:
-        return members(typing.get_args(annotation)[0])
+        return members(typing.get_args(annotation)[0], text)
     if origin is typing.Literal:
-        return {type(value) for value in typing.get_args(annotation)} - {type(None)}
+        listed = typing.get_args(annotation)
+        texts = str if text in listed else OTHER_TEXTS
+        return {texts if isinstance(value, str) else type(value) for value in listed} - {type(None)}
     if isinstance(origin, type):
         return {origin}
     plain = isinstance(annotation, type) and annotation not in (object, typing.Any)

@@ -136,6 +136,13 @@ class Accelerator(TorchDispatchMode):
                     origin = Origin(f"{where} is a plain attribute and no buffer", where, fix)
                 self._own(tensor, origin)
 
+    def register_datamodule(self, datamodule: Any) -> None:
+        """Remember which attribute each of its tensors is: nothing moves them."""
+        for name, value in vars(datamodule).items() if datamodule is not None else ():
+            for inner, tensor, _ in held(value, f"{type(datamodule).__name__}.{name}"):
+                fix = f"move it where it is used: self.{name}.to(x.device), x being a tensor of the batch"
+                self._own(tensor, Origin(f"{inner} is a tensor of the CPU", inner, fix))
+
     def register_batch(self, batch: Any) -> None:
         """Remember which parts of a batch the transfer has left behind."""
         for inner, tensor, _ in held(batch, "batch"):
@@ -154,6 +161,8 @@ class Accelerator(TorchDispatchMode):
             return 0  # composed of operations that every device has
         self.operations += bool(far)
         self._judge(function, args, kwargs, given, far, goes_far)
+        if device is not None and device.type == FAR.type and device.index not in (None, FAR.index):
+            self._tell_other(function, device)
         near_args, near_kwargs = tree_map(nearby, (args, kwargs))
         result = on_cpu(function, near_args, near_kwargs)
         if function is torch.ops.aten._pack_padded_sequence.default:
@@ -193,6 +202,14 @@ class Accelerator(TorchDispatchMode):
         what = f"{operation.removeprefix('aten::')} would mix {FAR} and cpu: {origin.what}"
         why = "on an accelerator this step ends with an error about tensors on two devices; the CPU never shows it"
         self.report(Finding(FAILED, what, where, why + origin.why, origin.fix))
+
+    def _tell_other(self, function: Any, device: torch.device) -> None:
+        where = self._here()
+        if where not in self.told:
+            self.told.add(where)
+            what = f"{function._schema.name.removeprefix('aten::')} puts a tensor on {device}, and the step is on {FAR}"
+            why = "the accelerator is named by its number: elsewhere there is none of it, or it is another process's"
+            self.report(Finding(FAILED, what, where, why, "device=x.device, x being an input of the module"))
 
     def _numpy(self, call: str) -> None:
         what = f"{call} is asked of a tensor of the accelerator"

@@ -79,6 +79,7 @@ def run_step(trainer: Trainer, copy: LightningModule, step: str, raw: Any, accel
         if "_device" in vars(part):
             part._device = FAR
     accelerator.register(copy)
+    accelerator.register_datamodule(trainer.datamodule)
     training = step == "training_step"
     for hook in HOOKS[:3] if training else HOOKS[:2] + HOOKS[3:]:  # may move what a module keeps in attributes
         getattr(copy, hook)()

@@ -30,6 +30,7 @@ LIBRARIES = {"torch", "torchvision", "pytorch_lightning", "lightning", "lightnin
 STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
 # How torch carries an operation out, as for fake tensors, says nothing about who asked for it.
 INTERNALS = ("torch._subclasses", "torch._ops", "torch._prims", "torch._refs", "torch._meta", "torch.utils._")
+LIGHTNING_STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 SHOWN_TENSORS = 6
 
 
@@ -119,7 +120,8 @@ class Place:
             parts.append(f"{self.steps[-1].file}:{self.steps[-1].line} in {self.steps[-1].function}")
         batch = self.local("batch_idx", int)
         if batch is not None:
-            parts.append(f"batch {batch}")
+            step = next((step.function for step in self.steps if step.function in LIGHTNING_STEPS), None)
+            parts.append(f"batch {batch}{f' of {step}' if step is not None else ''}")
         return ", ".join(parts) or "no traceback"
 
     @property

@@ -70,6 +70,14 @@ def width(place: Place, gets: str, expects: str, unit: str) -> Cause:
     )
 
 
+def not_unpacked(place: Place, match: re.Match) -> Cause | None:
+    kind = match[1]
+    if place.module is None:
+        return None
+    why = f"{place.name} takes a tensor, gets a {kind}: most likely the whole batch, which is inputs and labels"
+    return Cause(why, "unpack it first: inputs, labels = batch")
+
+
 def dimensions(place: Place, match: re.Match) -> Cause:
     expects, gets = match.groups()
     if "," in gets:
@@ -327,6 +335,12 @@ RULES: list[Rule] = [
     (r"Given normalized_shape=\[(.+?)\].* but got input of size ?\[(.+?)\]", normalized),
     (r"must be equal to input_size\. Expected (\d+), got (\d+)", expected_and_got),
     (r"was expecting embedding dimension of (\d+), but got (\d+)", expected_and_got),
+    (r"TypeError: conv\w+\(\) received an invalid combination of arguments - got \((list|tuple|dict),", not_unpacked),
+    (r"argument 'input' \(position 1\) must be Tensor, not (list|tuple|dict)", not_unpacked),
+    (
+        r"'(list|tuple|dict)' object has no attribute '(?:flatten|view|reshape|shape|size|float|to|dim|squeeze)'",
+        not_unpacked,
+    ),
     (r"Expected (\dD.*?) input to \w+, but got input of size: \[(.*?)\]", dimensions),
     (r"expected (\dD.*?) input \(got (\dD) input\)", dimensions),
     (r"(Calculated padded input size per channel: .*) Kernel size can't be greater", too_small),

@@ -542,15 +542,26 @@ class Distributed(Check):
             if mine.whole and other.whole:
                 self._seen_twice(trainer, rank, f"all {mine.samples} samples in every epoch, in orders of their own")
                 return True
+            common = set(first) & set(second)
+            if mine.splits and other.splits and len(common) > self.world_size:  # some are repeated to fill up
+                what = (
+                    f"shares of the data that overlap: {len(common)} of their {len(first)} first samples are the same"
+                )
+                fix = "one seed for the sampler on all ranks, and set_epoch with one number: they cut up one order"
+                self._seen_twice(trainer, rank, what, fix)
+                return True
         return False
 
-    def _seen_twice(self, trainer: Trainer, rank: int, what: str) -> None:
+    def _seen_twice(self, trainer: Trainer, rank: int, what: str, fix: str | None = None) -> None:
         loader = self.shares[0][0] if self.shares[0] else None
         where = "train_dataloader"
         if loader is not None:
             where += f", {loader.dataset}" if loader.samples is None else f", {loader.sampler} over {loader.dataset}"
+        why = f"{self.world_size} processes do the work of one: no speed-up, and an epoch is {self.world_size} epochs"
         switched_off = not trainer._accelerator_connector.use_distributed_sampler
-        if loader is not None and loader.samples is None:
+        if fix is not None:
+            why = "some samples are seen twice in an epoch, and others never"
+        elif loader is not None and loader.samples is None:
             fix = "take every world_size-th sample from the rank-th on in __iter__, and split that among the workers"
         elif switched_off:
             where = f"{where}, trainer.use_distributed_sampler=false"
@@ -560,7 +571,7 @@ class Distributed(Check):
         self.fail(
             f"ranks 0 and {rank} get {what}",
             f"ranks 0 and {rank}: {where}",
-            f"{self.world_size} processes do the work of one: no speed-up, and an epoch is {self.world_size} epochs",
+            why,
             fix,
         )
 

@@ -13,7 +13,7 @@ from pytorch_lightning.utilities.combined_loader import CombinedLoader
 from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
-from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
+from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SequentialSampler
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 PROBED = 3  # samples of a dataset that tell whether the ranks have the same one
@@ -28,6 +28,7 @@ class Loader:
         samples: length of its dataset, or None.
         content: of some samples at fixed positions, or None where they could not be read.
         whole: whether its sampler goes through the whole dataset once an epoch.
+        splits: whether its sampler is one that gives each rank samples of its own.
         drawn: the positions in the dataset that each batch was made of.
     """
 
@@ -35,6 +36,7 @@ class Loader:
     samples: int | None
     content: str | None
     whole: bool
+    splits: bool
     dataset: str
     sampler: str
     drawn: list[Any] = field(default_factory=list)
@@ -82,6 +84,7 @@ def describe(loader: DataLoader) -> Loader:
         samples=samples,
         content=content_of(loader.dataset, samples),
         whole=whole and samples is not None and length(sampler) == samples,
+        splits=isinstance(sampler, DistributedSampler),
         dataset=type(loader.dataset).__name__,
         sampler=type(sampler).__name__,
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.utilities.model_helpers import is_overridden
 from torch import Tensor, nn
 
 from ..check import Check
@@ -38,6 +39,8 @@ class Gradients(Check):
         self.min_update, self.max_update = min_update, max_update
         self.losses: list[float] = []
         self.norms: dict[str, list[float | None]] = {}  # of a parameter's gradient, by step
+        self.kept: list[bool] = []  # whether a step begins with the gradients of the one before
+        self.first_of_step = True
         self.graph: BackwardGraph | None = None
         self.loss: Tensor | None = None
         self.reported: set[str] = set()  # parameters whose cause is told
@@ -62,13 +65,17 @@ class Gradients(Check):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if self.skipped:
             return
-        if batch_idx % trainer.accumulate_grad_batches == 0:
+        self.first_of_step = batch_idx % trainer.accumulate_grad_batches == 0
+        if self.first_of_step:
             self.updates.before_step()
         if batch_idx == 0 and trainer.current_epoch == 0:
             self.leak = SampleLeak(pl_module)
             self.graph.__enter__()
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
+        if not self.skipped and self.norms and self.first_of_step:
+            held = [p for name, p in self.trained.items() if self.holdings.holders(name)]
+            self.kept.append(any(p.grad is not None and bool(p.grad.any()) for p in held))
         if self.graph is None or not self.graph.entered:
             return
         self.graph.__exit__(None, None, None)
@@ -118,6 +125,7 @@ class Gradients(Check):
             return
         self.signals.remove()
         self._judge_finite(trainer)
+        self._judge_kept(pl_module)
         self._judge_rows()
         self._judge_missing([name for name in self.norms if self._is_always(name, None)], pl_module)
         self._judge_zero()
@@ -170,6 +178,17 @@ class Gradients(Check):
             shown(names),
             "every weight that they update is NaN after this step",
             f"python train.py +debug={next_item} names the operation that makes it",
+        )
+
+    def _judge_kept(self, pl_module: LightningModule) -> None:
+        if len(self.kept) < 2 or not all(self.kept) or not pl_module.automatic_optimization:
+            return
+        hook = "optimizer_zero_grad" if is_overridden("optimizer_zero_grad", pl_module) else ""
+        self.fail(
+            f"gradients are never zeroed: in all of {len(self.kept)} steps those of the step before are still there",
+            f"{type(pl_module).__name__}.{hook}" if hook else "a callback, or the optimizer",
+            "each step follows the sum of the gradients of all steps before it, which belong to other weights",
+            "optimizer.zero_grad() before each backward pass; to accumulate: trainer.accumulate_grad_batches=4",
         )
 
     def _judge_rows(self) -> None:

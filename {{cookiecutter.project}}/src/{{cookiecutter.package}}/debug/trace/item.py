@@ -1,6 +1,8 @@
 """One training batch on its way through the network, module by module, up to the criterion."""
 
+import inspect
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from ..criterion_calls import (
     last_operation,
     shortest,
 )
-from ..observe import tensors
+from ..observe import tensors, unchanged
 from ..verdict import FAILED, Finding
 from .forward_calls import ForwardCalls, ModuleCall, shapes, varies
 
@@ -68,12 +70,17 @@ class Trace(Check):
             if parameter.grad is not None:
                 self.reached[name] = self.reached.get(name, False) or bool(parameter.grad.any())
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         if self.ended:
             return
         self.ended = True
         self.watching.__exit__(None, None, None)
         self._measure()
+        if any(row.varies[0] is False for row in self.modules.rows) and varies(batch):
+            # Nothing but dropout may make samples differ from here on.
+            self._judge_without_noise(trainer, pl_module, batch)
         misfits = [call for call in self._judged() if self._judge_criterion(call)]
         for call in self._judged():
             self._judge_outputs(call, pl_module)
@@ -171,18 +178,33 @@ class Trace(Check):
                     f"give the last layer {number} outputs",
                 )
         if varies(call.input) is False:
-            self._judge_constant(call, pl_module)
+            self._judge_constant(call, self.modules.rows, batch_varies=False)
 
-    def _judge_constant(self, call: CriterionCall, pl_module: LightningModule) -> None:
+    def _judge_without_noise(self, trainer: Trainer, pl_module: LightningModule, batch: Any) -> None:
+        """Run the step once more in evaluation mode."""
+        if not pl_module.automatic_optimization:
+            return
+        arguments = (batch, 0)[: len(inspect.signature(pl_module.training_step).parameters)]
+        modules, criteria = ForwardCalls(pl_module), CriterionCalls(pl_module)
+        with unchanged(pl_module), suppress(Exception):  # of code that is not meant for that mode
+            pl_module.eval()
+            with trainer.precision_plugin.forward_context(), modules, criteria:
+                type(pl_module).training_step(pl_module, *arguments)
+        for call in criteria.criteria:
+            if call.result is not None and varies(call.input) is False:
+                self._judge_constant(call, modules.rows, batch_varies=True)
+
+    def _judge_constant(self, call: CriterionCall, rows: list[ModuleCall], batch_varies: bool) -> None:
         if self.zero_start:
             return  # a layer that starts from zero learns to tell samples apart
-        rows = self.modules.rows
         flat = next((row for row in rows if row.varies == (True, False)), None)
         last = next((row for row in reversed(rows) if row.varies[1]), None)
         if flat is not None:
             place, fix = f"{flat.path} ({flat.type})", "look at the range that goes into it, in the table above"
         elif last is not None:
             place, fix = f"after {last.path} ({last.type})", "look at what is done to its output, in the table above"
+        elif batch_varies and rows:
+            place, fix = f"before {rows[0].path} ({rows[0].type})", "look at what is done to the batch before it"
         else:
             place, fix = "the training batch", "python train.py +debug=limit_batches"
         self.fail(
