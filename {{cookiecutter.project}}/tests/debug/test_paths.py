@@ -169,7 +169,7 @@ def test_file_of_the_script_fails_with_its_line(judge, code):
 def test_file_of_another_process_fails(judge):
     code = "import subprocess; subprocess.run('echo 1 > final.txt', shell=True)"
     found = finding(judge(files={"train.py": TRAIN.replace("# the end", code)}))
-    assert found["what"] == "something writes outside the run's directory: final.txt"
+    assert found["what"].endswith("writes outside the run's directory: final.txt")
 
 
 def test_log_that_the_shell_has_opened_before_passes(judge, tmp_path):

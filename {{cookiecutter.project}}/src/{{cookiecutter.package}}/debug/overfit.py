@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from .check import Check, NoWorkers, stop
-from .observe import Logits, tensors, unchanged
+from .observe import Logits, loss_of, tensors, unchanged, unwatched
 
 TYPICAL_UPDATE = 1e-3  # of a weight's norm in a step (Karpathy, "A Recipe for Training Neural Networks", 2019)
 WATCHED = 4  # steps between which weights must stay as they are
@@ -98,7 +98,7 @@ class Overfit(Check):
             self.skip("training_step returns no loss, so that there is nothing to judge by")
             stop(trainer)
             return
-        self.losses.append(float(outputs["loss"]))
+        self.losses.append(float(loss_of(outputs, trainer)))
         self.last_batch = batch
         self.accuracy = self.logits.accuracy(batch)
         self.left = flat(pl_module) if len(self.losses) < WATCHED else None
@@ -220,7 +220,7 @@ class Overfit(Check):
         """Return the loss of the last batch, computed several times with other random numbers."""
         arguments = (self.last_batch, 0)[: len(inspect.signature(pl_module.training_step).parameters)]
         values = []
-        with unchanged(pl_module), torch.no_grad(), trainer.precision_plugin.forward_context():
+        with unwatched(pl_module), unchanged(pl_module), torch.no_grad(), trainer.precision_plugin.forward_context():
             for seed in range(3 if pl_module.automatic_optimization else 0):
                 torch.manual_seed(seed)
                 result = pl_module.training_step(*arguments)

@@ -28,10 +28,10 @@ class Holdings:
         self.trained = {name: p for name, p in parameters.items() if p.requires_grad}
         self.frozen = [name for name in parameters if name not in self.trained]
         self._known = inside | {id(p) for p in parameters.values()}
-        self._held = [{id(p) for group in o.param_groups for p in group["params"]} for o in optimizers]
+        self.held = [{id(p) for group in o.param_groups for p in group["params"]} for o in optimizers]
 
     def holders(self, name: str) -> int:
-        return sum(id(self.trained[name]) in held for held in self._held)
+        return sum(id(self.trained[name]) in held for held in self.held)
 
     def held_twice(self) -> Iterator[Finding]:
         for path, names in gather([name for name in self.trained if self.holders(name) > 1], self.trained):
@@ -55,7 +55,7 @@ class Holdings:
 
     def unregistered(self, graph: BackwardGraph) -> Iterator[Finding]:
         """Tell of parameters that the loss depends on and the model does not know."""
-        known = self._known.union(*self._held)
+        known = self._known.union(*self.held)
         leaves = {node.variable: place for node, place in graph.nodes.items() if hasattr(node, "variable")}
         unknown = {p: place for p, place in leaves.items() if isinstance(p, nn.Parameter) and id(p) not in known}
         for place in dict.fromkeys(unknown.values()):

@@ -14,7 +14,7 @@ from torch.utils.data import BatchSampler
 
 from ..check import Check
 from ..criterion_calls import CriterionCall, CriterionCalls, around_training_step
-from ..observe import tensors
+from ..observe import loss_of, tensors
 from ..verdict import FAILED, Finding
 from .input_scale import FirstLayer, average, scaling
 from .label_fit import Sample, accuracy, confusion, nearness, renamed, sample_of
@@ -108,8 +108,8 @@ class LimitBatches(Check):
         outside = self._outside()
         if outside is not None:
             self._add(outside)
-        loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
-        if isinstance(loss, Tensor):
+        loss = loss_of(outputs, trainer)
+        if loss is not None:
             self.losses.append(float(loss))
         self.criteria.criteria.clear()
 
