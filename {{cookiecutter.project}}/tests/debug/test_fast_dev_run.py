@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from torch.utils.data import DataLoader
@@ -83,5 +85,7 @@ def test_no_worker_is_started_whatever_the_datamodule_asks_for(examine, net, dat
 
 
 def test_first_loss_is_that_of_the_step_also_where_batches_are_accumulated(examine, net):
-    whole, accumulated = examine("fast_dev_run", net()), examine("fast_dev_run", net(), accumulate_grad_batches=4)
+    module = net()
+    again = copy.deepcopy(module)
+    whole, accumulated = examine("fast_dev_run", module), examine("fast_dev_run", again, accumulate_grad_batches=4)
     assert accumulated.facts["first_loss"] == pytest.approx(whole.facts["first_loss"])
