@@ -117,7 +117,7 @@ def test_batch_that_was_not_unpacked_is_named_with_its_step():
             self.net(batch)
 
     finding = diagnosed(fit, Whole())
-    assert finding.where.startswith("net.encoder")
+    assert "in validation_step: self.net(batch), given to net.encoder" in finding.where
     assert finding.where.endswith("batch 0 of validation_step")
     assert "takes a tensor, gets a list: most likely the whole batch" in finding.why
 

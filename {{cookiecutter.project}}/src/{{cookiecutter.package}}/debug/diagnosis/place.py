@@ -47,6 +47,9 @@ class Step:
     line: int
     expression: str
 
+    def __str__(self) -> str:
+        return f"{shorten(self.file)}:{self.line} in {self.function}: {self.source}"
+
     @property
     def file(self) -> str:
         return self.frame.f_code.co_filename
@@ -115,14 +118,17 @@ class Place:
         elif self.module is not None:
             parts.append(type(self.module).__name__)
         if self.own is not None:
-            parts.append(f"{shorten(self.own.file)}:{self.own.line} in {self.own.function}: {self.own.source}")
+            parts.append(str(self.own))
         elif self.steps:
             parts.append(f"{self.steps[-1].file}:{self.steps[-1].line} in {self.steps[-1].function}")
+        return (", ".join(parts) or "no traceback") + self.batch
+
+    @property
+    def batch(self) -> str:
+        """", batch 3 of validation_step", or "" outside of an epoch."""
         batch = self.local("batch_idx", int)
-        if batch is not None:
-            step = next((step.function for step in self.steps if step.function in LIGHTNING_STEPS), None)
-            parts.append(f"batch {batch}{f' of {step}' if step is not None else ''}")
-        return ", ".join(parts) or "no traceback"
+        step = next((step.function for step in self.steps if step.function in LIGHTNING_STEPS), None)
+        return "" if batch is None else f", batch {batch}{f' of {step}' if step is not None else ''}"
 
     @property
     def name(self) -> str:
