@@ -68,19 +68,23 @@ class Step:
 
     @property
     def is_own(self) -> bool:
-        """Whether this is code of the project, not of a library, of Python, or of these checks."""
-        return (
-            not self.file.startswith("<")
-            and not {"site-packages", "dist-packages"} & set(Path(self.file).parts)
-            and not self.file.startswith(STANDARD_LIBRARY)
-            and not Path(self.file).is_relative_to(Path(__file__).parents[1])
-            and self.module_name.partition(".")[0] not in LIBRARIES
-        )
+        """Whether this is code of the project."""
+        return is_own(self.file) and self.module_name.partition(".")[0] not in LIBRARIES
 
     @property
     def source(self) -> str:
         """The line, without a comment at its end."""
         return re.sub(r"\s{2,}# .*", "", linecache.getline(self.file, self.line).strip())
+
+
+def is_own(file: str) -> bool:
+    """Whether a file is of the project, not of a library, of Python, or of these checks."""
+    return (
+        not file.startswith("<")
+        and not {"site-packages", "dist-packages"} & set(Path(file).parts)
+        and not file.startswith(STANDARD_LIBRARY)
+        and not Path(file).is_relative_to(Path(__file__).parents[1])
+    )
 
 
 class Place:
