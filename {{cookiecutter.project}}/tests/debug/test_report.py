@@ -211,3 +211,14 @@ def test_failed_item_ends_without_hydras_error_and_names_the_projects_own_keys(t
 def test_command_names_keys_that_the_config_has_or_adds_them(fix, known):
     config = OmegaConf.create({"model": {"optimizer": {"lr": 0.1}}, "trainer": {"accelerator": "cpu"}})
     assert with_keys_of(config, fix) == known
+
+
+def test_what_items_run_for_themselves_the_others_do_not_take_for_the_run(train):
+    run = train("+debug=[device,trace,gradients,memory,gradcheck,learning]", "model=mlp")
+    items = read(run)["items"]
+    assert [(item["item"], item["verdict"], item["findings"]) for item in items] == [
+        (name, "passed", []) for name in ("device", "trace", "gradients", "memory", "gradcheck", "learning")
+    ]
+    table = (run / "debug" / "trace.md").read_text(encoding="utf-8")
+    assert table.count("CrossEntropyLoss") == 1
+    assert "float64" not in table

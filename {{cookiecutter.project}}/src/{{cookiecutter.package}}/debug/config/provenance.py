@@ -144,9 +144,7 @@ def trace_config(config: DictConfig) -> Provenance:
             line = marks.get(key[inside:], 0)
             is_chosen = default.config_path in chosen
             parent = "" if default.is_self else default.parent or ""
-            tree.put(
-                key, Setting(value, file, line, default.config_path, package, is_chosen, default.primary, parent)
-            )
+            tree.put(key, Setting(value, file, line, default.config_path, package, is_chosen, default.primary, parent))
     added = []
     for override in listed.config_overrides:
         key = tuple(override.key_or_group.split("."))

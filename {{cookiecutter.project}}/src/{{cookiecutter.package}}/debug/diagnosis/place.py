@@ -129,7 +129,7 @@ class Place:
 
     @property
     def batch(self) -> str:
-        """", batch 3 of validation_step", or "" outside of an epoch."""
+        """ ", batch 3 of validation_step", or "" outside of an epoch."""
         batch = self.local("batch_idx", int)
         step = next((step.function for step in self.steps if step.function in LIGHTNING_STEPS), None)
         return "" if batch is None else f", batch {batch}{f' of {step}' if step is not None else ''}"

@@ -83,9 +83,7 @@ def not_unpacked(place: Place, match: re.Match) -> Cause | None:
 def first_to_hold(place: Place, kind: str) -> Step | None:
     """Return the outermost step of the project that has the very object which the deepest call was given."""
     innermost = (place.steps[-1], place.own) if place.own is not None else ()
-    given = {
-        id(value) for step in innermost for value in step.frame.f_locals.values() if type(value).__name__ == kind
-    }
+    given = {id(value) for step in innermost for value in step.frame.f_locals.values() if type(value).__name__ == kind}
     own = (step for step in place.steps if step.is_own)
     return next((step for step in own if given & set(map(id, step.frame.f_locals.values()))), None)
 

@@ -254,7 +254,6 @@ class Reproducibility(Check):
                     "on_save_checkpoint, on_load_checkpoint, state_dict, or a hook that changes weights at the start",
                 )
 
-
     def _judge_further(self, steps: list[Step], again: list[Step]) -> None:
         """Compare the steps that follow a checkpoint with those of the resumed run, given the same batches."""
         first = self.step - len(steps)
@@ -268,7 +267,9 @@ class Reproducibility(Check):
             before, after = steps[at].attributes, again[at].attributes
             lost = [name for name in before if name in after and before[name] != after[name]]
             named_values = [f"{name} is {before[name]} without interruption and {after[name]} here" for name in lost]
-            differs = f"{moved[0]} after step" if moved else f"the loss is {two.loss:.6g} and not {one.loss:.6g} in step"
+            differs = (
+                f"{moved[0]} after step" if moved else f"the loss is {two.loss:.6g} and not {one.loss:.6g} in step"
+            )
             (self.fail if lost else self.warn)(
                 f"a resumed run goes another way, though it is given the same batches and random numbers: "
                 f"{differs} {first + at}" + ("" if not moved else " differs"),
