@@ -87,7 +87,7 @@ class TestFault:
 
         finding = self.judge(examine, Decaying())
         assert finding.where == "optimizer.weight_decay=0.1"
-        assert "without it the loss falls on to" in finding.why
+        assert "without it the loss falls to" in finding.why
 
     def test_detached_loss(self, examine, net):
         class Detached(net):

@@ -133,7 +133,7 @@ class Overfit(Check):
             self.fail(
                 what,
                 f"optimizer.weight_decay={value:g}",
-                f"the decay pulls weights to 0 as strongly as the loss pulls them away: without it the loss falls on to "
+                f"the decay pulls weights to 0 as strongly as the loss pulls them away; without it the loss falls to "
                 f"{without:.4g} in {TRIED} steps, and with it it does not",
                 "python train.py +debug=overfit optimizer.weight_decay=0",
             )

@@ -46,8 +46,9 @@ class Holdings:
         """Tell of parameters that have a gradient, so that the loss depends on them, and stay as they are."""
         names = [name for name, p in self.trained.items() if p.grad is not None and not self.holders(name)]
         for path, inside in gather(names, self.trained):
+            them = "it" if len(inside) == 1 else "them"
             yield (
-                f"no optimizer holds {counted(inside)} of {path}, although the loss depends on {'it' if len(inside) == 1 else 'them'}",
+                f"no optimizer holds {counted(inside)} of {path}, although the loss depends on {them}",
                 f"configure_optimizers: {shown(inside)}",
                 "they get gradients and never change: what they compute stays as random as it began",
                 f"give the optimizer self.parameters(), or freeze {path} with requires_grad_(False) if that is meant",
