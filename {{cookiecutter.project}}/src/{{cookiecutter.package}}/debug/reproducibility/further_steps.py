@@ -45,21 +45,29 @@ class FurtherSteps:
 
     def __init__(self, trainer: Trainer, pl_module: LightningModule, given: list[Step] | None = None) -> None:
         self.module, self.given, self.steps = pl_module, given or [], []
+        self.over = False
         self.inner = step = pl_module.training_step
 
         @wraps(step)  # Lightning reads the signature
         def recorded(batch: Any, *arguments: Any) -> Any:
+            if self.over:
+                return step(batch, *arguments)
             if len(self.steps) < len(self.given):
                 same = self.given[len(self.steps)]
                 batch = copy.deepcopy(same.batch)
                 _set_rng_states(same.random)
             rates = [float(group["lr"]) for optimizer in trainer.optimizers for group in optimizer.param_groups]
             weights = {name: digest(tensor) for name, tensor in named(pl_module).items()}
-            this = Step(copy.deepcopy(batch), _collect_rng_states(), plain_values(pl_module), rates, weights)
+            try:
+                kept = copy.deepcopy(batch)
+            except (TypeError, RuntimeError):  # of batches that hold a graph, or what cannot be copied
+                self.over = True
+                return step(batch, *arguments)
+            this = Step(kept, _collect_rng_states(), plain_values(pl_module), rates, weights)
             self.steps.append(this)
             result = step(batch, *arguments)
             loss = result.get("loss") if isinstance(result, dict) else result
-            this.loss = float(loss) if isinstance(loss, Tensor) else None
+            this.loss = float(loss.detach()) if isinstance(loss, Tensor) else None
             return result
 
         pl_module.__dict__["training_step"] = recorded

@@ -261,7 +261,7 @@ class Reproducibility(Check):
             if one.rates != two.rates:  # Lightning saves before a schedule that waits for a metric has seen the epoch's
                 return
             moved = [name for name in one.weights if two.weights.get(name) != one.weights[name]]
-            if not moved and one.loss == two.loss:
+            if not moved and repr(one.loss) == repr(two.loss):  # NaN equals itself so
                 continue
             at = max(number - 1, 0) if moved else number
             before, after = steps[at].attributes, again[at].attributes
