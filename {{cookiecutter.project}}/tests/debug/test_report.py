@@ -203,6 +203,8 @@ def test_failed_item_ends_without_hydras_error_and_names_the_projects_own_keys(t
     ("fix", "known"),
     [
         ("python train.py optimizer.lr=0.1", "python train.py model.optimizer.lr=0.1"),
+        ("python train.py ++optimizer.eps=1", "python train.py ++optimizer.eps=1"),
+        ("python train.py ++optimizer.lr=1", "python train.py ++model.optimizer.lr=1"),
         ("python train.py trainer.accelerator=gpu", "python train.py trainer.accelerator=gpu"),
         ("python train.py trainer.precision=bf16-mixed", "python train.py +trainer.precision=bf16-mixed"),
         ("DataLoader( data.batch_size=8)", "DataLoader( data.batch_size=8)"),

@@ -135,7 +135,7 @@ class Overfit(Check):
                 f"optimizer.weight_decay={value:g}",
                 f"the decay pulls weights to 0 as strongly as the loss pulls them away; without it the loss falls to "
                 f"{without:.4g} in {TRIED} steps, and with it it does not",
-                "python train.py +debug=overfit optimizer.weight_decay=0",
+                "python train.py +debug=overfit ++optimizer.weight_decay=0",
             )
         elif self.accuracy == 1.0 and course != "diverged":
             self.warn(

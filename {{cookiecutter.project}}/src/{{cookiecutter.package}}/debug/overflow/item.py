@@ -165,7 +165,7 @@ class Overflow(Check):
                     f"{name} divides by the root of squared gradients plus eps, and eps={eps:g} is 0 in {dtype}: 0 / 0"
                 )
                 place = f"optimizer.eps={eps:g} of {name}, which makes {', '.join(broken[:4])} NaN or Inf"
-                fix = "python train.py +debug=overflow trainer.precision=bf16-mixed, or +optimizer.eps=0.0001"
+                fix = "python train.py +debug=overflow trainer.precision=bf16-mixed, or ++optimizer.eps=0.0001"
                 return Finding(FAILED, f"{what}: the optimizer has made weights NaN or Inf", place, why, fix)
             why = "the step before has made it so: python train.py +debug=gradients"
             return Finding(FAILED, f"{what}: weights are NaN or Inf already", ", ".join(broken[:4]), why, LOWER)
