@@ -4,7 +4,7 @@ PYTHON ?= python3
 PIP := -m pip install --disable-pip-version-check --require-hashes
 DEMO := demo/digit-classifier
 
-.PHONY: demo test lint format lock
+.PHONY: demo test lint format pages lock
 
 demo: .venv/tools/installed
 	.venv/tools/bin/cookiecutter --no-input --overwrite-if-exists --output-dir demo .
@@ -23,14 +23,18 @@ test: .venv/test/installed
 	.venv/test/bin/python -m pytest
 
 lint: .venv/test/installed
-	.venv/test/bin/python -m ruff check hooks requirements tests benchmarks
-	.venv/test/bin/python -m ruff format --check hooks requirements tests benchmarks
+	.venv/test/bin/python -m ruff check benchmarks docs hooks requirements tests
+	.venv/test/bin/python -m ruff format --check benchmarks docs hooks requirements tests
 
 # Lets ruff fix a generated project and carries the result back into the template.
 format: .venv/test/installed
-	.venv/test/bin/python -m ruff check --fix hooks requirements tests benchmarks
-	.venv/test/bin/python -m ruff format hooks requirements tests benchmarks
+	.venv/test/bin/python -m ruff check --fix benchmarks docs hooks requirements tests
+	.venv/test/bin/python -m ruff format benchmarks docs hooks requirements tests
 	.venv/test/bin/python requirements/format_template.py
+
+# What the examples of docs/debug print, into their pages.
+pages: .venv/test/installed
+	.venv/test/bin/python -m pytest tests/test_debug_pages.py --update-pages
 
 # Every lock file anew, with the newest versions that the ranges allow.
 lock: .venv/test/installed

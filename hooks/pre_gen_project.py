@@ -17,7 +17,7 @@ ANSWERS = json.loads(r'''{{ cookiecutter | tojson }}''')  # fmt: skip
 WINDOWS = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
 
 # The project's own folders and scripts: a package of that name would hide one, or be hidden by it.
-TOP_LEVEL = {"conf", "conftest", "data", "eval", "multirun", "outputs", "src", "test", "tests", "train"}
+TOP_LEVEL = {"conf", "conftest", "data", "docs", "eval", "multirun", "outputs", "src", "test", "tests", "train"}
 
 # Import and distribution names, normalised, of what the project imports or is likely to have beside it.
 DEPENDENCIES = set(
@@ -29,7 +29,7 @@ DEPENDENCIES = set(
     lightning-fabric lightning-utilities markdown markupsafe matplotlib mlflow mlflow-skinny mpmath networkx
     numpy nvidia omegaconf onnx onnxruntime onnxscript opencv-python optuna packaging pandas pil pillow pip
     pkg-resources platformdirs pluggy pre-commit protobuf psutil pyarrow pydantic pygments pylab pyparsing
-    pytest pytorch-lightning pyyaml ray requests rich ruff safetensors scikit-image scikit-learn scipy
+    pyrefly pytest pytorch-lightning pyyaml ray requests rich ruff safetensors scikit-image scikit-learn scipy
     seaborn sentry-sdk setuptools six skimage sklearn skops sqlalchemy submitit sympy tensorboard
     tensorboardx tensorflow timm torch torchaudio torchgen torchmetrics torchvision tqdm transformers triton
     typing-extensions urllib3 uv wandb werkzeug wheel yaml

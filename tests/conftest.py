@@ -70,11 +70,15 @@ class Project:
     python: Path
     environment: dict[str, str]
 
-    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run `python arguments...` in the project's folder; the finished process, whatever became of it."""
-        command = [self.python, *arguments]
         return subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, encoding="utf-8", errors="replace"
+            [self.python, *arguments],
+            cwd=self.folder,
+            env=self.environment | variables,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
         )
 
     def files(self) -> set[str]:
@@ -110,3 +114,7 @@ def install(environment, tmp_path_factory):
 def project(generate, install, tmp_path_factory) -> Project:
     """The project that the defaults give."""
     return install(generate(tmp_path_factory.mktemp("project")))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-pages", action="store_true", help="write what examples print into docs/debug/*.md")

@@ -1,6 +1,5 @@
 """Every answer does what its question says, or is refused with a sentence that helps."""
 
-import compileall
 import json
 import re
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from clean import assert_clean, assert_typed
 
 QUESTIONS = json.loads(Path(__file__).parents[1].joinpath("cookiecutter.json").read_text(encoding="utf-8"))
 
@@ -193,6 +193,10 @@ def test_no_placeholder_is_left(generate, tmp_path):
     assert [path for path in rendered if re.search(r"\{\{ ?cookiecutter|\{%", path.read_text("utf-8"))] == []
 
 
+def test_default_project_passes_its_type_checker(generate, tmp_path):
+    assert_typed(generate(tmp_path))
+
+
 LICENSES = {
     "MIT": ("MIT License", "MIT"),
     "Apache-2.0": ("Apache License", "Apache-2.0"),
@@ -275,12 +279,3 @@ def pyproject(project: Path) -> dict:
 def contents(project: Path) -> dict[Path, bytes]:
     files = (path for path in project.rglob("*") if path.is_file())
     return {path.relative_to(project): path.read_bytes() for path in files}
-
-
-def assert_clean(project: Path) -> None:
-    """Lints, is formatted and compiles."""
-    ruff = [sys.executable, "-m", "ruff"]
-    for command in ([*ruff, "check", "--no-cache"], [*ruff, "format", "--no-cache", "--diff"]):
-        finished = subprocess.run(command, cwd=project, capture_output=True, encoding="utf-8")
-        assert finished.returncode == 0, finished.stdout
-    assert compileall.compile_dir(project, quiet=1)

@@ -47,7 +47,7 @@ def look_at(sweep: Path) -> SimpleNamespace:
         jobs={job: json.loads(text) for job, text in records.items()},
         csv=(sweep / "summary.csv").read_bytes(),
         md=(sweep / "summary.md").read_text(encoding="utf-8"),
-        png=(sweep / "summary.png").read_bytes(),
+        png=(sweep / "figures" / "swept_keys.png").read_bytes(),
     )
 
 
@@ -134,13 +134,14 @@ def test_the_summary_marks_the_best_job_and_has_every_metric(continued):
 
 
 def test_eval_makes_the_same_summary_again(commands, interrupted, continued):
-    for name in ("summary.csv", "summary.md", "summary.png"):
+    for name in ("summary.csv", "summary.md", "report.html", "figures/swept_keys.png"):
         (interrupted.sweep / name).unlink()
     finished = commands.run(interrupted.folder, commands.project / "eval.py", "summary=last")
     assert finished.code == 0, finished.output
     again = look_at(interrupted.sweep)
     assert (again.csv, again.md) == (continued.found.csv, continued.found.md)
     assert again.png.startswith(PNG)
+    assert (interrupted.sweep / "report.html").is_file()
     assert again.records == continued.found.records
 
 

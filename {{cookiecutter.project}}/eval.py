@@ -3,7 +3,8 @@
 python eval.py run=last                       test metrics, predictions and figures of the newest run
 python eval.py run=<directory> ckpt=last      of another run, its last checkpoint
 python eval.py run=last predict=<folder>      classify the images in a folder
-python eval.py summary=last                   the table of the newest sweep
+python eval.py run=last export=onnx           a file that runs without this code; or torch_export
+python eval.py summary=last                   the table, figures and report of the newest sweep
 """
 
 from pathlib import Path
@@ -19,7 +20,7 @@ resolvers.register()
 @hydra.main(version_base="1.3", config_path="conf", config_name="eval")
 def main(cfg: DictConfig) -> None:
     # Imported here: --help, --cfg, completion and composition errors answer without torch.
-    from {{ cookiecutter.package }}.evaluation.evaluate import classify_folder, test_run
+    from {{ cookiecutter.package }}.evaluation.evaluate import classify_folder, export_run, test_run
     from {{ cookiecutter.package }}.training.runs import find_checkpoint, find_run
     from {{ cookiecutter.package }}.training.sweep_summary import find_sweep, summarise
 
@@ -28,10 +29,12 @@ def main(cfg: DictConfig) -> None:
         return
     run = find_run(cfg.run)
     checkpoint = find_checkpoint(run, cfg.ckpt)
-    if cfg.predict is None:
-        test_run(run, checkpoint, cfg)
-    else:
+    if cfg.predict is not None:
         classify_folder(run, checkpoint, Path(cfg.predict), cfg)
+    elif cfg.export is not None:
+        export_run(run, checkpoint, cfg)
+    else:
+        test_run(run, checkpoint, cfg)
 
 
 if __name__ == "__main__":

@@ -191,7 +191,7 @@ def check(bench: Bench, variants: list[Variant]) -> int:
     for variant in variants:
         try:
             variant.files(bench.project)
-        except Unfit as error:
+        except (Unfit, SyntaxError) as error:
             wrong.append(str(error))
     print(*wrong, f"{len(variants) - len(wrong)} of {len(variants)} changes fit", sep="\n")
     return 1 if wrong else 0
@@ -225,10 +225,12 @@ def measure(bench: Bench, faults: list[Variant], healthy: list[Variant], argumen
         for variant in healthy:
             jobs[pool.submit(bench.run, variant, "checklist", arguments.items)] = variant
         for fault in faults:
-            jobs[pool.submit(outcome, bench, fault, untouched, arguments.all_items)] = fault
+            jobs[pool.submit(run_fault, bench, fault, arguments.all_items)] = fault
         outcomes, runs = [], {}
         for done, job in enumerate(as_completed(jobs), start=1):
             variant, result = jobs[job], job.result()
+            if isinstance(result, list):
+                result = outcome(variant, result, silent_items(untouched.result()))
             line = show(result) if isinstance(result, Outcome) else show_healthy(variant, result)
             print(f"[{done}/{len(jobs)}, {time.monotonic() - started:.0f} s] {line}", flush=True)
             if isinstance(result, Outcome):
@@ -238,7 +240,7 @@ def measure(bench: Bench, faults: list[Variant], healthy: list[Variant], argumen
     outcomes.sort(key=lambda each: [fault.id for fault in faults].index(each.fault.id))
     if healthy:
         runs = {UNTOUCHED.id: untouched.result(), **{variant.id: runs[variant.id] for variant in healthy}}
-    print("", as_table(outcomes), "", *totals(outcomes, runs), sep="\n")
+    print("", *([as_table(outcomes), ""] if outcomes else []), *totals(outcomes, runs), sep="\n")
     full = not (arguments.only or arguments.items or arguments.project or arguments.faults_only)
     target = arguments.results or (HERE / "RESULTS.md" if full and not arguments.healthy_only else None)
     if target is not None:
@@ -246,20 +248,21 @@ def measure(bench: Bench, faults: list[Variant], healthy: list[Variant], argumen
     return 0
 
 
-def outcome(bench: Bench, fault: Variant, untouched: Future[Run], all_items: bool) -> Outcome:
+def run_fault(bench: Bench, fault: Variant, all_items: bool) -> list[Run]:
     """Run the fault's items until one names the place, then the whole checklist where that is asked for."""
-    found = None
+    runs = []
     for item in fault.items:
-        run = bench.run(fault, item)
-        one = judge(fault, run, silent_items(untouched.result()))
-        if found is None or one.status == RIGHT:
-            found = replace(one, seconds=one.seconds + (found.seconds if found else 0))
-        if found.status == RIGHT:
+        runs.append(bench.run(fault, item))
+        if judge(fault, runs[-1], set(runs[-1].items)).status == RIGHT:
             break
-    if all_items:
-        everything = judge(fault, bench.run(fault, "checklist"), silent_items(untouched.result()))
-        found = replace(found if found.by else everything, loud=everything.loud)
-    return found
+    return [*runs, bench.run(fault, "checklist")] if all_items else runs
+
+
+def outcome(fault: Variant, runs: list[Run], quiet: set[str]) -> Outcome:
+    """Return what the first run that names the place has to say, else the first one that says anything."""
+    found = [judge(fault, run, quiet) for run in runs]
+    best = next((each for each in found if each.status == RIGHT), None) or max(found, key=lambda each: bool(each.by))
+    return replace(best, seconds=sum(each.seconds for each in found), loud=found[-1].loud)
 
 
 def silent_items(untouched: Run) -> set[str]:

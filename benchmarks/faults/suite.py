@@ -46,6 +46,7 @@ class Variant:
 
         Raises:
             Unfit: a text to be replaced does not occur exactly once.
+            SyntaxError: the result is no Python.
         """
         changed = dict(self.write)
         for name, replacements in self.patch.items():
@@ -56,6 +57,9 @@ class Variant:
                     raise Unfit(f"{self.id}: {name} has {find!r} {text.count(find)} times, not once; adapt the change")
                 text = text.replace(find, replace)
             changed[name] = text
+        for name, text in changed.items():
+            if name.endswith(".py"):
+                compile(text, f"{self.id}: {name}", "exec")
         return changed
 
     def copy(self, project: Path, folder: Path) -> None:

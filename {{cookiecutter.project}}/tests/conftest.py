@@ -129,15 +129,41 @@ def run_train(folder: Path, *arguments: str) -> Path:
 
 
 @pytest.fixture
+def script(tmp_path):
+    """`script(name, *arguments)`: a script of the project in this process, in a folder where nothing is."""
+    return lambda name, *arguments: run_script(name, tmp_path, *arguments)
+
+
+@pytest.fixture
 def train(tmp_path):
     """`train(*overrides)`: a tiny run in this process; its directory."""
     return lambda *overrides: run_train(tmp_path, *TINY, *overrides)
+
+
+@pytest.fixture
+def train_as_given(tmp_path):
+    """`train_as_given(*overrides)`: a run with these overrides and no others; its directory."""
+    return lambda *overrides: run_train(tmp_path, *overrides)
 
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory) -> Path:
     """The directory of a tiny run with seed 0. Not to be changed."""
     return run_train(tmp_path_factory.mktemp("tiny"), *TINY, "seed=0")
+
+
+@pytest.fixture(scope="session")
+def shown(tmp_path_factory) -> Path:
+    """The directory of a small run with all that people look at: TensorBoard, figures, report. Not to be changed."""
+    watched = ("callbacks=[checkpoint,figures,lr_monitor,step_monitor]", "logger=[tensorboard,csv]")
+    longer = ("trainer.max_epochs=2", "trainer.limit_train_batches=6", "trainer.log_every_n_steps=3")
+    return run_train(tmp_path_factory.mktemp("shown"), *TINY, *watched, *longer, "seed=0", "optimizer.lr=0.002")
+
+
+@pytest.fixture(scope="session")
+def train_in():
+    """`train_in(folder, *arguments)`: train.py in this process."""
+    return lambda folder, *arguments: run_script("train.py", folder, *arguments)
 
 
 @pytest.fixture

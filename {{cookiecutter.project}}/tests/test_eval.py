@@ -12,7 +12,8 @@ from PIL import Image, ImageOps
 from {{ cookiecutter.package }}.data.mnist import read_sample
 from {{ cookiecutter.package }}.training.runs import read_record
 
-WRITTEN = {"confusion_matrix.png", "metrics.json", "predictions.csv", "worst_mistakes.png"}
+FIGURES = [f"{name}.png" for name in ("calibration", "confusion_matrix", "worst_mistakes")]
+WRITTEN = {"metrics.json", "predictions.csv", *FIGURES, *(name.replace(".png", ".svg") for name in FIGURES)}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def test_accuracy_of_the_predictions_is_the_one_that_was_tested(tested):
     assert correct / len(table) == pytest.approx(read_record(tested)["metrics"]["test/accuracy"])
 
 
-@pytest.mark.parametrize("name", ["confusion_matrix.png", "worst_mistakes.png"])
+@pytest.mark.parametrize("name", FIGURES)
 def test_figures_are_images(tested, name):
     with Image.open(tested / "eval/best" / name) as image:
         image.load()

@@ -77,7 +77,7 @@ def test_everything_written_lies_in_the_directory_of_the_run(train, tmp_path):
     run = train("logger=[tensorboard,csv]", "callbacks=[checkpoint,early_stopping,lr_monitor,model_summary]")
     assert [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(run)] == []
     top = {path.name for path in run.iterdir()}
-    assert top == {".hydra", "checkpoints", "csv", "run.json", "tensorboard", "train.log"}
+    assert top == {".hydra", "checkpoints", "csv", "report.html", "run.json", "tensorboard", "train.log"}
 
 
 @pytest.mark.parametrize("option", options("optimizer"))
@@ -153,6 +153,11 @@ def test_run_that_is_stopped_is_recorded_as_interrupted(ended):
     run, code = ended(add(Interrupt))
     assert code not in (0, None)
     assert read_record(run)["state"] == "interrupted"
+
+
+def test_run_that_is_stopped_has_a_report(ended):
+    run, _ = ended(add(Interrupt))
+    assert '<span class="interrupted">' in (run / "report.html").read_text(encoding="utf-8")
 
 
 def test_config_that_does_not_fit_is_refused_before_anything_is_built(train, tmp_path, capsys):

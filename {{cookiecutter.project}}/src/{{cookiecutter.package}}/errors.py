@@ -11,3 +11,7 @@ class DataError(CompactHydraException):
 
 class JobError(CompactHydraException):
     """A job that failed in processes of its own. Their tracebacks have been shown already."""
+
+
+class CheckpointError(CompactHydraException):
+    """A checkpoint that cannot be written. Shown like a `ConfigError`."""

@@ -2,6 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from pytorch_lightning import Trainer
 
 from {{ cookiecutter.package }}.data.image_datamodule import ImageDataModule
 from {{ cookiecutter.package }}.errors import ConfigError
@@ -145,7 +146,7 @@ def test_ranks_take_as_many_training_images_each():
 
 def trainer_of_rank(rank: int) -> SimpleNamespace:
     strategy = SimpleNamespace(root_device=torch.device("cpu"))
-    return SimpleNamespace(world_size=2, global_rank=rank, strategy=strategy)
+    return SimpleNamespace(world_size=2, global_rank=rank, strategy=strategy, fit_loop=Trainer(logger=False).fit_loop)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,21 @@
 import os
 
 import torch
+import torch.utils.checkpoint
 
 
 def test_healthy_network_has_finite_gradients(examine, net):
     verdict = examine("anomaly", net())
     assert (verdict.status, verdict.seen) == ("passed", "10 backward passes, all finite")
+
+
+def test_recomputed_activations_raise_no_alarm(examine, net):
+    class Recomputing(net):
+        def forward(self, inputs):
+            hidden = torch.utils.checkpoint.checkpoint(self.first, inputs, use_reentrant=False)
+            return self.head(torch.relu(hidden))
+
+    assert examine("anomaly", Recomputing()).findings == []
 
 
 def line_of(text: str) -> int:

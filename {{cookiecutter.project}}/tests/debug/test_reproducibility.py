@@ -89,13 +89,16 @@ def test_missing_seed_and_lost_state_are_named_with_the_first_tensor(tmp_path):
         "    def configure_optimizers",
         "    def on_load_checkpoint(self, checkpoint):\n"
         "        checkpoint['state_dict']['head.bias'] *= 0\n\n"
+        "    def on_train_start(self):\n"
+        "        nn.init.zeros_(self.head.weight)\n\n"
         "    def configure_optimizers",
     )
     [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": forgetful})
     weights, resumed = verdict["findings"]
     assert weights["where"] == "initial head.weight"
     assert "no seed is set" in weights["why"]
-    assert resumed["where"] == "head.bias after Trainer.fit(ckpt_path=...)"
+    assert "head.weight, head.bias" in resumed["what"]
+    assert resumed["where"] == "head.weight after Trainer.fit(ckpt_path=...)"
 
 
 COUNTING = PROJECT["train.py"].replace(

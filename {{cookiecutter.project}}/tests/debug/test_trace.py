@@ -25,8 +25,9 @@ def losing(net):
     return make
 
 
-def test_table_has_a_row_for_each_module_in_call_order(train):
-    folder = train("+debug=trace")
+@pytest.mark.parametrize("compiled", ["false", "true"])
+def test_table_has_a_row_for_each_module_in_call_order_compiled_or_not(train, compiled):
+    folder = train("+debug=trace", f"model.compile={compiled}")
     lines = (folder / "debug" / "trace.md").read_text().splitlines()
     assert lines[0].startswith("| module | type | input | output | dtype | device | abs-min | abs-max | parameters |")
     rows = [line.strip("| ").split(" | ") for line in lines[2:]]

@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from {{ cookiecutter.package }}.evaluation.figures import confusion_matrix, worst_mistakes
+from {{ cookiecutter.package }}.evaluation.figures import calibration, confusion_matrix, learning_curves, save, worst_mistakes
 
 CLASSES = ["cat", "dog", "cow"]
 LABELS = torch.tensor([0, 0, 1, 1, 2])
@@ -27,13 +27,38 @@ def test_confusion_matrix_takes_classes_that_never_occur():
 @pytest.mark.parametrize("channels", [1, 3])
 def test_worst_mistakes_are_the_surest_first(channels):
     images = torch.zeros(5, channels, 4, 4, dtype=torch.uint8)
-    figure = worst_mistakes(images, PROBABILITIES, LABELS, CLASSES, most=2)
-    assert [axes.get_title() for axes in figure.axes] == ["cow (90%)\nis dog", "dog (60%)\nis cat"]
-    assert figure.get_suptitle() == "3 mistakes in 5, the most confident"
+    axes = worst_mistakes(images, PROBABILITIES, LABELS, CLASSES, most=2).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["cow (90%)\nis dog", "dog (60%)\nis cat"]
+    assert axes.get_title() == "3 mistakes in 5, the most confident"
+
+
+def test_worst_mistakes_show_the_images_that_are_wrong():
+    images = torch.arange(5, dtype=torch.uint8).view(5, 1, 1, 1).expand(5, 1, 4, 4)
+    [picture] = worst_mistakes(images, PROBABILITIES, LABELS, CLASSES, most=2).axes[0].get_images()
+    assert set(picture.get_array().flatten().tolist()) == {3, 1, 255}
 
 
 def test_no_mistakes_are_a_figure_too(tmp_path):
     images = torch.zeros(5, 1, 4, 4, dtype=torch.uint8)
     figure = worst_mistakes(images, F.one_hot(LABELS).float(), LABELS, CLASSES, most=25)
-    figure.savefig(tmp_path / "none.png")
-    assert figure.get_suptitle() == "0 mistakes in 5"
+    save(figure, tmp_path / "none")
+    assert figure.axes[0].get_title() == "0 mistakes in 5"
+    assert {path.name for path in tmp_path.iterdir()} == {"none.png", "none.svg"}
+
+
+def test_calibration_shows_the_accuracy_of_each_confidence():
+    # Four predictions with 0.95, three of which are right; one with 0.55 that is wrong.
+    probabilities = torch.tensor([[0.95, 0.05]] * 4 + [[0.55, 0.45]])
+    above, below = calibration(probabilities, torch.tensor([0, 0, 0, 1, 1])).axes
+    assert [bar.get_height() for bar in above.patches] == [0] * 9 + [0.75]
+    assert [bar.get_height() for bar in below.patches] == [0, 0, 0, 0, 0, 1, 0, 0, 0, 4]
+    # (4 * |0.95 - 0.75| + 1 * |0.55 - 0|) / 5
+    assert above.get_title() == "expected calibration error 27.00%"
+
+
+def test_train_and_val_of_one_metric_are_in_one_plot():
+    curves = {"train/loss": [(1, 2.0), (2, 1.0)], "val/loss": [(1, 2.1), (2, 1.2)], "val/accuracy": [(1, 0.5)]}
+    loss, accuracy = learning_curves(curves).axes
+    assert [line.get_label() for line in loss.lines] == ["train", "val"]
+    assert loss.lines[1].get_xydata().tolist() == [[1, 2.1], [2, 1.2]]
+    assert (loss.get_ylabel(), accuracy.get_ylabel()) == ("loss", "accuracy")

@@ -2,7 +2,8 @@ import pytest
 import torch
 from hydra.errors import CompactHydraException
 from hydra.utils import instantiate
-from pytorch_lightning import Trainer
+from pytorch_lightning import Callback, Trainer
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from {{ cookiecutter.package }}.errors import ConfigError
 
@@ -74,3 +75,56 @@ def test_metrics_are_named_by_their_split(fit):
 def test_loss_of_a_step_is_logged_at_the_interval_of_the_trainer(fit):
     assert "train/loss_step" in fit("trainer.log_every_n_steps=2").callback_metrics
     assert "train/loss_step" not in fit("trainer.log_every_n_steps=3").callback_metrics
+
+
+@pytest.mark.parametrize("channels_last", [True, False])
+def test_convolutions_lie_in_memory_as_asked(build, channels_last):
+    net = build(f"model.channels_last={channels_last}").net
+    for features in (net.stage2[0].weight, net.stage2(net.stage1(torch.rand(2, 1, 28, 28)))):
+        assert features.is_contiguous(memory_format=torch.channels_last) is channels_last
+
+
+def test_compiled_network_keeps_the_names_of_a_checkpoint(build):
+    plain, compiled = build(), build("model.compile=true")
+    assert plain.net._compiled_call_impl is None
+    assert compiled.net._compiled_call_impl is not None
+    assert compiled.state_dict().keys() == plain.state_dict().keys()
+
+
+def test_unknown_mode_of_compilation_is_refused_with_the_known_ones(build):
+    with pytest.raises(
+        CompactHydraException, match=r"model\.compile=fast must be true, false or one of default, reduce"
+    ):
+        build("model.compile=fast")
+
+
+class ReadsBack(TorchDispatchMode):
+    """Counts how often a number is fetched from the device, which waits for all that it has still to do."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function is torch.ops.aten._local_scalar_dense.default
+        return function(*args, **(kwargs or {}))
+
+
+def test_training_steps_that_write_nothing_never_wait_for_the_device(compose):
+    # Not Adam, which reads its count of steps: that lies in the host's memory, but looks the same from here.
+    cfg = compose("trainer.log_every_n_steps=100", "optimizer=sgd")
+    quiet = dict.fromkeys(("enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+    watch = ReadsBack()
+
+    class Watch(Callback):
+        def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+            if batch_idx == 1:
+                watch.__enter__()
+
+        def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+            if batch_idx == 3:
+                watch.__exit__(None, None, None)
+
+    limits = {"max_steps": 5, "limit_val_batches": 0}
+    trainer = instantiate(cfg.trainer, accelerator="cpu", logger=False, callbacks=[Watch()], **quiet, **limits)
+    trainer.fit(instantiate(cfg.model), datamodule=instantiate(cfg.data))
+    assert trainer.global_step == 5
+    assert watch.count == 0

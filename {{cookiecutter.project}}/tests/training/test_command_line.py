@@ -1,7 +1,9 @@
+import copy
 from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException
 
 from {{ cookiecutter.package }}.training.command_line import unknown_keys, unknown_option
@@ -45,3 +47,7 @@ def test_keys_options_flags_and_additions_are_no_unknown_keys():
 
 def test_what_does_not_parse_is_left_to_hydra():
     assert unknown_keys(["optimizer.lrr=[1"], CONF, "train") == []
+
+
+def test_hydras_store_is_shared_and_not_copied_for_each_group():
+    assert copy.deepcopy(ConfigStore.instance()) is ConfigStore.instance()

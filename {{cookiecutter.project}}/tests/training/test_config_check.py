@@ -109,3 +109,31 @@ def test_all_problems_are_reported_together():
     starts = ["depth=???", "width=${nowhere}", "layer.biass ", "layers.1._target_=", "optimizer lacks params"]
     assert len(lines) == len(starts)
     assert all(line.startswith(start) for line, start in zip(lines, starts, strict=True))
+
+
+@pytest.mark.parametrize("target", ["os.system", "builtins.eval", "subprocess.run", "shutil.rmtree", "posix.system"])
+def test_target_that_hydra_blocks_is_refused_before_it_is_imported(target):
+    [line] = problems(layer={"_target_": target})
+    assert line == f"layer._target_={target} is refused: what a config builds must not run or delete what it likes"
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "wanted"),
+    [
+        ("in_features", "many", "a whole number"),
+        ("in_features", 2.5, "a whole number"),
+        ("in_features", True, "a whole number"),
+        ("in_features", None, "a whole number"),
+        ("bias", "yes", "true or false"),
+    ],
+)
+def test_value_of_another_type_than_annotated_is_named(argument, value, wanted):
+    [line] = problems(layer=LINEAR | {argument: value})
+    shown = "null" if value is None else value
+    assert line == f"layer.{argument}={shown} must be {wanted}"
+
+
+def test_value_of_which_the_annotation_tells_nothing_for_sure_is_left_alone():
+    assert (
+        problems(layer=LINEAR | {"device": "cpu"}, pool={"_target_": "torch.nn.MaxPool2d", "kernel_size": [2, 2]}) == []
+    )

@@ -1,7 +1,11 @@
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from {{ cookiecutter.package }}.errors import ConfigError
 from {{ cookiecutter.package }}.training import runs
@@ -31,6 +35,17 @@ def test_last_run_is_the_one_with_a_checkpoint_that_started_last_wherever_it_lie
         (run / "checkpoints/last.ckpt").touch()
     make_run(tmp_path / "outputs/train/2026-01-04/d", started="2026-01-04T10:00:00.000+00:00")
     assert runs.find_run("last").resolve() == tmp_path / "multirun/train/2026-01-01/a/0"
+
+
+def test_last_run_is_none_of_debug_items(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, debugging in (("a", False), ("b", True)):
+        run = make_run(tmp_path / "outputs/train" / name, started=f"2026-01-02T10:00:00.00{int(debugging)}+00:00")
+        (run / "checkpoints").mkdir()
+        (run / "checkpoints/last.ckpt").touch()
+        if debugging:
+            (run / "debug").mkdir()
+    assert runs.find_run("last").name == "a"
 
 
 def test_last_run_where_there_is_none_is_an_error_with_the_way_to_one(tmp_path, monkeypatch):
@@ -84,3 +99,51 @@ def test_record_comes_back_as_it_was_written_and_leaves_no_draft(tmp_path):
     runs.write_record(tmp_path, record)
     assert runs.read_record(tmp_path) == record
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+class RunsCode:
+    """Makes a folder where somebody unpickles it."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.mark),)
+
+
+def test_checkpoint_that_would_run_code_is_refused_and_its_code_does_not_run(tmp_path):
+    path = tmp_path / "code.ckpt"
+    torch.save({"state_dict": RunsCode(tmp_path / "ran")}, path)
+    with pytest.raises(ConfigError, match=r"ckpt=.* is refused: to load \S+ could run code; use ckpt=best"):
+        runs.read_checkpoint(path)
+    assert not (tmp_path / "ran").exists()
+    torch.load(path, weights_only=False)  # it was no dud
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 and no more"])
+def test_file_that_is_no_checkpoint_is_refused(tmp_path, content):
+    path = tmp_path / "x.ckpt"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match="is refused: it is damaged or of another kind"):
+        runs.read_checkpoint(path)
+
+
+def test_run_that_was_resumed_last_is_the_last(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, starts in {"a": ["2026-01-01", "2026-01-04"], "b": ["2026-01-02"], "c": ["2026-01-03"]}.items():
+        run = make_run(tmp_path / "outputs" / name, started=starts[0], starts=[{"started": each} for each in starts])
+        (run / "checkpoints").mkdir()
+        (run / "checkpoints/last.ckpt").touch()
+    assert runs.find_run("last", "resume").name == "a"
+
+
+def test_run_that_another_process_has_claimed_is_refused_until_that_ends(tmp_path):
+    code = f"import pathlib, {runs.__name__} as runs; lock = runs.claim(pathlib.Path()); print(1, flush=True); input()"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(ConfigError, match=rf"is still running \(process {other.pid} on .*\)"):
+            runs.claim(tmp_path)
+        other.kill()
+    runs.claim(tmp_path).close()

@@ -1,0 +1,3 @@
+from .last_checkpoint import LastCheckpoint
+
+__all__ = ["LastCheckpoint"]

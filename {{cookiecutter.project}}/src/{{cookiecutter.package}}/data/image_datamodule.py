@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from pytorch_lightning import LightningDataModule
@@ -9,8 +10,10 @@ from pytorch_lightning.overrides.distributed import UnrepeatedDistributedSampler
 from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler
 
-from ..errors import ConfigError
+from ..errors import ConfigError, DataError
+from .epoch_sampler import EpochSampler
 from .in_memory import InMemoryDataset, pass_through
+from .workers import outlive_stop
 
 Batch = tuple[Tensor, Tensor]
 
@@ -50,6 +53,17 @@ class ImageDataModule(LightningDataModule):
         super().__init__()
         if batch_size < 1:
             raise ConfigError(f"data.batch_size={batch_size} must be at least 1")
+        if num_workers < 0:
+            raise ConfigError(f"data.num_workers={num_workers} must be at least 0")
+        if len(image_shape) != 3 or min(image_shape) < 1:
+            raise ConfigError(f"data.image_shape={list(image_shape)} must be [channels, height, width]")
+        if not len(mean) == len(std) == image_shape[0]:
+            raise ConfigError(
+                f"data.mean={list(mean)} and data.std={list(std)} must have a value for each channel of "
+                f"data.image_shape={list(image_shape)}"
+            )
+        if min(std) <= 0:
+            raise ConfigError(f"data.std={list(std)} must be greater than 0: pixels are divided by it")
         if len(class_names) != num_classes:
             raise ConfigError(f"data.class_names has {len(class_names)} names but data.num_classes={num_classes}")
         self.batch_size = batch_size
@@ -79,9 +93,10 @@ class ImageDataModule(LightningDataModule):
             self.seed = self.trainer.strategy.broadcast(self.seed)
         if stage in ("fit", "validate") and not hasattr(self, "train_set"):
             images, labels = self._checked(self.load(train=True))
-            if not 0 < self.val_size < len(labels):
+            world_size, _ = self._ranks()
+            if not world_size <= self.val_size <= len(labels) - world_size:  # an image for every rank
                 raise ConfigError(
-                    f"data.val_size={self.val_size} must lie between 1 and {len(labels) - 1}: "
+                    f"data.val_size={self.val_size} must lie between {world_size} and {len(labels) - world_size}: "
                     f"{self.source} has {len(labels)} training images"
                 )
             order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(self.split_seed))
@@ -104,10 +119,7 @@ class ImageDataModule(LightningDataModule):
         return images, labels
 
     def train_dataloader(self) -> DataLoader[Batch]:
-        # DistributedSampler, for one process too: its order is a function of (seed, epoch), and not of how many
-        # random numbers were drawn before. Lightning tells it the epoch.
-        world_size, rank = self._ranks()
-        sampler = DistributedSampler(self.train_set, world_size, rank, shuffle=True, seed=self.seed)
+        sampler = EpochSampler(self.train_set, self.batch_size, self.seed, self.trainer)
         return self._loader(self.train_set, sampler)
 
     def val_dataloader(self) -> DataLoader[Batch]:
@@ -122,6 +134,17 @@ class ImageDataModule(LightningDataModule):
             return self._evaluation_loader(self.test_set)
         unlabelled = torch.zeros(len(self.predict_images), dtype=torch.int64)
         return self._evaluation_loader(InMemoryDataset(self.predict_images, unlabelled))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seed": self.seed, "source": self.source}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        if state_dict["source"] != self.source:
+            raise DataError(
+                f"this run was trained on {state_dict['source']}, and its data is now {self.source}: "
+                "put back what it had, or start a new run"
+            )
+        self.seed = state_dict["seed"]
 
     def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
         images, labels = batch
@@ -142,6 +165,7 @@ class ImageDataModule(LightningDataModule):
             sampler=sampler,
             num_workers=self.num_workers,
             collate_fn=pass_through,
+            worker_init_fn=outlive_stop,
             pin_memory=on_gpu,
             persistent_workers=self.num_workers > 0,
             # A generator of its own: else every new iterator draws from the global one and shifts dropout.

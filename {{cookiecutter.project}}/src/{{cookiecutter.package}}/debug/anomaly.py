@@ -98,4 +98,6 @@ class Watch(TorchFunctionMode):
 
 
 def finite(values: Iterable[Tensor | None]) -> bool:
-    return all(bool(torch.isfinite(value).all()) for value in values if value is not None and value.is_floating_point())
+    # Detached: activation checkpointing counts what is saved for a backward pass, and isfinite would save something.
+    known = [value.detach() for value in values if value is not None and value.is_floating_point()]
+    return all(bool(torch.isfinite(value).all()) for value in known)

@@ -7,6 +7,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
+import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 from pytorch_lightning import Callback, LightningModule, Trainer
@@ -46,6 +47,7 @@ class Check(Callback):
                 f"run them one after the other, or everything with +debug=checklist"
             )
         CHECKS.append(self)
+        torch.compiler.set_stance("force_eager")  # modules of a compiled network are hidden from hooks
         self.findings: list[Finding] = []
         self.seen = ""
         self.skipped: str | None = None

@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..training.redaction import redact_text, secret_values
 from .diagnosis.diagnose import diagnose, print_traceback
 from .distributed.presence import has_ended
 from .verdict import (
@@ -238,8 +239,10 @@ def write_report(folder: Path, verdicts: list[Verdict], config: DictConfig, cras
         "items": [verdict.as_dict() for verdict in verdicts],
     }
     text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
-    (folder / "report.json").write_text(text + "\n", encoding="utf-8")
-    (folder / "report.md").write_text(markdown(verdicts, content["overrides"]), encoding="utf-8")
+    secrets = secret_values(config)
+    (folder / "report.json").write_text(redact_text(text, secrets) + "\n", encoding="utf-8")
+    text = markdown(verdicts, content["overrides"])
+    (folder / "report.md").write_text(redact_text(text, secrets), encoding="utf-8")
 
 
 def markdown(verdicts: list[Verdict], overrides: list[str]) -> str:

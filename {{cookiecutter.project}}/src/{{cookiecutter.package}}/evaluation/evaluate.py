@@ -10,16 +10,19 @@ from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.callbacks import RichProgressBar
 from torch import Tensor
 
+from ..errors import ConfigError
 from ..training.config_check import check_config
-from ..training.console import print_summary, shortest, silence_known_warnings
-from ..training.runs import read_config
+from ..training.console import print_summary, silence_known_warnings
+from ..training.runs import read_checkpoint, read_config, shortest
+from ..training.value_check import impossible_devices, whole
 from . import figures
+from .export import export_model
 from .own_images import read_images
 from .predictions import write_predictions
 
 
 def test_run(run: Path, checkpoint: Path, cfg: DictConfig) -> dict[str, float]:
-    """Write test metrics, predictions, confusion matrix and worst mistakes to the run; return the metrics."""
+    """Write test metrics, predictions and figures to the run; return the metrics."""
     model, datamodule, trainer = rebuild(run, checkpoint, cfg)
     (metrics,) = trainer.test(model, datamodule=datamodule, verbose=False)
     probabilities = predict(trainer, model, datamodule)
@@ -31,9 +34,10 @@ def test_run(run: Path, checkpoint: Path, cfg: DictConfig) -> dict[str, float]:
     (output / "metrics.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     names = [str(index) for index in range(len(labels))]
     write_predictions(output / "predictions.csv", names, probabilities, classes, labels)
-    figures.confusion_matrix(probabilities, labels, classes).savefig(output / "confusion_matrix.png", dpi=150)
+    figures.save(figures.confusion_matrix(probabilities, labels, classes), output / "confusion_matrix")
+    figures.save(figures.calibration(probabilities, labels), output / "calibration")
     worst = figures.worst_mistakes(images, probabilities, labels, classes, cfg.worst)
-    worst.savefig(output / "worst_mistakes.png", dpi=150)
+    figures.save(worst, output / "worst_mistakes")
     written = {path.name: str(shortest(path)) for path in sorted(output.iterdir())}
     print_summary(metrics, {"checkpoint": str(shortest(checkpoint))} | written)
     return metrics
@@ -54,14 +58,23 @@ def classify_folder(run: Path, checkpoint: Path, folder: Path, cfg: DictConfig) 
     print_summary({}, answers | {"written": str(shortest(table))})
 
 
+def export_run(run: Path, checkpoint: Path, cfg: DictConfig) -> None:
+    """Write the run's model in the form `cfg.export`, and print how to use it."""
+    model, datamodule, _ = rebuild(run, checkpoint, cfg)
+    print_summary({}, export_model(model, datamodule, cfg.export, output_dir(run, checkpoint)))
+
+
 def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModule, LightningDataModule, Trainer]:
     """Return the run's trained model, its DataModule and a Trainer on one device that records nothing."""
     silence_known_warnings()
+    check_choices(cfg)
     trained = read_config(run)
-    check_config(trained)
+    for unused in ("callbacks", "logger"):  # what they need may be missing here, such as a package or a password
+        trained.pop(unused, None)
     trained.data.batch_size = cfg.batch_size
+    check_config(trained, trains=False)
     model = instantiate(trained.model)
-    model.load_state_dict(torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"])
+    load_weights(model, checkpoint)
     trainer = Trainer(
         accelerator=cfg.accelerator,
         devices=1,
@@ -71,6 +84,39 @@ def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModu
         enable_checkpointing=False,
     )
     return model, instantiate(trained.data), trainer
+
+
+def check_choices(cfg: DictConfig) -> None:
+    """Refuse values of conf/eval.yaml that cannot work.
+
+    Raises:
+        ConfigError: with one line for each.
+    """
+    problems = [
+        f"{key}={cfg[key]} must be a whole number of at least {least}"
+        for key, least in (("batch_size", 1), ("worst", 0))
+        if not whole(cfg[key], least)
+    ]
+    problems += [line.removeprefix("trainer.") for line in impossible_devices({"accelerator": cfg.accelerator})]
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def load_weights(model: LightningModule, checkpoint: Path) -> None:
+    """Give the model the weights of a checkpoint.
+
+    Raises:
+        ConfigError: they belong to another architecture; the message names the first that does not fit.
+    """
+    ours, theirs = model.state_dict(), read_checkpoint(checkpoint)["state_dict"]
+    for name in dict.fromkeys([*ours, *theirs]):
+        here, there = (tuple(weights[name].shape) if name in weights else "not there" for weights in (ours, theirs))
+        if here != there:
+            raise ConfigError(
+                f"ckpt={checkpoint} belongs to another network: {name} is {there} in it and {here} in the run's own; "
+                f"use ckpt=best or ckpt=last, or name the checkpoint's run with run=..."
+            )
+    model.load_state_dict(theirs)
 
 
 def predict(trainer: Trainer, model: LightningModule, datamodule: LightningDataModule) -> Tensor:

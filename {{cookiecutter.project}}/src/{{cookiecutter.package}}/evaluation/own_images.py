@@ -33,8 +33,9 @@ def read_images(folder: Path, image_shape: Sequence[int]) -> tuple[list[Path], T
         try:
             with Image.open(path) as image:
                 images.append(grey(image, (width, height)) if channels == 1 else colour(image, (width, height)))
-        except (UnidentifiedImageError, OSError) as error:
-            raise ConfigError(f"predict={folder}: {path.name} is not a readable image ({error}); remove it") from error
+        except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
+            reason = str(error).replace(str(path), path.name)
+            raise ConfigError(f"predict={folder}: {path.name} is not a readable image ({reason}); remove it") from error
     return paths, torch.stack(images)
 
 

@@ -18,6 +18,7 @@ from .parameter_groups import parameter_groups
 from .schedules import build_schedule
 
 Batch = tuple[Tensor, Tensor]
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 class ImageClassifier(LightningModule):
@@ -32,6 +33,8 @@ class ImageClassifier(LightningModule):
         init: how weights start, a key of `INITIALIZATIONS`.
         checkpoint_stages: submodules of `net` whose activations are recomputed instead of kept.
         decay_norms_and_biases: whether weight decay applies to them too.
+        channels_last: whether the weights of convolutions, and with them the images between, lie channels last.
+        compile: whether `torch.compile` translates `net`; a mode of it, or True for its default one.
     """
 
     def __init__(
@@ -43,12 +46,21 @@ class ImageClassifier(LightningModule):
         init: str,
         checkpoint_stages: Sequence[str],
         decay_norms_and_biases: bool,
+        channels_last: bool,
+        compile: bool | str,
     ) -> None:
         super().__init__()
         if init not in INITIALIZATIONS:
             raise ConfigError(f"model.init={init!r} must be one of {', '.join(INITIALIZATIONS)}")
+        mode = "default" if compile is True else compile
+        if mode is not False and mode not in COMPILE_MODES:
+            raise ConfigError(f"model.compile={compile} must be true, false or one of {', '.join(COMPILE_MODES)}")
         INITIALIZATIONS[init](net)
         checkpoint_named_stages(net, checkpoint_stages)
+        if channels_last:
+            net.to(memory_format=torch.channels_last)
+        if mode is not False:
+            net.compile(mode=mode)  # in place: names in checkpoints stay the same
         self.net = net
         self.criterion = criterion
         self.optimizer = optimizer
@@ -62,17 +74,20 @@ class ImageClassifier(LightningModule):
         return self.net(images)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        loss = self._step(batch, self.train_metrics)
+        loss, _ = self._step(batch, self.train_metrics)
         # Each call of self.log costs as much as a small step: only where a logger will write it.
         if (self.trainer.global_step + 1) % self.trainer.log_every_n_steps == 0:
             self.log("train/loss_step", loss)
         return loss
 
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        self._step(batch, self.val_metrics)
+    def validation_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Return class probabilities (B, num_classes), as testing and prediction do."""
+        _, logits = self._step(batch, self.val_metrics)
+        return logits.float().softmax(dim=1)
 
-    def test_step(self, batch: Batch, batch_idx: int) -> None:
-        self._step(batch, self.test_metrics)
+    def test_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        _, logits = self._step(batch, self.test_metrics)
+        return logits.float().softmax(dim=1)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return class probabilities (B, num_classes)."""
@@ -95,12 +110,12 @@ class ImageClassifier(LightningModule):
         schedule = build_schedule(self.scheduler["scheduler"], optimizer, self._total_steps)
         return {"optimizer": optimizer, "lr_scheduler": {**self.scheduler, "scheduler": schedule}}
 
-    def _step(self, batch: Batch, metrics: LossAndAccuracy) -> Tensor:
+    def _step(self, batch: Batch, metrics: LossAndAccuracy) -> tuple[Tensor, Tensor]:
         images, labels = batch
         logits = self(images)
         loss = self.criterion(*criterion_arguments(self.criterion, logits, labels))
         metrics.update(loss, logits, labels)
-        return loss
+        return loss, logits
 
     def _log_epoch(self, split: str, metrics: LossAndAccuracy) -> None:
         values = {f"{split}/{name}": value for name, value in metrics.compute().items()}

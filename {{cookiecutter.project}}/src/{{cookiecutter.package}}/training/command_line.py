@@ -1,16 +1,21 @@
 """The frame around a Hydra entry point: nothing here imports torch."""
 
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 
-from . import ranks
+from ..errors import ConfigError
+from . import ranks, resume
 from .config_check import suggestion, walk
+from .report import write_missing_report
 from .sweep_summary import SweepSummary, summarise
 
 PLUGINS = {
@@ -22,30 +27,56 @@ PLUGINS = {
 }
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
+# Hydra 1.3.8 copies its store, which nobody changes then, for each group that --help lists: half of the time of
+# --help. Can go when Hydra shares it.
+ConfigStore.__deepcopy__ = lambda store, memo: store
+
 
 def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
     """Call a function made by `hydra.main`; where an override names no known key, add the nearest that exist.
 
     Hydra prints what is wrong with a command line and exits; the exception it printed is the exit's context.
     """
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        sys.argv[1:] = resume.locate(sys.argv[1:])
+    except ConfigError as error:
+        sys.exit(str(error))
     if ranks.launched():
         sys.argv += rank_arguments(sys.argv[1:])
+    refused = null_groups(sys.argv[1:], conf)
+    if refused:
+        sys.exit("\n".join(refused))
     try:
         entry_point()
     except SystemExit as stop:
         if isinstance(stop.__context__, KeyboardInterrupt):  # Lightning makes exit code 1 of it
             sys.exit(INTERRUPTED)
-        if isinstance(stop.__context__, HydraException):
-            for line in missing_plugins(str(stop.__context__)):
-                print(line, file=sys.stderr)
-            for line in unknown_option(stop.__context__, conf) + unknown_keys(sys.argv[1:], conf, config_name):
-                print(line, file=sys.stderr)
+        for line in hints(stop.__context__, conf, config_name):
+            print(line, file=sys.stderr)
         raise
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     finally:
+        write_missing_report()
         if SweepSummary.folder is not None:
             summarise(SweepSummary.folder)
+
+
+def terminate(number: int, frame: FrameType | None) -> None:
+    """End as a process that a signal stops, but in order: whoever has begun something can end it."""
+    sys.exit(128 + number)
+
+
+def hints(error: BaseException | None, conf: Path, config_name: str) -> list[str]:
+    """Return what to say besides what Hydra says of an exception."""
+    arguments = sys.argv[1:]
+    lines = missing_plugins(str(error)) if isinstance(error, HydraException) else []
+    if isinstance(error, ConfigCompositionException):
+        lines += unknown_option(error, conf) + unknown_keys(arguments, conf, config_name)
+    if isinstance(error, OverrideParseException):
+        lines += unparsed(arguments)
+    return lines
 
 
 def rank_arguments(arguments: list[str]) -> list[str]:
@@ -71,6 +102,30 @@ def missing_plugins(message: str) -> list[str]:
     ]
 
 
+def null_groups(arguments: list[str], conf: Path) -> list[str]:
+    """Return a line for each override that sets a config group to null, which Hydra answers with a traceback."""
+    groups = [argument.partition("=")[0] for argument in arguments if argument.endswith(("=null", "=~"))]
+    return [
+        f"{group}=null: a group cannot be null; choose an option of conf/{group}, or none with ~{group}"
+        for group in groups
+        if (conf / group).is_dir()
+    ]
+
+
+def unparsed(arguments: list[str]) -> list[str]:
+    """Return a line for each argument that is no override."""
+    lines = []
+    for argument in arguments:
+        if argument.startswith("-"):
+            continue
+        try:
+            OverridesParser.create().parse_override(argument)
+        except HydraException:
+            key = argument.partition("=")[0]
+            lines.append(f"{argument} is no override; write {key}=value, and quote what is not plain: \"{key}='...'\"")
+    return lines
+
+
 def unknown_option(error: HydraException, conf: Path) -> list[str]:
     """Return a line where a group lacks an option, or there is no such config, and one of a similar name exists."""
     if not isinstance(error, MissingConfigException) or not error.missing_cfg_file:
@@ -89,15 +144,18 @@ def unknown_keys(arguments: list[str], conf: Path, config_name: str) -> list[str
     parser = OverridesParser.create()
     try:
         overrides = [parser.parse_override(argument) for argument in arguments if not argument.startswith("-")]
+        groups = [path.relative_to(conf).as_posix() for path in conf.rglob("*") if path.is_dir()]
+        options = [
+            each.input_line for each in overrides if each.key_or_group in groups and not each.is_sweep_override()
+        ]
         with initialize_config_dir(str(conf), version_base="1.3"):
-            known = [key for key, _, _ in walk(compose(config_name))]
+            known = [key for key, _, _ in walk(compose(config_name, overrides=options)) if "._" not in key]
     except HydraException:  # Hydra has said already what does not parse or compose
         return []
-    groups = [path.relative_to(conf).as_posix() for path in conf.rglob("*") if path.is_dir()]
     lines = []
     for override in overrides:
         key = override.key_or_group
-        if override.is_add() or key.startswith("hydra") or key in known or key in groups:
+        if override.is_add() or override.is_force_add() or key.startswith("hydra") or key in known or key in groups:
             continue
         lines.append(f"{key} is no key of {config_name}.yaml" + suggestion(key, known + groups))
     return lines

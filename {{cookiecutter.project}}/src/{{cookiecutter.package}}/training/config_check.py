@@ -5,12 +5,17 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import ConfigError
+from .redaction import redact
+from .value_check import impossible, out_of_range, refused_by_torch
 
 HYDRA_KEYS = {"_target_", "_partial_", "_args_", "_recursive_", "_convert_"}
 # Targets that import without the package that they need: module, and extra of this project that installs it.
@@ -18,10 +23,15 @@ EXTRAS = {
     "pytorch_lightning.loggers.WandbLogger": "wandb",
     "pytorch_lightning.loggers.MLFlowLogger": "mlflow",
 }
+PLAIN = {int: "a whole number", float: "a number", str: "text", bool: "true or false", NoneType: "null"}
 
 
-def check_config(cfg: DictConfig) -> None:
-    """Check that nothing is missing, every interpolation resolves, and every `_target_` imports and binds.
+def check_config(cfg: DictConfig, trains: bool = True) -> None:
+    """Check that nothing is missing, every interpolation resolves, every `_target_` imports and binds, values fit.
+
+    Args:
+        cfg: a composed config.
+        trains: False where it will not train on this machine: devices and directories are not looked at then.
 
     Raises:
         ConfigError: with one line for each problem.
@@ -32,6 +42,12 @@ def check_config(cfg: DictConfig) -> None:
     problems += unresolved(cfg)
     for key, node in targets(cfg):
         problems += unbound(key, node)
+    told = {line.partition("=")[0] for line in problems}
+    problems += [line for line in out_of_range(cfg) if line.partition("=")[0] not in told]
+    if trains:
+        problems = problems or [*impossible(cfg)]
+    if not problems:
+        problems = [*refused_by_torch(cfg)]
     if problems:
         raise ConfigError("\n".join(problems))
 
@@ -63,8 +79,8 @@ def missing(cfg: DictConfig) -> list[str]:
 
 
 def unresolved(cfg: DictConfig) -> list[str]:
-    """Return a line for each interpolation that leads nowhere."""
-    problems = []
+    """Return a line for each interpolation that leads nowhere, without those that only lead to one."""
+    problems = {}
     for full_key, parent, key in walk(cfg):
         if not OmegaConf.is_interpolation(parent, key) or is_target(full_key):
             continue
@@ -72,8 +88,9 @@ def unresolved(cfg: DictConfig) -> list[str]:
             parent[key]
         except OmegaConfBaseException as error:
             raw = OmegaConf.to_container(parent, resolve=False)[key]
-            problems.append(f"{full_key}={raw} does not resolve: {str(error).splitlines()[0]}")
-    return problems
+            problems[full_key] = raw, str(error).splitlines()[0]
+    causes = {"${" + key + "}" for key in [*problems, *missing(cfg)]}
+    return [f"{key}={raw} does not resolve: {why}" for key, (raw, why) in problems.items() if raw not in causes]
 
 
 def targets(cfg: DictConfig) -> Iterator[tuple[str, DictConfig]]:
@@ -94,6 +111,8 @@ def unbound(key: str, node: DictConfig) -> list[str]:
         return [f"{key}._target_={raw} does not resolve: {str(error).splitlines()[0]}"]
     if not isinstance(name, str) or not name:
         return [f"{key}._target_={'null' if name is None else name} must name a class or function"]
+    if is_blocklisted(name):
+        return [f"{key}._target_={name} is refused: what a config builds must not run or delete what it likes"]
     try:
         target = locate(name)
     except ImportError as error:
@@ -121,12 +140,82 @@ def unbound(key: str, node: DictConfig) -> list[str]:
         if parameter.default is parameter.empty
         and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     ]
+    problems += mistyped(key, node, target)
     positional = len(node.get("_args_") or [])
     absent = [argument for argument in required[positional:] if argument not in given]
     if absent and not node.get("_partial_"):
         hint = "" if set(absent) - {"params", "optimizer"} else f"; add {key}._partial_=true: the model supplies it"
         problems.append(f"{key} lacks {', '.join(absent)} of {name}{hint}")
     return problems
+
+
+def is_blocklisted(name: str) -> bool:
+    """Whether Hydra's own policy refuses a target. Asked before this module imports anything, and without a call."""
+    try:
+        instantiate({"_target_": name, "_partial_": True})
+    except InstantiationException as error:
+        return not str(error).startswith(("Error locating target", "Expected a callable"))
+    return False
+
+
+def mistyped(key: str, node: DictConfig, target: Any) -> list[str]:
+    """Return a line for each value that is none of the types with which `target` annotates the argument.
+
+    Only what can be told for sure: where plain types or literals are among them, and for null.
+    """
+    try:
+        hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
+    except Exception:  # annotations may name what only a type checker imports
+        return []
+    parameters = inspect.signature(target).parameters
+    problems = []
+    for argument, hint in hints.items():
+        if argument not in node or OmegaConf.is_interpolation(node, argument) or is_missing(node, argument):
+            continue  # what an interpolation leads to is judged where it stands
+        value, default = node[argument], parameters[argument].default if argument in parameters else None
+        types = [*alternatives(hint)]
+        if value == default or fits(value, types):
+            continue
+        names = dict.fromkeys(name for each in types for name in in_words(each))
+        shown = "null" if value is None else redact(value, f"{key}.{argument}")
+        problems.append(f"{key}.{argument}={shown} must be {' or '.join(names)}{suggestion(str(value), names)}")
+    return problems
+
+
+def alternatives(hint: Any) -> Iterator[Any]:
+    """Yield the members of a union, or the type itself."""
+    if get_origin(hint) in (Union, UnionType):
+        for member in get_args(hint):
+            yield from alternatives(member)
+    else:
+        yield hint
+
+
+def fits(value: Any, types: list[Any]) -> bool:
+    """Whether a config's value may be meant where one of `types` is wanted; true where that cannot be told."""
+    plain = [each for each in types if each in PLAIN or get_origin(each) is Literal]
+    if OmegaConf.is_config(value):
+        return len(plain) < len(types)
+    if value is not None and not set(plain) - {NoneType}:
+        return True
+    return any(is_instance(value, each) for each in types)
+
+
+def is_instance(value: Any, each: Any) -> bool:
+    if get_origin(each) is Literal:
+        return value in get_args(each)
+    if each in (int, float) and isinstance(value, bool):
+        return False
+    if each is float:
+        return isinstance(value, (int, float))
+    kind = get_origin(each) or each
+    return isinstance(value, kind) if isinstance(kind, type) else True
+
+
+def in_words(each: Any) -> list[str]:
+    if get_origin(each) is Literal:
+        return [str(choice) for choice in get_args(each)]
+    return [PLAIN.get(each) or getattr(each, "__name__", str(each))]
 
 
 def locate(name: str) -> Any:

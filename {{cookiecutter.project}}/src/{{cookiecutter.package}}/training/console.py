@@ -1,12 +1,13 @@
 """What a run says in the terminal, besides its progress bar."""
 
 import warnings
-from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
 from rich.console import Console
 from rich.syntax import Syntax
+
+from .redaction import redact
 
 
 def silence_known_warnings() -> None:
@@ -23,8 +24,14 @@ def silence_known_warnings() -> None:
 
 @rank_zero_only
 def print_config(cfg: DictConfig) -> None:
-    """Print the composed config with every interpolation resolved."""
-    Console().print(Syntax(OmegaConf.to_yaml(cfg, resolve=True), "yaml", background_color="default"))
+    """Print the composed config with every interpolation resolved, without secrets."""
+    shown = OmegaConf.create(redact(OmegaConf.to_container(cfg, resolve=True)))
+    Console().print(Syntax(OmegaConf.to_yaml(shown), "yaml", background_color="default"))
+
+
+@rank_zero_only
+def say(line: str) -> None:
+    print(line, flush=True)
 
 
 @rank_zero_only
@@ -34,8 +41,3 @@ def print_summary(metrics: dict[str, float], pointers: dict[str, str]) -> None:
     width = max(map(len, rows))
     for name, value in rows.items():
         print(f"  {name:<{width}}  {value}")
-
-
-def shortest(path: Path) -> Path:
-    """Return `path` relative to the working directory where it lies below."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -21,13 +21,14 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import ConfigError, JobError
-from . import ranks
+from . import ranks, resume
 from .config_check import check_config
 from .overrides import same_job, task_overrides
-from .runs import RECORD, read_record
+from .ranks import FAILURE_FILE
+from .redaction import redact_text, secret_values
+from .runs import RECORD, claim, read_record, shortest
 
 MULTIPLE = ("ddp", "fsdp", "deepspeed", "modelparallel")
-FAILURE_FILE = "LAUNCH_FAILURE_FILE"  # variable that tells each rank where to write down what stopped it
 STOP_SECONDS = 12  # more than the supervisor gives its ranks
 
 Train = Callable[[DictConfig], float | None]
@@ -41,13 +42,15 @@ def run_job(train: Train, cfg: DictConfig, script: str) -> float | None:
         cfg: the job's config, inside a Hydra application.
         script: the file whose `hydra.main` composes `cfg` from the job's overrides.
     """
+    former = _former_start(cfg)
+    if former.get("state") == "finished":
+        print(f"{shortest(Path(cfg.output_dir))} is finished; it is not run again")
+        return former["metrics"].get(cfg.monitor)
+    if former:
+        cfg = resume.saved_config(cfg)
+    check_config(cfg)
     if ranks.launched():
         return _run_as_rank(train, cfg)
-    done = _finished_before(cfg)
-    if done is not None:
-        print(f"{cfg.output_dir} is finished already, with these overrides; it is not run again")
-        return done["metrics"].get(cfg.monitor)
-    check_config(cfg)
     if not needs_processes(cfg):
         return train(cfg)
     if cfg.trainer.get("num_nodes", 1) > 1:
@@ -94,13 +97,23 @@ def check_launched(cfg: DictConfig) -> None:
         )
 
 
-def _finished_before(cfg: DictConfig) -> dict[str, Any] | None:
-    """Return the record of this job of a sweep if a former start of the sweep has finished it."""
+def _former_start(cfg: DictConfig) -> dict[str, Any]:
+    """Return the record of what this start is to go on with, or an empty one.
+
+    That is the run named by `resume`, a job of a sweep that an earlier start of the sweep has begun with the same
+    overrides, unless it failed, and a run that SLURM took away and gave back.
+    """
     folder = Path(cfg.output_dir)
-    if HydraConfig.get().mode != RunMode.MULTIRUN or not (folder / RECORD).is_file():
-        return None
+    if not (folder / RECORD).is_file() or (ranks.launched_here() and cfg.resume is None):
+        return {}
     record = read_record(folder)
-    return record if record["state"] == "finished" and record["overrides"] == task_overrides() else None
+    if cfg.resume is not None:
+        if any(text.lstrip("+").startswith("debug=") for text in record["overrides"]):
+            raise ConfigError(f"resume={cfg.resume} is a run of a debug item, which gives its verdict in one go")
+        # What is overridden now may be a longer training.
+        return record | ({"state": "extended"} if record["state"] == "finished" and resume.given_now() else {})
+    again = HydraConfig.get().mode == RunMode.MULTIRUN or int(os.environ.get("SLURM_RESTART_COUNT", "0")) > 0
+    return record if again and record["state"] != "failed" and record["overrides"] == task_overrides() else {}
 
 
 def _run_as_rank(train: Train, cfg: DictConfig) -> float | None:
@@ -131,8 +144,12 @@ def _run_in_processes(cfg: DictConfig, script: str) -> None:
     from .run_record import RunRecord, settle
 
     folder = Path(cfg.output_dir)
+    if resuming := cfg.resume is not None:
+        with claim(folder):  # refused here, before ranks are started
+            resume.save_config(cfg)
     RunRecord(cfg).write()  # with the user's own command; rank 0 goes on from here
     count = device_count(cfg)
+    resumed = [f"{resume.KEY}='{cfg.output_dir}'"] if resuming else []  # a sweep's command does not say it
     with tempfile.TemporaryDirectory() as scratch:
         failure_file = Path(scratch) / "failure"
         command = [sys.executable, "-m", f"{__package__}.supervise", str(count), str(failure_file), script]
@@ -142,7 +159,7 @@ def _run_in_processes(cfg: DictConfig, script: str) -> None:
         # A session of its own: Ctrl-C reaches this process alone, and there is one way to stop. Its standard input
         # is a pipe that closes when this process dies, however it dies.
         supervisor = subprocess.Popen(
-            [*command, *same_job()], env=environment, stdin=subprocess.PIPE, start_new_session=True
+            [*command, *same_job(*resumed)], env=environment, stdin=subprocess.PIPE, start_new_session=True
         )
         try:
             code = supervisor.wait()
@@ -155,8 +172,9 @@ def _run_in_processes(cfg: DictConfig, script: str) -> None:
         if code == 0:
             return
         reason = failure_file.read_text(encoding="utf-8") if failure_file.is_file() else f"supervisor exit code {code}"
+    reason = redact_text(reason, secret_values(cfg))
     settle(folder, "failed", reason)
-    raise JobError(reason)
+    raise JobError(f"{reason}\nfailed; goes on with: python train.py resume={shortest(folder)}")
 
 
 def stop(supervisor: subprocess.Popen) -> None:

@@ -3,14 +3,16 @@
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
+from .redaction import redact_override
+
 
 def task_overrides() -> list[str]:
-    """Return the overrides of this job as they were given, or none outside a Hydra application."""
-    return _overrides("task") if HydraConfig.initialized() else []
+    """Return the overrides of this job as they were given, without secrets; none outside a Hydra application."""
+    return [redact_override(text) for text in _overrides("task")] if HydraConfig.initialized() else []
 
 
-def same_job() -> list[str]:
-    """Return the arguments that make `hydra.main` compose this very job, in this very directory."""
+def same_job(*further: str) -> list[str]:
+    """Return the arguments that make `hydra.main` compose this very job with `further` overrides, in its directory."""
     hydra = HydraConfig.get()
     arguments = ["--config-name", hydra.job.config_name]
     for source in hydra.runtime.config_sources:
@@ -24,7 +26,14 @@ def same_job() -> list[str]:
         settings += [f"hydra.job.num={hydra.job.num}", f"hydra.job.id={hydra.job.id}"]
     folder = hydra.runtime.output_dir.replace("\\", "\\\\").replace("'", "\\'")
     # This process has resolved the time in the directory's name, and has written .hydra.
-    return [*arguments, *task_overrides(), *settings, f"hydra.run.dir='{folder}'", "hydra.output_subdir=null"]
+    return [
+        *arguments,
+        *_overrides("task"),
+        *further,
+        *settings,
+        f"hydra.run.dir='{folder}'",
+        "hydra.output_subdir=null",
+    ]
 
 
 def _overrides(kind: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 import os
 
+FAILURE_FILE = "LAUNCH_FAILURE_FILE"  # variable that tells each rank where to write down what stopped it
+
 
 def launched() -> bool:
     """Whether torchrun or srun started this process as one rank of a job.
@@ -11,6 +13,11 @@ def launched() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ or (
         os.environ.get("SLURM_STEP_ID", "").isdigit() and int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
     )
+
+
+def launched_here() -> bool:
+    """Whether it was this project's own launcher, in a process that has begun the run's record."""
+    return FAILURE_FILE in os.environ
 
 
 def rank() -> int:

@@ -1,5 +1,6 @@
 """`run.json`: what was run, with what, and how it ended."""
 
+import platform
 import shlex
 import subprocess
 import sys
@@ -14,10 +15,12 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities import rank_zero_only
 
-from . import ranks
+from . import ranks, rerun, resume
 from .config_check import walk
+from .console import say
 from .overrides import task_overrides
-from .runs import RECORD, read_record, write_record
+from .redaction import is_secret, redact_override, redact_text, secret_values
+from .runs import LOCK, claim, read_record, shortest, write_record
 
 PACKAGES = ("torch", "torchvision", "pytorch-lightning", "torchmetrics", "hydra-core", "omegaconf", "numpy")
 
@@ -25,9 +28,10 @@ PACKAGES = ("torch", "torchvision", "pytorch-lightning", "torchmetrics", "hydra-
 class RunRecord(Callback):
     """Keeps `run.json` true while a run lives: a context manager around it and a callback inside its Trainer.
 
-    `state` is running, finished, failed or interrupted. `metrics` is flat and at full precision: train/* of the
-    last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint. Hyperparameters go to
-    the loggers from here, because only a set-up DataModule knows what data it really has.
+    `state` is running, finished, failed or interrupted; `starts` has an entry for each time that the run was started:
+    what is at the top belongs to the first, state and error to the last. `metrics` is flat and at full precision:
+    train/* of the last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint.
+    Hyperparameters go to the loggers from here, because only a set-up DataModule knows what data it really has.
     """
 
     def __init__(self, cfg: DictConfig) -> None:
@@ -36,7 +40,7 @@ class RunRecord(Callback):
         self.metrics: dict[str, float] = {}
         self.content: dict[str, Any] = {
             "state": "running",
-            "command": shlex.join(["python", *sys.argv]),
+            "command": shlex.join(["python", *map(redact_override, sys.argv)]),
             "overrides": task_overrides(),
             "seed": cfg.seed,
             "started": now(),
@@ -45,6 +49,12 @@ class RunRecord(Callback):
             "packages": {name: version(name) for name in PACKAGES},
             "metrics": self.metrics,
         }
+        start = {key: self.content[key] for key in ("command", "overrides", "started", "git")}
+        if cfg.resume is not None and not ranks.launched_here():
+            former = read_record(self.folder)
+            close_last_start(former)
+            self.content = former | {"state": "running", "seed": cfg.seed}
+        self.content["starts"] = [*self.content.get("starts", []), start]
 
     @property
     def best_checkpoint(self) -> Path | None:
@@ -52,10 +62,16 @@ class RunRecord(Callback):
         name = self.content.get("best_checkpoint")
         return None if name is None else self.folder / name
 
+    @property
+    def resume_point(self) -> Path | None:
+        """The checkpoint that training goes on from, or None where it begins."""
+        return None if self.cfg.resume is None else resume.checkpoint(self.folder)
+
     def __enter__(self) -> "RunRecord":
-        if ranks.launched() and (self.folder / RECORD).is_file():  # by the process that launched this one
-            self.content |= {key: read_record(self.folder)[key] for key in ("command", "overrides", "started")}
-        self.write()
+        if ranks.launched_here():  # by a process that has begun the record
+            self.content = read_record(self.folder) | {"state": "running"}
+        self.metrics = self.content["metrics"]
+        self.begin()
         return self
 
     def __exit__(
@@ -63,12 +79,38 @@ class RunRecord(Callback):
     ) -> None:
         if error is None:
             state = "finished"
+            if self.cfg.rerun is not None:
+                self.content["rerun"] = rerun.compare(Path(self.cfg.rerun), self.content)
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):  # Lightning turns the one into the other
             state = "interrupted"
         else:
             state = "failed"
         self.write()
-        settle(self.folder, state, None if error is None else f"{type(error).__name__}: {error}")
+        told = None if error is None else redact_text(f"{type(error).__name__}: {error}", secret_values(self.cfg))
+        settle(self.folder, state, told)
+        self.release()
+        if state != "finished":
+            say(f"{state}; goes on with: python train.py resume={shortest(self.folder)}")
+
+    @rank_zero_only
+    def begin(self) -> None:
+        self.lock = claim(self.folder)
+        if self.cfg.resume is not None:
+            resume.save_config(self.cfg)
+        self.write()
+
+    @rank_zero_only
+    def release(self) -> None:
+        if self.lock is not None:
+            self.lock.close()
+            (self.folder / LOCK).unlink(missing_ok=True)
+
+    def pointers(self) -> dict[str, str]:
+        """Return where the run lies, where to go from here, and what a rerun came to."""
+        run = shortest(self.folder)
+        look, evaluate = f"tensorboard --logdir {run.parts[0]}", f"python eval.py run={run}"
+        pointers = {"run": str(run), "report": f"{run}/report.html", "look": look, "evaluate": evaluate}
+        return pointers | (rerun.describe(self.content["rerun"]) if "rerun" in self.content else {})
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.content |= {
@@ -76,11 +118,16 @@ class RunRecord(Callback):
             "device": str(trainer.strategy.root_device),
             "world_size": trainer.world_size,
             "precision": str(trainer.precision),
+            "hardware": hardware(trainer.strategy.root_device),
         }
         self.write()
-        values = hyperparameters(self.cfg) | {"data.source": self.content["data"]}
+        values = hyperparameters(self.cfg) | {"data.source": self.content["data"], "resume": None}
         for logger in trainer.loggers:
             logger.log_hyperparams(values)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.content["starts"][-1] |= {"epoch": trainer.current_epoch, "step": trainer.global_step}
+        self.write()
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         checkpoint["metrics"] = numbers(trainer, "val")
@@ -90,7 +137,11 @@ class RunRecord(Callback):
         best = getattr(trainer.checkpoint_callback, "best_model_path", "")
         if best:
             # Without them where save_weights_only leaves out what callbacks add.
-            self.metrics |= torch.load(best, map_location="cpu", weights_only=True, mmap=True).get("metrics", {})
+            at_best = torch.load(best, map_location="cpu", weights_only=True, mmap=True).get("metrics", {})
+            self.metrics |= at_best
+            for logger in trainer.loggers:
+                best_metrics = {f"best/{name.partition('/')[2]}": value for name, value in at_best.items()}
+                logger.log_metrics(best_metrics, step=trainer.global_step)
             inside = Path(best).is_relative_to(self.folder)
             self.content["best_checkpoint"] = Path(best).relative_to(self.folder).as_posix() if inside else best
         self.content |= {"epochs": trainer.current_epoch, "steps": trainer.global_step}
@@ -109,10 +160,20 @@ def settle(folder: Path, state: str, error: str | None = None) -> None:
     """Record how the run in `folder` ended, beside what its ranks have recorded."""
     record = read_record(folder)
     ended = datetime.now(UTC)
-    seconds = (ended - datetime.fromisoformat(record["started"])).total_seconds()
-    record |= {"state": state, "ended": ended.isoformat(timespec="milliseconds"), "seconds": round(seconds, 3)}
+    last = record["starts"][-1]
+    last["seconds"] = round((ended - datetime.fromisoformat(last["started"])).total_seconds(), 3)
+    last |= {"state": state, "ended": ended.isoformat(timespec="milliseconds")}
+    record |= {key: last[key] for key in ("state", "ended")}
+    record["seconds"] = round(sum(start.get("seconds", 0) for start in record["starts"]), 3)
     record.pop("error", None)
-    write_record(folder, record | {"error": error} if state == "failed" else record)
+    if state == "failed":
+        last["error"] = record["error"] = error
+    write_record(folder, record)
+
+
+def close_last_start(record: dict[str, Any]) -> None:
+    """Say of a start that never came to its end that it was killed."""
+    record["starts"][-1].setdefault("state", "killed")
 
 
 def numbers(trainer: Trainer, *splits: str) -> dict[str, float]:
@@ -125,12 +186,16 @@ def numbers(trainer: Trainer, *splits: str) -> dict[str, float]:
 
 
 def hyperparameters(cfg: DictConfig) -> dict[str, Any]:
-    """Return every value of `cfg` under its dotted key, each once: an interpolated group is left out."""
+    """Return every value of `cfg` under its dotted key, each once: an interpolated group is left out.
+
+    So is every path in the run's own directory: it differs between any two runs and says nothing about them. What
+    a secret is hidden by is in redaction.py.
+    """
     values = {}
     for full_key, parent, key in walk(cfg):
         value = parent[key]
-        if not OmegaConf.is_config(value):
-            values[full_key] = value
+        if not OmegaConf.is_config(value) and not str(value).startswith(str(cfg.output_dir)):
+            values[full_key] = "***" if is_secret(full_key, value) else value
     return values
 
 
@@ -142,6 +207,16 @@ def git_state() -> dict[str, Any] | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return {"commit": commit.stdout.strip(), "dirty": bool(status.stdout.strip())}
+
+
+def hardware(device: torch.device) -> dict[str, Any]:
+    """Return what decides which kernels run: sums over other vector widths or threads round otherwise."""
+    return {
+        "machine": platform.machine(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+    }
 
 
 def now() -> str:

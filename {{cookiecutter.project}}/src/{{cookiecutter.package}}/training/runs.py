@@ -2,35 +2,53 @@
 
 import json
 import os
+import re
+import socket
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
+from yaml import YAMLError
 
 from ..errors import ConfigError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 RECORD = "run.json"
+LOCK = ".lock"
 
 
-def find_run(name: str | Path) -> Path:
-    """Return the directory of a run: `name` itself, or for `last` the newest one here that has a checkpoint.
+def find_run(name: str | Path, key: str = "run") -> Path:
+    """Return the directory of a run: `name` itself, or for `last` the newest here of training that has a checkpoint.
+
 
     Raises:
-        ConfigError: there is no such run.
+        ConfigError: there is no such run; the message names `key`.
     """
+    if name is None:
+        raise ConfigError("run=null names no run; try run=last, or run=<directory>")
     if str(name) != "last":
         folder = Path(name)
         if not (folder / RECORD).is_file():
-            raise ConfigError(f"run={name} is not the directory of a run: it has no {RECORD}; try run=last")
+            raise ConfigError(f"{key}={name} is not the directory of a run: it has no {RECORD}; try {key}=last")
         return folder
     runs = [path.parent for root in ("outputs", "multirun") for path in Path(root).glob(f"**/{RECORD}")]
-    # A checklist's items are runs inside a run.
-    runs = [run for run in runs if "debug" not in run.parts and any(run.glob("checkpoints/*.ckpt"))]
+    # A run with debug items is a few steps long, and a checklist's items are runs inside a run.
+    runs = [run for run in runs if "debug" not in run.parts and not (run / "debug").is_dir()]
+    runs = [run for run in runs if any(run.glob("checkpoints/*.ckpt"))]
     if not runs:
         raise ConfigError(
-            "run=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"
+            f"{key}=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"
         )
-    return max(runs, key=lambda run: read_record(run)["started"])
+    return max(runs, key=last_started)
+
+
+def last_started(run: Path) -> str:
+    record = read_record(run)
+    return record.get("starts", [record])[-1]["started"]
 
 
 def find_checkpoint(run: Path, name: str) -> Path:
@@ -39,6 +57,8 @@ def find_checkpoint(run: Path, name: str) -> Path:
     Raises:
         ConfigError: there is no such file; the message lists those that are there.
     """
+    if name is None:
+        raise ConfigError("ckpt=null names no checkpoint; use ckpt=best, ckpt=last, or ckpt=<file>")
     if name == "best":
         path = run / read_record(run).get("best_checkpoint", "checkpoints/best.ckpt")
     elif name == "last":
@@ -47,13 +67,65 @@ def find_checkpoint(run: Path, name: str) -> Path:
         path = Path(name)
     if not path.is_file():
         there = ", ".join(sorted(file.name for file in run.glob("checkpoints/*.ckpt"))) or "none"
-        raise ConfigError(f"ckpt={name}: there is no {path}; {run}/checkpoints has {there}")
+        raise ConfigError(f"ckpt={name}: there is no file {path}; {run}/checkpoints has {there}")
     return path
 
 
+def claim(run: Path) -> IO[str] | None:
+    """Return a lock on the run's directory, held until this process ends or closes it.
+
+    The kernel lets go of it whatever ends the process. On Windows nothing is locked.
+
+    Raises:
+        ConfigError: another process holds it.
+    """
+    if fcntl is None:
+        return None
+    lock = (run / LOCK).open("a+", encoding="utf-8")
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not flock: worker processes would inherit it
+    except OSError as error:
+        lock.seek(0)
+        holder = lock.read()
+        lock.close()
+        raise ConfigError(f"{run} is still running ({holder}); wait for its end, or stop it first") from error
+    lock.truncate(0)
+    lock.write(f"process {os.getpid()} on {socket.gethostname()}")
+    lock.flush()
+    return lock
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Return a checkpoint on the CPU. Nothing in the file is run: it may hold tensors and plain values only.
+
+    Raises:
+        ConfigError: the file is damaged, of another kind, or holds objects, which could run code.
+    """
+    import torch  # not for those who only look for a run
+
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise ConfigError(f"ckpt={path} cannot be read ({error.strerror}); use ckpt=best or ckpt=last") from error
+    except Exception as error:  # of many kinds: the file may hold anything
+        names = re.search(r"GLOBAL (\S+)", str(error))
+        reason = f"to load {names[1]} could run code" if names else "it is damaged or of another kind"
+        raise ConfigError(f"ckpt={path} is refused: {reason}; use ckpt=best or ckpt=last of a run") from error
+    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
+        raise ConfigError(f"ckpt={path} is refused: it holds no state_dict; use ckpt=best or ckpt=last of a run")
+    return checkpoint
+
+
 def read_record(run: Path) -> dict[str, Any]:
-    """Return what the run recorded about itself."""
-    return json.loads((run / RECORD).read_text(encoding="utf-8"))
+    """Return what the run recorded about itself.
+
+    Raises:
+        ConfigError: the record is damaged.
+    """
+    try:
+        return json.loads((run / RECORD).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{run / RECORD} is damaged ({error}); name another run with run=...") from error
 
 
 def write_record(run: Path, record: dict[str, Any]) -> None:
@@ -64,7 +136,21 @@ def write_record(run: Path, record: dict[str, Any]) -> None:
 
 
 def read_config(run: Path) -> DictConfig:
-    """Return the config that the run was started with, its `output_dir` where the run lies now."""
-    cfg = OmegaConf.load(run / ".hydra" / "config.yaml")
+    """Return the config that the run was started with, its `output_dir` where the run lies now.
+
+    Raises:
+        ConfigError: it is not there, or damaged.
+    """
+    path = run / ".hydra" / "config.yaml"
+    try:
+        cfg = OmegaConf.load(path)
+    except (OSError, YAMLError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ConfigError(f"{path} cannot be read ({reason}); name another run with run=...") from error
     cfg.output_dir = str(run.resolve())
     return cfg
+
+
+def shortest(path: Path) -> Path:
+    """Return `path` relative to the working directory where it lies below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,4 +1,4 @@
-"""One table over the jobs of a sweep: in the terminal, as summary.csv, summary.md and summary.png.
+"""One table over the jobs of a sweep: in the terminal, as summary.csv and summary.md, with figures in report.html.
 
 Written after every multirun, and again over any sweep's directory by `python eval.py summary=<directory>`. It reads
 what the jobs have left on disk, so that failed, interrupted and finished jobs are all in it.
@@ -10,14 +10,18 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
 from ..errors import ConfigError
-from .runs import RECORD, read_record
+from .redaction import redact_text, secret_values
+from .report import write_sweep_report
+from .runs import RECORD, read_record, write_record
 
 METRICS = ("val", "test")  # the splits whose metrics are columns
 
@@ -30,6 +34,18 @@ class SweepSummary(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         SweepSummary.folder = Path(config.hydra.sweep.dir)
         SweepSummary.folder.mkdir(parents=True, exist_ok=True)  # Optuna's database lies in it from the start
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        """Record why a job of a sweep was refused, which came too early for it to record that itself."""
+        folder = Path(config.hydra.runtime.output_dir)
+        if (
+            job_return.status != JobStatus.FAILED
+            or config.hydra.mode != RunMode.MULTIRUN
+            or (folder / RECORD).is_file()
+        ):
+            return
+        error = f"{type(job_return._return_value).__name__}: {job_return._return_value}"
+        write_record(folder, {"state": "failed", "error": redact_text(error, secret_values(config)), "metrics": {}})
 
 
 def find_sweep(name: str | Path) -> Path:
@@ -65,8 +81,8 @@ def summarise(folder: Path) -> list[dict[str, Any]]:
         writer.writerows(table)
     spread = over_seeds(rows, monitor)
     (folder / "summary.md").write_text(markdown(folder, table, spread, monitor), encoding="utf-8")
-    if scored:
-        draw(folder / "summary.png", rows, monitor, best)
+    draw(folder / "figures", scored, swept_keys(rows), monitor, best)
+    write_sweep_report(folder, table, spread_lines(spread, monitor))
     print_table(folder, table, spread, monitor)
     return rows
 
@@ -201,20 +217,15 @@ def print_table(
         print("  runs those again and no others")
 
 
-def draw(path: Path, rows: list[dict[str, Any]], monitor: str, best: dict[str, Any]) -> None:
-    """Plot the monitored metric of every job that has one."""
-    from matplotlib.figure import Figure  # half a second that only the end of a sweep needs
+def draw(folder: Path, scored: list[dict[str, Any]], keys: list[str], monitor: str, best: dict[str, Any]) -> None:
+    """Plot the monitored metric of every job that has one against what was swept."""
+    if not scored or not keys:
+        return
+    from ..evaluation import figures, sweep_figures  # matplotlib, which only the end of a sweep needs
 
-    keys = swept_keys(rows)
-    scored = [row for row in rows if monitor in row["metrics"]]
-    names = [" ".join(f"{key}={row['overrides'].get(key, '')}" for key in keys) or str(row["job"]) for row in scored]
-    figure = Figure(figsize=(8, 0.35 * len(scored) + 1.2), layout="constrained")
-    axes = figure.subplots()
-    axes.plot([row["metrics"][monitor] for row in scored], range(len(scored)), "o", color="tab:blue")
-    axes.plot([best["metrics"][monitor]], [scored.index(best)], "o", color="tab:green", label="best")
-    axes.set_yticks(range(len(scored)), [f"{row['job']}  {name}" for row, name in zip(scored, names, strict=True)])
-    axes.invert_yaxis()
-    axes.set_xlabel(monitor)
-    axes.grid(axis="x", alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=150)
+    overrides = [{key: row["overrides"].get(key, "") for key in keys} for row in scored]
+    scores = [row["metrics"][monitor] for row in scored]
+    figures.save(sweep_figures.swept_keys(overrides, scores, monitor, scored.index(best)), folder / "swept_keys")
+    if len(keys) > 2:
+        lines = sweep_figures.parallel_coordinates(overrides, scores, monitor)
+        figures.save(lines, folder / "parallel_coordinates")

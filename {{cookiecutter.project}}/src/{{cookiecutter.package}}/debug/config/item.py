@@ -20,6 +20,7 @@ from pytorch_lightning import LightningModule
 from rich.console import Console
 from rich.text import Text
 
+from ...training.redaction import redact_text, secret_values
 from ..check import Check
 from ..command import command
 from ..verdict import Verdict, launched_rank
@@ -409,16 +410,14 @@ class ConfigCheck(Check):
         return False
 
     def _judge_unread(self) -> None:
-        if self.code is None or self.code.loops:
+        if self.code is None or self.code.loops or self.provenance is None:
             return
         siblings = [str(key) for key in self.job]
         for full_key in self._unread(self.job, ""):
             if any(full_key == unfit or unfit.startswith(f"{full_key}.") for unfit in self.unfit):
                 continue
             name = full_key.rpartition(".")[2]
-            added = self.provenance is not None and any(
-                key == full_key or key.startswith(f"{full_key}.") for key in self.provenance.added
-            )
+            added = any(key == full_key or key.startswith(f"{full_key}.") for key in self.provenance.added)
             near = get_close_matches(name, [other for other in siblings if other != name], n=1, cutoff=0.8)
             tell = self.fail if added or near else self.warn
             tell(
@@ -429,10 +428,15 @@ class ConfigCheck(Check):
                 self._command(f"~{full_key}") if not added else f"leave +{full_key} out, or read it in the code",
             )
 
+    def _is_of_debug(self, full_key: str) -> bool:
+        """Whether only debug items set a key; they also name keys that only some projects have."""
+        settings = self.provenance.history.get(tuple(full_key.split(".")), [])
+        return bool(settings) and all(setting.option.startswith("debug/") for setting in settings)
+
     def _unread(self, node: DictConfig, prefix: str) -> Iterator[str]:
         for key in node:
             full_key = f"{prefix}{key}"
-            if full_key == "debug" or self._interpolated(full_key):
+            if full_key == "debug" or self._interpolated(full_key) or self._is_of_debug(full_key):
                 continue
             child = node._get_node(key)
             if str(key) not in self.code.words:
@@ -461,12 +465,13 @@ class ConfigCheck(Check):
             ".".join(key): [{"value": setting.value, "where": str(setting)} for setting in settings]
             for key, settings in told.items()
         }
-        lines = [line(key, settings) for key, settings in history.items()]
+        secrets = secret_values(config)
+        lines = {key: redact_text(line(key, settings), secrets) for key, settings in history.items()}
         path = Path(config.hydra.runtime.output_dir) / "debug" / "config.txt"
         if launched_rank() != 0 or ("RANK" in os.environ and path.is_file()):  # another process of the job shows it
             return
         path.parent.mkdir(exist_ok=True)
-        path.write_text("".join(f"{text}\n" for text in lines), encoding="utf-8")
+        path.write_text("".join(f"{text}\n" for text in lines.values()), encoding="utf-8")
         switch = config.get("debug")
         everything = isinstance(switch, DictConfig) and switch.get("all") is True
         console = Console()
@@ -474,8 +479,8 @@ class ConfigCheck(Check):
         heading = "Every key" if everything else "Keys set twice or by the command line"
         more = "" if everything else "; all of them: debug.all=true"
         console.print(Text(f"{heading}, with where it was set ({len(history)} keys{more})", "bold"), soft_wrap=True)
-        for key, settings in (history if everything else told).items():
-            console.print(Text(f"  {line(key, settings)}"), soft_wrap=True)
+        for key in history if everything else told:
+            console.print(Text(f"  {lines[key]}"), soft_wrap=True)
         if not told and not everything:
             console.print("  none")
 

@@ -367,7 +367,8 @@ class Paths(Check):
     def _sources(self) -> list[tuple[Path, ast.AST]]:
         if not hasattr(self, "parsed"):
             self.parsed = []
-            for path in sources(self.here) or []:
+            checks = Path(__file__).parents[1]
+            for path in [path for path in sources(self.here) or [] if checks not in path.parents]:
                 try:
                     self.parsed.append((path, ast.parse(path.read_text(encoding="utf-8"))))
                 except (SyntaxError, ValueError, OSError):

@@ -12,7 +12,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from ..held import attributes
-from .fingerprints import digest, named
+from .fingerprints import digest, named, norm
 
 LIGHTNINGS = set(vars(LightningModule()))
 SIZED = (list, tuple, set, dict, deque)
@@ -24,14 +24,14 @@ class Step:
 
     Attributes:
         attributes: plain values that modules keep beside parameters and buffers, by their path.
-        weights: digests of parameters and buffers.
+        weights: norms of parameters and buffers.
     """
 
     batch: Any
     random: dict[str, Any]
     attributes: dict[str, Any]
     rates: list[float]
-    weights: dict[str, str]
+    weights: dict[str, float]
     loss: float | None = None
 
 
@@ -57,7 +57,7 @@ class FurtherSteps:
                 batch = copy.deepcopy(same.batch)
                 _set_rng_states(same.random)
             rates = [float(group["lr"]) for optimizer in trainer.optimizers for group in optimizer.param_groups]
-            weights = {name: digest(tensor) for name, tensor in named(pl_module).items()}
+            weights = {name: norm(tensor) for name, tensor in named(pl_module).items()}
             try:
                 kept = copy.deepcopy(batch)
             except (TypeError, RuntimeError):  # of batches that hold a graph, or what cannot be copied

@@ -113,7 +113,10 @@ class Resuming(Callback):
     def __exit__(self, *error: object) -> None:
         Trainer.fit = self._fit
 
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if self.state is not None:
+            return
+        # Not in on_train_start: the module's own hooks of that name come after it.
         self.state = state_of(trainer, pl_module)
         if not self.given:
             raise FitEnded("resumed: all that was to be seen")

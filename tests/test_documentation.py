@@ -1,0 +1,105 @@
+"""Every command that a README shows works as it is written, and the Korean READMEs show the same ones."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from documentation import blocks
+from PIL import Image
+
+TEMPLATE = Path(__file__).parents[1]
+PROJECT = TEMPLATE / "{{cookiecutter.project}}"
+READMES = {"template": TEMPLATE / "README.md", "project": PROJECT / "README.md"}
+# Those of the recipes are followed in test_recipes.py.
+RECIPES = (
+    "data=cifar10",
+    "model=resnet18",
+    "criterion=focal",
+    "optimizer=lion",
+    "+debug=dead_units",
+)  # test_recipes.py
+
+# Appended where the command does not say otherwise: seconds instead of minutes, and no download.
+SHORT = {
+    "data": "data=mnist_sample",
+    "trainer.max_epochs": "trainer.max_epochs=1",
+    "trainer.limit_train_batches": "++trainer.limit_train_batches=2",
+}
+SHORTER = {"hydra.sweeper.n_trials=20": "hydra.sweeper.n_trials=2", "4": "2"}
+CHECKLIST = "hydra.callbacks.debug.only=[config,trace]"
+
+
+def commands(readme: str) -> list[list[str]]:
+    text = READMES[readme].read_text(encoding="utf-8")
+    return [command for block in blocks(text) for command in block.commands]
+
+
+def of(*programs: str) -> list[list[str]]:
+    """The different commands of both READMEs that start one of `programs`, without those of the recipes."""
+    found = {shlex.join(command): command for readme in READMES for command in commands(readme)}
+    return [command for command in found.values() if command[0] in programs and not set(RECIPES) & set(command)]
+
+
+def shortened(command: list[str]) -> list[str]:
+    if any(word.partition("=")[0] in ("eval.py", "--help", "--cfg", "rerun", "resume") for word in command):
+        return command
+    keys = {word.lstrip("+").partition("=")[0] for word in command}
+    debugging = any(word.startswith("+debug=") for word in command)
+    added = [SHORT["data"]] if debugging else SHORT.values()
+    command = [*(SHORTER.get(word, word) for word in command)]
+    command += [text for text in added if text.lstrip("+").partition("=")[0] not in keys]
+    return [*command, CHECKLIST] if "+debug=checklist" in command else command
+
+
+@pytest.fixture(scope="module")
+def ran(project, install, tmp_path_factory):
+    """A project with a finished run, and a folder of images as the README names it."""
+    folder = tmp_path_factory.mktemp("documented") / "project"
+    shutil.copytree(project.folder, folder, ignore=shutil.ignore_patterns("outputs", "multirun", ".git"))
+    copy = install(folder)
+    (folder / "my_digits").mkdir()
+    Image.new("L", (40, 40), 255).save(folder / "my_digits/blank.png")
+    assert copy.run("train.py", *SHORT.values()).returncode == 0
+    assert copy.run("train.py", "-m", *SHORT.values(), "seed=1").returncode == 0
+    return copy
+
+
+@pytest.mark.parametrize("command", of("python"), ids=shlex.join)
+def test_command_works(ran, command):
+    _, *arguments = shortened(command)
+    finished = ran.run(*arguments)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+@pytest.mark.parametrize("command", [each for each in of("torchrun") if "--nnodes" not in each], ids=shlex.join)
+def test_command_of_several_processes_works(ran, command):
+    finished = ran.run("-m", "torch.distributed.run", *shortened(command)[1:], "trainer.accelerator=cpu")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+@pytest.mark.parametrize("readme", READMES)
+def test_target_of_make_is_there(readme):
+    makefile = READMES[readme].with_name("Makefile").read_text(encoding="utf-8")
+    targets = {target for program, *targets in commands(readme) if program == "make" for target in targets}
+    targets -= {"install", "train"} if readme == "template" else set()  # typed in the project
+    assert {target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)} == set()
+
+
+def test_no_other_program_is_shown_than_is_known_here():
+    """What needs a package index, a second machine or a shell of one's own; launching has tests of its own."""
+    known = {"python", "torchrun", "make", "srun", "source", "cd", "uv", "pipx", "cookiecutter", "cruft"}
+    assert {command[0] for readme in READMES for command in commands(readme)} <= known
+
+
+@pytest.mark.parametrize("readme", READMES)
+def test_korean_readme_shows_what_the_english_one_shows(readme):
+    english, korean = READMES[readme], READMES[readme].with_name("README.ko.md")
+    assert shown(korean) == shown(english)
+
+
+def shown(page: Path) -> tuple[list[str], int]:
+    """Every block without its comments, and how many headings there are."""
+    text = page.read_text(encoding="utf-8")
+    return [re.sub(r" *# .*", "", block.text) for block in blocks(text)], len(re.findall(r"^#+ ", text, re.MULTILINE))

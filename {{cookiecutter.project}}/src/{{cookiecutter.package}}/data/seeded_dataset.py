@@ -1,0 +1,31 @@
+import random
+from typing import Any
+
+import numpy as np
+import torch
+from pytorch_lightning.utilities.seed import isolate_rng
+from torch.utils.data import Dataset
+
+
+class SeededDataset(Dataset[Any]):
+    """Draws the same for a sample of an epoch wherever it is loaded: in which worker, at what time, after a resume.
+
+    Around a dataset with random transforms, under an `EpochSampler`, which says the epoch. Random numbers of Python,
+    NumPy and torch follow from (seed, epoch, index); the generators of the process are left as they were.
+    """
+
+    def __init__(self, dataset: Dataset, seed: int) -> None:
+        self.dataset = dataset
+        self.seed = seed
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, key: tuple[int, int]) -> Any:
+        epoch, index = key
+        seed = int(np.random.SeedSequence([self.seed, epoch, index]).generate_state(1)[0])
+        with isolate_rng(include_cuda=False):
+            random.seed(seed)
+            np.random.seed(seed)
+            torch.default_generator.manual_seed(seed)  # torch.manual_seed would change the devices' too
+            return self.dataset[index]

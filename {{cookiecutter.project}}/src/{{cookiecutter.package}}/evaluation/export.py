@@ -1,0 +1,96 @@
+"""A trained network as a file that needs none of this code, checked against the network on real images."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from pytorch_lightning import LightningDataModule, LightningModule
+from torch import Tensor, nn
+
+from ..errors import ConfigError, JobError
+
+CHECKED = 256  # test images
+TOLERANCE = 1e-4  # largest difference of a probability; other kernels sum in another order
+
+
+class Deployed(nn.Module):
+    """What is exported: uint8 images (B, C, H, W) -> probabilities (B, num_classes), normalisation inside."""
+
+    def __init__(self, model: LightningModule, datamodule: LightningDataModule) -> None:
+        super().__init__()
+        self.model = model
+        self.register_buffer("mean", datamodule.mean)
+        self.register_buffer("std", datamodule.std)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.model((images.float() - self.mean) / self.std).softmax(dim=1)
+
+
+def export_model(model: LightningModule, datamodule: LightningDataModule, form: str, folder: Path) -> dict[str, str]:
+    """Write the model to `folder`, compare it on test images, and return what to tell the user.
+
+    Raises:
+        ConfigError: no such form, or its packages are not installed.
+        JobError: the file answers otherwise than the model; it is not kept.
+    """
+    if form not in FORMS:
+        raise ConfigError(f"export={form} must be one of {', '.join(FORMS)}")
+    write, needs = FORMS[form]
+    lacking = [package for package in needs if find_spec(package) is None]
+    if lacking:
+        raise ConfigError(f"export={form} needs {', '.join(lacking)}; install with: pip install -e '.[{form}]'")
+    datamodule.setup("test")
+    images = datamodule.test_set.images[:CHECKED]
+    deployed = Deployed(model, datamodule).eval().cpu()
+    try:
+        path, run, usage = write(deployed, images, folder)
+    except Exception as error:  # as many kinds as there are networks
+        reason = str(error).strip().partition("\n")[0]
+        raise JobError(f"export={form}: torch cannot export this network: {type(error).__name__}: {reason}") from error
+    with torch.no_grad():
+        difference = float((run(images) - deployed(images)).abs().max())
+    if not difference <= TOLERANCE:
+        path.unlink()
+        raise JobError(f"export={form}: probabilities of the file differ by {difference:.2g}; it was not kept")
+    takes = f"(batch, {', '.join(map(str, images.shape[1:]))}) uint8"
+    gives = f"(batch, {len(datamodule.class_names)}) probabilities"
+    checked = f"{len(images)} test images, largest difference {difference:.1g}"
+    return {"written": str(path), "maps": f"{takes} -> {gives}", "checked": checked, "use": usage}
+
+
+Written = tuple[Path, Callable[[Tensor], Tensor], str]
+
+
+def write_onnx(deployed: nn.Module, images: Tensor, folder: Path) -> Written:
+    import onnxruntime
+
+    path = folder / "model.onnx"
+    torch.onnx.export(
+        deployed,
+        (images[:2],),
+        path,
+        input_names=["images"],
+        output_names=["probabilities"],
+        dynamic_shapes={"images": {0: torch.export.Dim("batch")}},
+        dynamo=True,
+        external_data=False,
+        verbose=False,
+    )
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+    def run(batch: Tensor) -> Tensor:
+        return torch.from_numpy(session.run(None, {"images": batch.numpy()})[0])
+
+    return path, run, f"onnxruntime.InferenceSession('{path.name}').run(None, dict(images=batch))"
+
+
+def write_torch_export(deployed: nn.Module, images: Tensor, folder: Path) -> Written:
+    path = folder / "model.pt2"
+    batch = torch.export.Dim("batch")
+    torch.export.save(torch.export.export(deployed, (images[:2],), dynamic_shapes={"images": {0: batch}}), path)
+    return path, torch.export.load(path).module(), f"torch.export.load('{path.name}').module()(batch)"
+
+
+# By name: what writes it, and the packages that it needs beyond the project's own.
+FORMS = {"onnx": (write_onnx, ("onnx", "onnxscript", "onnxruntime")), "torch_export": (write_torch_export, ())}

@@ -1,0 +1,4 @@
+from .csv import CSVLogger
+from .tensorboard import TensorBoardLogger
+
+__all__ = ["CSVLogger", "TensorBoardLogger"]

@@ -1,0 +1,112 @@
+"""Going on with a run that stopped: in its own directory, with its own saved config and what is overridden now."""
+
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from ..errors import ConfigError
+from .overrides import task_overrides
+from .redaction import redact
+from .runs import find_run, read_config
+
+KEY = "resume"
+
+
+def locate(arguments: list[str]) -> list[str]:
+    """Return the command line `arguments` with the run that `resume=` means as Hydra's directory.
+
+    Before Hydra starts, because Hydra makes the directory.
+
+    Raises:
+        ConfigError: there is no such run, or the command is a sweep.
+    """
+    try:
+        overrides = parse([argument for argument in arguments if not argument.startswith("-")])
+    except HydraException:  # Hydra will say so
+        return arguments
+    given = next((each for each in overrides if each.key_or_group == KEY and each.value() is not None), None)
+    if given is None or any(each.key_or_group == "hydra.run.dir" for each in overrides):  # a rank's, complete
+        return arguments
+    name = str(given.value())
+    if {"-m", "--multirun"} & set(arguments):
+        raise ConfigError(
+            f"resume={name} goes on with one run; "
+            "a sweep goes on with its own command and hydra.sweep.dir=<its directory>"
+        )
+    folder = str(find_run(name, KEY).resolve()).replace("\\", "\\\\").replace("'", "\\'")
+    kept = [argument for argument in arguments if argument != given.input_line]
+    return [*kept, f"{KEY}='{folder}'", f"hydra.run.dir='{folder}'", "hydra.output_subdir=null"]
+
+
+def parse(overrides: list[str]) -> list[Override]:
+    return OverridesParser.create().parse_overrides(overrides)
+
+
+def given_now() -> list[str]:
+    """Return the overrides of this start without `resume`."""
+    return [text for text in task_overrides() if text.partition("=")[0].lstrip("+") != KEY]
+
+
+def saved_config(cfg: DictConfig) -> DictConfig:
+    """Return the config saved in the run's directory, changed by the overrides that `cfg` was composed with.
+
+    Raises:
+        ConfigError: an override that belongs to no key.
+    """
+    run = Path(cfg.output_dir)
+    saved = read_config(run)
+    before = OmegaConf.to_container(OmegaConf.load(run / ".hydra" / "overrides.yaml"))
+    composed = OmegaConf.to_container(cfg, resolve=False)
+    for override in parse(given_now()):
+        key = override.key_or_group
+        if override.is_delete():
+            parent = OmegaConf.select(saved, key.rpartition(".")[0]) if "." in key else saved
+            parent.pop(key.rpartition(".")[2], None)
+            continue
+        found, value = lookup(composed, key)
+        if not found and override.input_line in before:
+            continue
+        if not found:
+            raise ConfigError(
+                f"{override.input_line} changes the config in many places and cannot be added to one that is saved; "
+                f"override single values, or leave {KEY} out and start a new run"
+            )
+        OmegaConf.update(saved, key, value, merge=False, force_add=True)
+    with open_dict(saved):
+        saved[KEY] = cfg.output_dir
+    return saved
+
+
+def lookup(container: dict[str, Any], key: str) -> tuple[bool, Any]:
+    value: Any = container
+    for part in key.replace("/", ".").split("."):
+        if not isinstance(value, dict) or part not in value:
+            return False, None
+        value = value[part]
+    return True, value
+
+
+def save_config(cfg: DictConfig) -> None:
+    """Keep `cfg` as what the run goes on with, should it stop again."""
+    folder = Path(cfg.output_dir) / ".hydra"
+    kept = redact(OmegaConf.to_container(cfg, resolve=False)) | {KEY: None, "output_dir": "${hydra:runtime.output_dir}"}
+    now = given_now()
+    before = OmegaConf.to_container(OmegaConf.load(folder / "overrides.yaml"))
+    overrides = [text for text in before if text not in now] + now
+    for name, content in (("config", kept), ("overrides", overrides)):
+        draft = folder / f".{name}.draft"
+        draft.write_text(OmegaConf.to_yaml(OmegaConf.create(content)), encoding="utf-8")
+        draft.replace(folder / f"{name}.yaml")
+
+
+def checkpoint(run: Path) -> Path | None:
+    """Return the checkpoint that was written last for this purpose, or None where there is none yet.
+
+    `hpc_ckpt_*` is what Lightning saves when SLURM takes the job away.
+    """
+    files = [*run.glob("checkpoints/last.ckpt"), *run.glob("hpc_ckpt_*.ckpt")]
+    return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
