@@ -103,6 +103,19 @@ def finding(item: dict) -> dict:
     return only
 
 
+@pytest.mark.parametrize("is_last", [True, False])
+def test_option_beaten_by_what_its_own_defaults_list_names_after_self(judge, is_last):
+    defaults = ["digits", "_self_"] if is_last else ["_self_", "digits"]
+    text = f"defaults: [{', '.join(defaults)}]\nbatch_size: 16\n"
+    item = judge("data=small", files={"conf/data/small.yaml": text})
+    if is_last:
+        assert item["findings"] == []
+    else:
+        assert finding(item)["fix"].endswith(
+            "for good: put _self_ at the end of the defaults list in conf/data/small.yaml"
+        )
+
+
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -36,6 +36,26 @@ def test_module_and_random_numbers_are_left_as_they_were(examine, net):
     assert type(module.first.weight) is nn.Parameter
 
 
+@pytest.mark.parametrize("step", ["test_step", "predict_step"])
+def test_steps_after_training_are_gone_through_too(examine, net, data, step):
+    class Full(net):
+        def at_end(self, batch, batch_idx):
+            return self(batch[0]) * torch.ones(len(batch[0]), 1)
+
+    class Tested(data):
+        def test_dataloader(self):
+            return DataLoader(self.part(3), batch_size=16)
+
+        predict_dataloader = test_dataloader
+
+    setattr(Full, step, Full.at_end)
+    [finding] = examine("device", Full(), Tested()).findings
+    assert "torch.ones makes its tensor on the CPU" in finding.what
+    setattr(Full, step, net.validation_step)
+    verdict = examine("device", Full(), Tested())
+    assert (verdict.findings, step in verdict.seen) == ([], True)
+
+
 class TestHealthy:
     """What may lie on the CPU, or gets to the accelerator by other ways."""
 

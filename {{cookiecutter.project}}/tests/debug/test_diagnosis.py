@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.utils.data import DataLoader, Dataset
 
-from {{ cookiecutter.package }}.debug.diagnosis.diagnose import diagnose
+from {{ cookiecutter.package }}.debug.diagnosis.diagnose import diagnose, print_traceback
 from {{ cookiecutter.package }}.debug.exceptions import print_panel
 from {{ cookiecutter.package }}.debug.verdict import FAILED, Finding
 from {{ cookiecutter.package }}.errors import ConfigError, JobError
@@ -117,7 +117,7 @@ def test_batch_that_was_not_unpacked_is_named_with_its_step():
             self.net(batch)
 
     finding = diagnosed(fit, Whole())
-    assert finding.where.startswith("net.encoder")
+    assert "in validation_step: self.net(batch), given to net.encoder" in finding.where
     assert finding.where.endswith("batch 0 of validation_step")
     assert "takes a tensor, gets a list: most likely the whole batch" in finding.why
 
@@ -539,6 +539,18 @@ def test_exception_of_a_job_is_shown_with_traceback_panel_and_exit_code(train, c
     assert shown.count("Traceback (most recent call last)") == 1
     assert shown.index("Traceback") < shown.index("where ") < shown.index("Error executing job")
     assert "expects 400 features, gets 784" in shown
+
+
+@pytest.mark.parametrize("everything", ["0", "1"])
+def test_traceback_has_the_projects_frames_and_the_last_unless_all_are_asked_for(capfd, monkeypatch, everything):
+    monkeypatch.setenv("HYDRA_FULL_ERROR", everything)
+    with pytest.raises(RuntimeError) as raised:
+        fit(Lit(Net(features=9)))
+    print_traceback(raised.value)
+    files = re.findall(r'File "(.+?)", line', capfd.readouterr().err)
+    assert __file__ in files[:-1]
+    assert files[-1].endswith("torch/nn/modules/linear.py")
+    assert any("pytorch_lightning" in file for file in files) == (everything == "1")
 
 
 def test_full_error_leaves_the_traceback_to_python(train, capfd, monkeypatch):

@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from torch.utils.data import DataLoader
@@ -80,3 +82,10 @@ def test_no_worker_is_started_whatever_the_datamodule_asks_for(examine, net, dat
     assert examine("fast_dev_run", net(), working).status == "passed"
     assert working.loader.num_workers == 0
     assert DataLoader([1, 2], num_workers=1).num_workers == 1
+
+
+def test_first_loss_is_that_of_the_step_also_where_batches_are_accumulated(examine, net):
+    module = net()
+    again = copy.deepcopy(module)
+    whole, accumulated = examine("fast_dev_run", module), examine("fast_dev_run", again, accumulate_grad_batches=4)
+    assert accumulated.facts["first_loss"] == pytest.approx(whole.facts["first_loss"])

@@ -259,3 +259,37 @@ class TestFault:
 def line_of(text: str) -> int:
     with open(__file__, encoding="utf-8") as file:
         return next(number for number, line in enumerate(file, 1) if text in line and "line_of" not in line)
+
+
+def adversarial(net, cut=False):
+    """Two networks against each other, where `cut` lets the first one's own step detach what it made."""
+
+    class Adversarial(net):
+        automatic_optimization = False
+
+        def training_step(self, batch, batch_idx):
+            for_first, for_head = self.optimizers()
+            made = self.first(batch[0])
+            for_head.zero_grad()
+            self.manual_backward(self.head(made.detach()).square().mean())
+            for_head.step()
+            for_first.zero_grad()
+            self.manual_backward(self.head(made.detach() if cut else made).mean())
+            for_first.step()
+
+        def configure_optimizers(self):
+            return [torch.optim.Adam(part.parameters()) for part in (self.first, self.head)]
+
+    return Adversarial()
+
+
+def test_optimizer_that_is_cut_off_is_named_with_the_detach_of_its_own_step(examine, net):
+    verdict = examine("gradients", adversarial(net, cut=True))
+    [finding] = verdict.findings
+    assert (finding.severity, finding.what) == ("failed", "2 of 4 parameters get no gradient: first")
+    line = adversarial.__code__.co_firstlineno + 13
+    assert f"detach in Adversarial, {__file__.rpartition('/')[2]}:{line}" in finding.where.replace("tests/debug/", "")
+
+
+def test_detach_of_the_other_networks_step_is_no_cut(examine, net):
+    assert examine("gradients", adversarial(net)).findings == []

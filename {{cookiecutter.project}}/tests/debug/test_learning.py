@@ -71,6 +71,9 @@ def test_sensible_learning_rates_raise_no_alarm(examine, net, kind, lr):
         (lambda optimizer: torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 4]), "epoch"),
         (lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, step / 20)), "step"),
         (lambda optimizer: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 5), "step"),
+        (lambda optimizer: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 50), "epoch"),
+        (lambda optimizer: torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9), "epoch"),
+        (lambda optimizer: torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=8), "epoch"),
         (lambda optimizer: torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer), "epoch"),
     ],
 )
@@ -230,6 +233,13 @@ class TestSchedule:
     def test_shorter_than_the_run(self, examine, net):
         finding = self.judge(examine, net, lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.01, 20), interval="step")
         assert "it ends after 20 calls, and the run has 50 steps" in finding.what
+
+    def test_warm_up_of_steps_that_is_stepped_by_epochs(self, examine, net):
+        def rate(step):
+            return (step + 1) / 15 if step < 15 else max(0.01, 1 - (step - 15) / 35)
+
+        finding = self.judge(examine, net, lambda o: torch.optim.lr_scheduler.LambdaLR(o, rate), interval="epoch")
+        assert finding.what.startswith("it rises until call 14 and gets 5 in a run of 50 steps")
 
     def test_frequency_that_no_epoch_reaches(self, examine, net):
         make = partial(torch.optim.lr_scheduler.StepLR, step_size=1)

@@ -203,6 +203,32 @@ def test_sharing_is_found_through_subsets_wrappers_and_augmentation(examine, net
     assert twice(Augmented(copy), Arrays(whole)).startswith("100 of 160 samples of val_dataloader")
 
 
+@pytest.mark.parametrize("numbers", [8, 64])
+def test_duplicates_within_training_excuse_no_sharing(examine, net, data, numbers):
+    inputs, labels = data().part(1).tensors
+    inputs = inputs.repeat(1, numbers // 8) + torch.randn(160, numbers)
+    rare = labels > 1
+    whole = TensorDataset(torch.cat([inputs, inputs[rare]]), torch.cat([labels, labels[rare]]))
+    order = torch.randperm(len(whole)).tolist()
+
+    class Oversampled(data):
+        def train_dataloader(self):
+            rows = order[60:]
+            return DataLoader(TensorDataset(*(part[rows] for part in whole.tensors)), 16, shuffle=True)
+
+        def val_dataloader(self):
+            rows = order[:60]
+            return DataLoader(TensorDataset(*(part[rows] for part in whole.tensors)), 16)
+
+    class Wide(net):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.nn.Linear(numbers, 32)
+
+    found = whats(examine("limit_batches", Wide(), Oversampled()))
+    assert [text for text in found if text.endswith("of 60 samples of val_dataloader are in the training set too")]
+
+
 def test_sharing_is_found_in_a_list_of_paths(examine, net, data):
     class Files(Dataset):
         def __init__(self, numbers, samples):

@@ -62,6 +62,14 @@ def test_steps_are_counted_in_steps_of_the_optimizer(examine, net, accumulated):
     assert verdict.facts["steps"] < 100
 
 
+def test_usual_weight_decay_is_no_failure_to_learn(examine, net):
+    class Decaying(net):
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters(), lr=self.lr, weight_decay=0.1)
+
+    assert examine("overfit", Decaying()).status == "passed"
+
+
 class TestFault:
     """What keeps a network from memorising, and the place that the verdict names."""
 
@@ -71,6 +79,15 @@ class TestFault:
         [finding] = verdict.findings
         assert "could not be memorised" in finding.what
         return finding
+
+    def test_weight_decay_that_is_too_strong(self, examine, net):
+        class Decaying(net):
+            def configure_optimizers(self):
+                return torch.optim.Adam(self.parameters(), lr=self.lr, weight_decay=0.1)
+
+        finding = self.judge(examine, Decaying())
+        assert finding.where == "optimizer.weight_decay=0.1"
+        assert "without it the loss falls to" in finding.why
 
     def test_detached_loss(self, examine, net):
         class Detached(net):

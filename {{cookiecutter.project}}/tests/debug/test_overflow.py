@@ -155,3 +155,18 @@ def test_traced_batches_show_every_module_and_end_the_run(train, capsys):
     assert "batch 1: abs-min and abs-max" in out
     assert "batch 0: abs-min" not in out
     assert '"2 steps; ' in (folder / "debug" / "report.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("eps", [1e-8, 1e-4])
+def test_eps_that_is_zero_in_fp16_is_named(examine, net, eps):
+    class Half(net):
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=1e-3, eps=eps)
+
+    verdict = examine("overflow", Half(), precision="16-true")
+    if eps == 1e-4:
+        assert verdict.findings == []
+    else:
+        [finding] = verdict.findings
+        assert finding.where.startswith("optimizer.eps=1e-08 of Adam")
+        assert "is 0 in float16" in finding.why

@@ -166,6 +166,19 @@ def test_file_of_the_script_fails_with_its_line(judge, code):
     assert found["where"] == "train.py:14"
 
 
+def test_file_of_another_process_fails(judge):
+    code = "import subprocess; subprocess.run('echo 1 > final.txt', shell=True)"
+    found = finding(judge(files={"train.py": TRAIN.replace("# the end", code)}))
+    assert found["what"].endswith("writes outside the run's directory: final.txt")
+
+
+def test_log_that_the_shell_has_opened_before_passes(judge, tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "log.txt").write_text("begun\n")
+    code = "import subprocess; subprocess.run('echo more >> log.txt', shell=True)"
+    assert judge(files={"train.py": TRAIN.replace("# the end", code)})["findings"] == []
+
+
 def test_the_trainers_own_logger_fails(judge):
     code = TRAIN.replace("logger=loggers", "logger=True")
     findings = judge(files={"train.py": code})["findings"]

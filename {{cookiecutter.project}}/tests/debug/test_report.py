@@ -8,7 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
+from own_project import run_project
 from pytorch_lightning import Callback
+
+from {{ cookiecutter.package }}.debug.report import with_keys_of
 
 PROJECT = Path(__file__).parents[2]
 
@@ -122,3 +126,101 @@ def test_project_without_the_debug_group_still_trains(tmp_path):
     command = [sys.executable, "train.py", *TRAINED]
     done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+OTHER = {
+    "train.py": """
+import hydra
+import pytorch_lightning as pl
+import torch
+from hydra.utils import instantiate
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Net(pl.LightningModule):
+    def __init__(self, optimizer):
+        super().__init__()
+        self.optimizer = optimizer
+        self.head = torch.nn.Linear(8, 4)
+
+    def training_step(self, batch, batch_idx):
+        return torch.nn.functional.cross_entropy(self.head(batch[0]), batch[1])
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", self.training_step(batch, batch_idx))
+
+    def test_step(self, batch, batch_idx):
+        self.log("test/loss", self.training_step(batch, batch_idx))
+
+    def configure_optimizers(self):
+        return self.optimizer(self.parameters())
+
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="train")
+def main(cfg):
+    pl.seed_everything(1)
+    loader = DataLoader(TensorDataset(4 * torch.randn(16, 8), torch.arange(16) % 4), batch_size=8)
+    trainer, net = instantiate(cfg.trainer), Net(**instantiate(cfg.model))
+    trainer.fit(net, loader, loader)
+    trainer.test(net, loader, ckpt_path="best")
+
+
+main()
+""",
+    "conf/train.yaml": """
+defaults: [_self_, {debug: null}]
+model:
+  optimizer: {_target_: torch.optim.Adam, _partial_: true, lr: 0.1}
+trainer:
+  _target_: pytorch_lightning.Trainer
+  accelerator: cpu
+  logger: false
+  default_root_dir: ${hydra:runtime.output_dir}
+  enable_progress_bar: false
+  enable_model_summary: false
+  callbacks:
+    - {_target_: pytorch_lightning.callbacks.ModelCheckpoint, monitor: val/loss}
+""",
+}
+
+
+# Its callbacks are a list in cfg.trainer, and it ends with the best checkpoint, of which a check keeps none.
+@pytest.mark.parametrize("item", ["fast_dev_run", "overfit", "gradients"])
+def test_check_reaches_a_project_that_builds_its_callbacks_elsewhere_and_tests_the_best(tmp_path, item):
+    [verdict] = run_project(tmp_path, item, OTHER)
+    assert (verdict["verdict"], verdict["skipped"], verdict["findings"]) == ("passed", None, [])
+
+
+def test_failed_item_ends_without_hydras_error_and_names_the_projects_own_keys(tmp_path, capfd):
+    [verdict] = run_project(tmp_path, "overfit", OTHER, "model.optimizer.lr=1e-7")
+    [finding] = verdict["findings"]
+    assert finding["fix"].startswith("python train.py +debug=overfit model.optimizer.lr=")
+    printed = capfd.readouterr()
+    assert "Error executing job" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    ("fix", "known"),
+    [
+        ("python train.py optimizer.lr=0.1", "python train.py model.optimizer.lr=0.1"),
+        ("python train.py ++optimizer.eps=1", "python train.py ++optimizer.eps=1"),
+        ("python train.py ++optimizer.lr=1", "python train.py ++model.optimizer.lr=1"),
+        ("python train.py trainer.accelerator=gpu", "python train.py trainer.accelerator=gpu"),
+        ("python train.py trainer.precision=bf16-mixed", "python train.py +trainer.precision=bf16-mixed"),
+        ("DataLoader( data.batch_size=8)", "DataLoader( data.batch_size=8)"),
+    ],
+)
+def test_command_names_keys_that_the_config_has_or_adds_them(fix, known):
+    config = OmegaConf.create({"model": {"optimizer": {"lr": 0.1}}, "trainer": {"accelerator": "cpu"}})
+    assert with_keys_of(config, fix) == known
+
+
+def test_what_items_run_for_themselves_the_others_do_not_take_for_the_run(train):
+    run = train("+debug=[device,trace,gradients,memory,gradcheck,learning]", "model=mlp")
+    items = read(run)["items"]
+    assert [(item["item"], item["verdict"], item["findings"]) for item in items] == [
+        (name, "passed", []) for name in ("device", "trace", "gradients", "memory", "gradcheck", "learning")
+    ]
+    table = (run / "debug" / "trace.md").read_text(encoding="utf-8")
+    assert table.count("CrossEntropyLoss") == 1
+    assert "float64" not in table

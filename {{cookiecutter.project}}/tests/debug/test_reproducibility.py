@@ -101,14 +101,31 @@ def test_missing_seed_and_lost_state_are_named_with_the_first_tensor(tmp_path):
     assert resumed["where"] == "head.weight after Trainer.fit(ckpt_path=...)"
 
 
-def test_number_that_no_checkpoint_holds_is_named(tmp_path):
-    step = "return nn.functional.cross_entropy(self.head(batch[0])"
-    cooling = PROJECT["train.py"].replace(step, f"self.temperature *= 0.9\n        {step} / self.temperature")
-    cooling = cooling.replace("super().__init__()", "super().__init__()\n        self.temperature = 2.0")
-    [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": cooling})
+COUNTING = PROJECT["train.py"].replace(
+    "        return nn.functional.cross_entropy(self.head(batch[0]), batch[1])",
+    "        self.seen += 1\n"
+    "        logits = self.head(nn.functional.dropout(batch[0]))\n"
+    "        return nn.functional.cross_entropy(logits, batch[1]) + {use} * logits.square().mean()",
+)
+
+
+def counting(use):
+    return COUNTING.replace("{use}", use).replace("super().__init__()", "super().__init__()\n        self.seen = 0")
+
+
+def test_counter_that_a_checkpoint_does_not_hold_is_named(tmp_path):
+    script = counting("max(0, 1 - self.seen / 50)")
+    [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": script})
     [finding] = verdict["findings"]
-    assert finding["what"].startswith("the same batch has a loss of ")
-    assert finding["where"] == "Net.temperature=1.3122, resumed 2"
+    assert (verdict["verdict"], finding["severity"]) == ("failed", "failed")
+    assert finding["where"] == "Net.seen is 4 without interruption and 0 here"
+
+
+def test_counter_that_training_does_not_depend_on_is_no_finding(tmp_path):
+    script = counting("1 / (1 + self.global_step)")
+    [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": script})
+    assert verdict["findings"] == []
+    assert verdict["seen"].endswith("4 further steps equal")
 
 
 class TestTwoRuns:

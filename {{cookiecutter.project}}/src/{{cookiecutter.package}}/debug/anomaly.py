@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from .check import Check
+from .criterion_calls import around_training_step
 from .observe import Places, tensors
 from .verdict import Finding
 
@@ -23,14 +24,14 @@ class Anomaly(Check):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.watch = Watch(Places(pl_module))
+        self.around = around_training_step(pl_module, self.watch)
+        self.around.__enter__()
         self.steps = 0
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.watch.first = self.watch.forward = None
-        self.watch.__enter__()
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
-        self.watch.__exit__(None, None, None)
         if not torch.isfinite(loss).all():
             operation, place = self.watch.forward or ("nothing that could be seen", "training_step")
             self.fail(
@@ -46,8 +47,8 @@ class Anomaly(Check):
         if self.watch.first is not None and not self.findings:
             self._add(self._finding())
 
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        self.watch.__exit__(None, None, None)
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.around.__exit__(None, None, None)
 
     def explain(self, error: Exception) -> Finding | None:
         if self.findings:  # which autograd's own anomaly mode has made an exception of
@@ -77,16 +78,6 @@ class Watch(TorchFunctionMode):
         self.places = places
         self.first: tuple[str, str, str] | None = None
         self.forward: tuple[str, str] | None = None
-        self.entered = False
-
-    def __enter__(self) -> "Watch":
-        self.entered = True
-        return super().__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        if self.entered:
-            self.entered = False
-            super().__exit__(*error)
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))

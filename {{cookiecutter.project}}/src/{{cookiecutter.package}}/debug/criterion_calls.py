@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -131,27 +131,35 @@ class CriterionCalls(TorchFunctionMode):
 
 
 @contextmanager
-def around_training_step(pl_module: LightningModule, *contexts: Any) -> Iterator[None]:
-    """Inside, every call of `training_step` runs within `contexts`."""
+def around_training_step(
+    pl_module: LightningModule, *contexts: Any, tell: Callable[[Any], None] | None = None
+) -> Iterator[None]:
+    """Inside, every call of `training_step` runs within `contexts`, and `tell` is told what it returns."""
+    told = [tell] if tell is not None else []
     outer = pl_module.__dict__.get("training_step")  # of another check that is around it already
-    inside = wrap(pl_module.training_step, contexts)
+    inside = wrap(pl_module.training_step, entered := list(contexts), told)
     pl_module.__dict__["training_step"] = inside
     try:
         yield
     finally:
+        entered.clear()
+        told.clear()  # another check may have wrapped this wrapper since, and keeps it
         if pl_module.__dict__.get("training_step") is inside:
             del pl_module.__dict__["training_step"]
             if outer is not None:
                 pl_module.__dict__["training_step"] = outer
 
 
-def wrap(step: Callable[..., Any], contexts: tuple[Any, ...]) -> Callable[..., Any]:
+def wrap(step: Callable[..., Any], contexts: Sequence[Any], told: Sequence[Callable] = ()) -> Callable:
     @wraps(step)  # Lightning reads the signature
     def inside(*arguments: Any, **options: Any) -> Any:
         with ExitStack() as stack:
             for context in contexts:
                 stack.enter_context(context)
-            return step(*arguments, **options)
+            result = step(*arguments, **options)
+            for tell in told:
+                tell(result)
+            return result
 
     return inside
 

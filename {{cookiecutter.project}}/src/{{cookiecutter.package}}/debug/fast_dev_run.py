@@ -7,6 +7,7 @@ from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.utilities.model_helpers import is_overridden
 
 from .check import Check
+from .observe import loss_of
 
 STAGES = ("validate", "test", "predict")
 
@@ -29,7 +30,7 @@ class FastDevRun(Check):
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         self.ran.append("train")
-        loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+        loss = loss_of(outputs, trainer)
         place = f"{type(pl_module).__name__}.training_step, batch 0"
         if loss is None:
             if pl_module.automatic_optimization:

@@ -4,13 +4,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytorch_lightning
 import torch
-from pytorch_lightning import LightningModule
+from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
@@ -29,6 +30,15 @@ def tensors(batch: Any) -> Iterator[Tensor]:
     elif isinstance(batch, (list, tuple)):
         for value in batch:
             yield from tensors(value)
+
+
+def loss_of(outputs: Any, trainer: Trainer) -> Tensor | None:
+    """Return the loss of a step from what `on_train_batch_end` is given, or None where there is none.
+
+    Lightning has divided it by the number of batches that it accumulates.
+    """
+    loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+    return loss * trainer.accumulate_grad_batches if isinstance(loss, Tensor) else None
 
 
 def labels_of(batch: Any) -> Tensor | None:
@@ -86,6 +96,34 @@ class Places:
     def near(self) -> str:
         """Return the same with the file from the working directory on, where it lies there."""
         return self.here().replace(f"{Path.cwd()}{os.sep}", "")
+
+
+@contextmanager
+def unwatched(pl_module: LightningModule) -> Iterator[None]:
+    """Let the model be inside what its project made it: no hook and no wrapper of a check is on it.
+
+    What one check runs for itself, another must not take for the run; nor do copies take hooks along.
+    """
+    hooks = [each for module in pl_module.modules() for each in (module._forward_pre_hooks, module._forward_hooks)]
+    taken = []
+    for values in (*hooks, vars(pl_module)):
+        own = {key: value for key, value in values.items() if is_checks(value)}
+        taken.append((values, own))
+        for key in own:
+            del values[key]
+    try:
+        yield
+    finally:
+        for values, own in taken:
+            values.update(own)
+
+
+def is_checks(function: Any) -> bool:
+    """Whether a function is defined in this package."""
+    while isinstance(function, partial):
+        function = function.func
+    names = getattr(getattr(function, "__func__", function), "__globals__", {})
+    return str(names.get("__name__")).startswith(f"{__package__}.")
 
 
 @contextmanager

@@ -13,9 +13,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from .check import Check, NoWorkers, stop
-from .observe import Logits, tensors, unchanged
+from .learning.attempt import Attempt
+from .observe import Logits, loss_of, tensors, unchanged, unwatched
 
 TYPICAL_UPDATE = 1e-3  # of a weight's norm in a step (Karpathy, "A Recipe for Training Neural Networks", 2019)
+TRIED = 100  # steps of a copy without weight decay
 WATCHED = 4  # steps between which weights must stay as they are
 BETWEEN_STEPS = ("on_train_batch_start", "on_train_batch_end", "on_before_zero_grad")
 REPORT_EVERY = 100  # steps
@@ -98,7 +100,7 @@ class Overfit(Check):
             self.skip("training_step returns no loss, so that there is nothing to judge by")
             stop(trainer)
             return
-        self.losses.append(float(outputs["loss"]))
+        self.losses.append(float(loss_of(outputs, trainer)))
         self.last_batch = batch
         self.accuracy = self.logits.accuracy(batch)
         self.left = flat(pl_module) if len(self.losses) < WATCHED else None
@@ -125,7 +127,17 @@ class Overfit(Check):
             return
         course = self._course()
         what = f"one batch could not be memorised: {self._standing()} after {trainer.global_step} steps; it {course}"
-        if self.accuracy == 1.0 and course != "diverged":
+        decay = self._too_much_decay(trainer, pl_module) if course == "stalled" else None
+        if decay is not None:
+            value, without = decay
+            self.fail(
+                what,
+                f"optimizer.weight_decay={value:g}",
+                f"the decay pulls weights to 0 as strongly as the loss pulls them away; without it the loss falls to "
+                f"{without:.4g} in {TRIED} steps, and with it it does not",
+                "python train.py +debug=overfit ++optimizer.weight_decay=0",
+            )
+        elif self.accuracy == 1.0 and course != "diverged":
             self.warn(
                 what,
                 "the criterion",
@@ -135,6 +147,23 @@ class Overfit(Check):
             )
         else:
             self.fail(what, *self._suspect(trainer, pl_module, course))
+
+    def _too_much_decay(self, trainer: Trainer, pl_module: LightningModule) -> tuple[float, float] | None:
+        """Return the weight decay and the loss without it, where a copy memorises the batch without it alone."""
+        decays = [float(group.get("weight_decay", 0)) for group in groups(trainer)]
+        if not any(decays) or len(trainer.optimizers) > 1 or not pl_module.automatic_optimization:
+            return None
+        bound = self.max_loss + self._floor(pl_module)
+        after = []
+        try:
+            for factor in (0.0, 1.0):
+                attempt = Attempt(trainer, pl_module, learning_rates(trainer))
+                attempt.change("optimizer.weight_decay", factor)
+                attempt.train([self.last_batch], TRIED)
+                after.append(attempt.after)
+        except (TypeError, RuntimeError):  # of the user's own attributes, which cannot be copied
+            return None
+        return (max(decays), after[0]) if after[0] <= bound < after[1] else None
 
     def _floor(self, pl_module: LightningModule) -> float:
         if self.logits.value is None:
@@ -220,7 +249,7 @@ class Overfit(Check):
         """Return the loss of the last batch, computed several times with other random numbers."""
         arguments = (self.last_batch, 0)[: len(inspect.signature(pl_module.training_step).parameters)]
         values = []
-        with unchanged(pl_module), torch.no_grad(), trainer.precision_plugin.forward_context():
+        with unwatched(pl_module), unchanged(pl_module), torch.no_grad(), trainer.precision_plugin.forward_context():
             for seed in range(3 if pl_module.automatic_optimization else 0):
                 torch.manual_seed(seed)
                 result = pl_module.training_step(*arguments)

@@ -157,11 +157,11 @@ def with_keys_of(config: DictConfig, fix: str) -> str:
             return match[0]
         alike = [other for other in keys if other.endswith(f".{key}")]
         if len(alike) == 1:
-            return f" {alike[0]}="
+            return f" {match['mark']}{alike[0]}="
         return f" +{key}=" if key.startswith("trainer.") else match[0]
 
     keys = list(key_paths(config))
-    return re.sub(r" (?P<key>[a-z_]+(\.[a-z_]+)+)=", known, fix)
+    return re.sub(r" (?P<mark>\+*)(?P<key>[a-z_]+(\.[a-z_]+)+)=", known, fix)
 
 
 def key_paths(node: Any, path: str = "") -> Iterator[str]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn, zeros
 from torchmetrics import Metric, MetricCollection
 
 from .held import attributes, held
+from .observe import unwatched
 
 MUTED = ("log", "log_dict", "print", "manual_backward", "clip_gradients", "toggle_optimizer", "untoggle_optimizer")
 
@@ -39,7 +40,8 @@ def stand_in(pl_module: LightningModule, trainer: Trainer) -> LightningModule:
     kept = [tensor for _, _, value in attributes(pl_module) for _, tensor, _ in held(value, "")]
     # Tensors with a graph, such as the last loss, refuse to be copied; their detached twins are alive in `twins`.
     twins = {id(tensor): tensor.detach() for tensor in kept if tensor.grad_fn is not None}
-    copy = deepcopy(pl_module, dict(twins))
+    with unwatched(pl_module):
+        copy = deepcopy(pl_module, dict(twins))
     copy.trainer = trainer
     for name in MUTED:
         setattr(copy, name, ignore)

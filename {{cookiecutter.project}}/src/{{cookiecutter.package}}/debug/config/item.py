@@ -171,7 +171,9 @@ class ConfigCheck(Check):
         main = next((file.file for file in self.provenance.files if "/" not in file.option), last.file)
         others = [s for s in settings[:-1] if s is not chosen]
         over = "".join(f" and {shown(setting.value)} of {setting}" for setting in others)
-        if last.primary:
+        if last.parent == chosen.option:
+            order = f"put _self_ at the end of the defaults list in {chosen.file}"
+        elif last.primary:
             order = f"put _self_ above {group} in the defaults list of {last.file}, or remove {key} there"
         else:
             order = f"put {group} below {last.option.rpartition('/')[0] or last.option} in the defaults list of {main}"

@@ -37,6 +37,7 @@ class Setting:
         package: where the file's content is put, as a dotted key; "" is the top.
         chosen: whether the user named it: overrides, and options that stand on the command line.
         primary: whether it is the file that holds the main defaults list.
+        parent: option of the file whose defaults list names this one, "" for none.
     """
 
     value: Any
@@ -46,6 +47,7 @@ class Setting:
     package: str
     chosen: bool
     primary: bool
+    parent: str = ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
@@ -140,10 +142,9 @@ def trace_config(config: DictConfig) -> Provenance:
         inside = len(package.split(".")) if package else 0
         for key, value in leaves(content):
             line = marks.get(key[inside:], 0)
-            setting = Setting(
-                value, file, line, default.config_path, package, default.config_path in chosen, default.primary
-            )
-            tree.put(key, setting)
+            is_chosen = default.config_path in chosen
+            parent = "" if default.is_self else default.parent or ""
+            tree.put(key, Setting(value, file, line, default.config_path, package, is_chosen, default.primary, parent))
     added = []
     for override in listed.config_overrides:
         key = tuple(override.key_or_group.split("."))

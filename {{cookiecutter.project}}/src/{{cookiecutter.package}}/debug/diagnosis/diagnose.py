@@ -9,9 +9,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 
-import hydra
 from hydra.errors import CompactHydraException, InstantiationException
 
 from ..verdict import FAILED, Finding
@@ -19,9 +17,8 @@ from . import config_causes, tensor_causes, training_causes
 from .cause import Cause, find_cause
 from .config_causes import did_you_mean
 from .config_place import debug_option
-from .place import Place, describe, shorten
+from .place import Place, describe, is_own, shorten
 
-HYDRA = Path(hydra.__file__).parent
 RULES = [*config_causes.RULES, *training_causes.RULES, *tensor_causes.RULES]
 MESSAGE_LINES = 6
 MESSAGE_CHARACTERS = 600
@@ -52,16 +49,16 @@ def plain(error: BaseException) -> CompactHydraException | None:
 
 
 def print_traceback(error: BaseException) -> None:
-    """Print an exception as Python does, from the training function on and without what Hydra does in between."""
+    """Print an exception as Python does, with the project's own frames and the last one, which is what others know."""
     if plain(error) is not None:
         return
-    shown = traceback.TracebackException.from_exception(error)
-    for part in chain(shown):
-        # Torch's own frames stay: which of them raised is what others search for.
-        part.stack = traceback.StackSummary.from_list(
-            [frame for frame in part.stack if not Path(frame.filename).is_relative_to(HYDRA)]
-        )
-    sys.stderr.write("".join(shown.format()))
+    shown, left_out = traceback.TracebackException.from_exception(error), 0
+    for part in chain(shown) if os.environ.get("HYDRA_FULL_ERROR", "0") != "1" else ():
+        frames = [frame for frame in part.stack[:-1] if is_own(frame.filename)] + part.stack[-1:]
+        left_out += len(part.stack) - len(frames)
+        part.stack = traceback.StackSummary.from_list(frames)
+    note = f"({left_out} frames of libraries are left out; HYDRA_FULL_ERROR=1 shows them)\n" if left_out else ""
+    sys.stderr.write("".join(shown.format()) + note)
 
 
 def chain(shown: traceback.TracebackException | None) -> Iterator[traceback.TracebackException]:

@@ -47,6 +47,9 @@ class Step:
     line: int
     expression: str
 
+    def __str__(self) -> str:
+        return f"{shorten(self.file)}:{self.line} in {self.function}: {self.source}"
+
     @property
     def file(self) -> str:
         return self.frame.f_code.co_filename
@@ -65,19 +68,23 @@ class Step:
 
     @property
     def is_own(self) -> bool:
-        """Whether this is code of the project, not of a library, of Python, or of these checks."""
-        return (
-            not self.file.startswith("<")
-            and not {"site-packages", "dist-packages"} & set(Path(self.file).parts)
-            and not self.file.startswith(STANDARD_LIBRARY)
-            and not Path(self.file).is_relative_to(Path(__file__).parents[1])
-            and self.module_name.partition(".")[0] not in LIBRARIES
-        )
+        """Whether this is code of the project."""
+        return is_own(self.file) and self.module_name.partition(".")[0] not in LIBRARIES
 
     @property
     def source(self) -> str:
         """The line, without a comment at its end."""
         return re.sub(r"\s{2,}# .*", "", linecache.getline(self.file, self.line).strip())
+
+
+def is_own(file: str) -> bool:
+    """Whether a file is of the project, not of a library, of Python, or of these checks."""
+    return (
+        not file.startswith("<")
+        and not {"site-packages", "dist-packages"} & set(Path(file).parts)
+        and not file.startswith(STANDARD_LIBRARY)
+        and not Path(file).is_relative_to(Path(__file__).parents[1])
+    )
 
 
 class Place:
@@ -115,14 +122,17 @@ class Place:
         elif self.module is not None:
             parts.append(type(self.module).__name__)
         if self.own is not None:
-            parts.append(f"{shorten(self.own.file)}:{self.own.line} in {self.own.function}: {self.own.source}")
+            parts.append(str(self.own))
         elif self.steps:
             parts.append(f"{self.steps[-1].file}:{self.steps[-1].line} in {self.steps[-1].function}")
+        return (", ".join(parts) or "no traceback") + self.batch
+
+    @property
+    def batch(self) -> str:
+        """ ", batch 3 of validation_step", or "" outside of an epoch."""
         batch = self.local("batch_idx", int)
-        if batch is not None:
-            step = next((step.function for step in self.steps if step.function in LIGHTNING_STEPS), None)
-            parts.append(f"batch {batch}{f' of {step}' if step is not None else ''}")
-        return ", ".join(parts) or "no traceback"
+        step = next((step.function for step in self.steps if step.function in LIGHTNING_STEPS), None)
+        return "" if batch is None else f", batch {batch}{f' of {step}' if step is not None else ''}"
 
     @property
     def name(self) -> str:

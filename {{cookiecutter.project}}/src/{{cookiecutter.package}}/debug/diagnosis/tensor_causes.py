@@ -5,7 +5,7 @@ from math import prod
 
 from .cause import Cause, Rule
 from .config_place import debug_option, raw_leaves
-from .place import LIGHTNING_MODULES, Place, is_a
+from .place import LIGHTNING_MODULES, Place, Step, is_a
 
 # The attribute that sets what a module expects of its input, for the sentence on how to change it.
 WIDTHS = ("in_features", "in_channels", "num_features", "normalized_shape", "num_channels", "input_size", "embed_dim")
@@ -75,7 +75,17 @@ def not_unpacked(place: Place, match: re.Match) -> Cause | None:
     if place.module is None:
         return None
     why = f"{place.name} takes a tensor, gets a {kind}: most likely the whole batch, which is inputs and labels"
-    return Cause(why, "unpack it first: inputs, labels = batch")
+    giver = first_to_hold(place, kind)
+    where = f"{giver}, given to {place.name}{place.batch}" if giver is not None else ""
+    return Cause(why, "unpack it first: inputs, labels = batch", where)
+
+
+def first_to_hold(place: Place, kind: str) -> Step | None:
+    """Return the outermost step of the project that has the very object which the deepest call was given."""
+    innermost = (place.steps[-1], place.own) if place.own is not None else ()
+    given = {id(value) for step in innermost for value in step.frame.f_locals.values() if type(value).__name__ == kind}
+    own = (step for step in place.steps if step.is_own)
+    return next((step for step in own if given & set(map(id, step.frame.f_locals.values()))), None)
 
 
 def dimensions(place: Place, match: re.Match) -> Cause:

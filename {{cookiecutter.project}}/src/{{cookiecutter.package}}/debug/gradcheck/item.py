@@ -8,14 +8,13 @@ from typing import Any
 
 import torch
 from pytorch_lightning import LightningModule, Trainer
-from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 from torch.autograd import gradcheck
 from torch.utils._pytree import tree_map
 
 from ..check import Check
 from ..criterion_calls import shortest
-from ..observe import tensors
+from ..observe import tensors, unchanged, unwatched
 from .autograd_functions import Application, Applications, Stops, around_apply, double, is_float
 
 # (shift of the input, in its own scale; step of the numerical gradient). Differences must show in all of them: a kink
@@ -54,7 +53,7 @@ class Gradcheck(Check):
             self.skip("training_step optimises itself, so that it cannot be repeated")
             return
         few = first(batch, self.samples)
-        with isolate_rng(), silent(pl_module):
+        with unwatched(pl_module), unchanged(pl_module), weights_kept(pl_module):
             with Outputs(pl_module) as outputs, Applications(pl_module) as applications:
                 pl_module.training_step(few, 0)
             agree = [application for application in applications.found.values() if self._judge(application)]
@@ -182,18 +181,14 @@ class Outputs:
 
 
 @contextmanager
-def silent(pl_module: LightningModule) -> Iterator[None]:
-    """Inside, nothing is logged, and afterwards weights and buffers are what they were."""
-    weights = [(weight, weight.data) for weight in pl_module.parameters()]
-    buffers = [(buffer, buffer.data.clone()) for buffer in pl_module.buffers()]
-    for name in ("log", "log_dict"):
-        pl_module.__dict__[name] = lambda *_, **__: None
+def weights_kept(pl_module: LightningModule) -> Iterator[None]:
+    """Afterwards the parameters are what they were, whatever type they had inside."""
+    kept = [(weight, weight.data) for weight in pl_module.parameters()]
     try:
         yield
     finally:
-        del pl_module.__dict__["log"], pl_module.__dict__["log_dict"]
-        for tensor, data in (*weights, *buffers):
-            tensor.data = data
+        for weight, data in kept:
+            weight.data = data
 
 
 def slopes_of(call: Callable[[Tensor], Any], value: Tensor, step: float) -> list[tuple[float, float]] | None:

@@ -66,10 +66,11 @@ class BackwardGraph(TorchFunctionMode):
         self._kept: list[Tensor] = []  # so that no id is given twice
         self._returned = ""
         self._handles: list[RemovableHandle] = []
-        self.entered = False
+        self.recording = False
+        self._watched: set[Any] = set()
 
     def __enter__(self) -> "BackwardGraph":
-        self.entered = True
+        self.recording = True
         for name, module in self.root.named_modules():
             if name:
                 self._handles.append(module.register_forward_pre_hook(partial(self._before, name)))
@@ -77,17 +78,19 @@ class BackwardGraph(TorchFunctionMode):
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
-        if self.entered:
-            self.entered = False
-            self.release()
-            super().__exit__(*error)
+        self.stop()
+        super().__exit__(*error)
 
-    def release(self) -> None:
+    def stop(self) -> None:
+        """Record no more, also where it is still entered."""
+        self.recording = False
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not self.recording:
+            return function(*args, **(kwargs or {}))
         given = list(tensors([args, kwargs or {}]))
         origins = [tensor if tensor.grad_fn is None else tensor.grad_fn for tensor in given if tensor.requires_grad]
         result = function(*args, **(kwargs or {}))
@@ -117,7 +120,9 @@ class BackwardGraph(TorchFunctionMode):
 
     def watch(self) -> None:
         """Let the backward pass that follows tell where gradients become 0."""
-        self._handles += [node.register_hook(partial(self._judge, node)) for node in self.nodes]
+        for node in set(self.nodes) - self._watched:
+            self._watched.add(node)
+            node.register_hook(partial(self._judge, node))
 
     def kill(self, parameter: Tensor) -> Death | None:
         """Return where the gradient of a parameter became 0: nearest to the loss."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from statistics import median
 from typing import Any
 
@@ -11,6 +12,8 @@ from pytorch_lightning.utilities.model_helpers import is_overridden
 from torch import Tensor, nn
 
 from ..check import Check
+from ..criterion_calls import around_training_step
+from ..observe import loss_of
 from ..verdict import Finding
 from .backward_graph import BackwardGraph, Cut
 from .gradient_sizes import Signals, Updates, along_depth, gradient_norms
@@ -42,7 +45,9 @@ class Gradients(Check):
         self.kept: list[bool] = []  # whether a step begins with the gradients of the one before
         self.first_of_step = True
         self.graph: BackwardGraph | None = None
-        self.loss: Tensor | None = None
+        self.around: AbstractContextManager | None = None  # of the graph, while it is recorded
+        self.losses_of: dict[str, Tensor] = {}  # of a parameter: what the first step of its optimizer follows
+        self.loss: Tensor | None = None  # of the last backward pass that was recorded
         self.reported: set[str] = set()  # parameters whose cause is told
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -70,24 +75,33 @@ class Gradients(Check):
             self.updates.before_step()
         if batch_idx == 0 and trainer.current_epoch == 0:
             self.leak = SampleLeak(pl_module)
-            self.graph.__enter__()
+            self.around = around_training_step(pl_module, self.graph, tell=self._keep_loss)
+            self.around.__enter__()
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         if not self.skipped and self.norms and self.first_of_step:
             held = [p for name, p in self.trained.items() if self.holdings.holders(name)]
             self.kept.append(any(p.grad is not None and bool(p.grad.any()) for p in held))
-        if self.graph is None or not self.graph.entered:
+        if self.around is None:
             return
-        self.graph.__exit__(None, None, None)
-        self.loss = loss
+        if not pl_module.automatic_optimization:
+            self.loss = loss
         self.graph.watch()
+        if pl_module.automatic_optimization:  # else further losses follow in this step
+            self._leave()
         if not loss.requires_grad:
-            self._judge_missing(list(self.trained), pl_module)
+            # A step that drives several optimizers freezes what the others hold, if it uses toggle_optimizer.
+            self._judge_missing([name for name, p in self.trained.items() if p.requires_grad], pl_module)
+
+    def _keep_loss(self, result: Any) -> None:
+        """Lightning divides what a step returns by the batches that it accumulates, which makes another tensor."""
+        loss = result.get("loss") if isinstance(result, dict) else result
+        if isinstance(loss, Tensor):
+            self.loss = loss
 
     def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if self.graph is not None and self.graph.nodes and not self.norms:
-            self.graph.release()
-            self._fail_all([*self.holdings.held_by_none(), *self.holdings.unregistered(self.graph)])
+        if pl_module.automatic_optimization and not self.norms and not self.skipped:
+            self._judge_holdings()
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
         if self.skipped:
@@ -95,6 +109,8 @@ class Gradients(Check):
         own = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         norms = gradient_norms({name: p for name, p in self.trained.items() if id(p) in own})
         for name, norm in norms.items():
+            if self.loss is not None:
+                self.losses_of.setdefault(name, self.loss)
             self.norms.setdefault(name, []).append(norm)
         self._log(trainer, {name: norm for name, norm in norms.items() if norm is not None})
 
@@ -103,19 +119,19 @@ class Gradients(Check):
     ) -> None:
         if self.skipped:
             return
-        loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
-        if isinstance(loss, Tensor):
+        loss = loss_of(outputs, trainer)
+        if loss is not None:
             self.losses.append(float(loss))
         if (batch_idx + 1) % trainer.accumulate_grad_batches == 0:
             self.updates.after_step()
-        if self.graph.entered:  # a step without backward
-            self.graph.__exit__(None, None, None)
+        if self.around is not None:  # a step that drives its optimizers itself, or one without backward
+            self._leave()
+            self._judge_holdings()
         if len(self.losses) == 1:
             self._judge_samples(trainer)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        if self.graph is not None:
-            self.graph.__exit__(None, None, None)
+        self._leave()
 
     def explain(self, error: Exception) -> Finding | None:
         return self.findings[0] if self.findings and "does not require grad" in str(error) else None
@@ -131,8 +147,18 @@ class Gradients(Check):
         self._judge_zero()
         self._judge_depth()
         self._judge_updates()
-        self.graph = None  # it holds the tensors of a step
+        self.graph = self.loss = None  # they hold the tensors of a step
+        self.losses_of.clear()
         self._tell()
+
+    def _leave(self) -> None:
+        if self.around is not None:
+            self.graph.stop()
+            self.around.__exit__(None, None, None)
+            self.around = None
+
+    def _judge_holdings(self) -> None:
+        self._fail_all([*self.holdings.held_by_none(), *self.holdings.unregistered(self.graph)])
 
     def _judge_missing(self, names: list[str], pl_module: LightningModule) -> None:
         """Tell why parameters have no gradient: by the cut on their way to the loss, or because there is no way."""
@@ -144,7 +170,9 @@ class Gradients(Check):
             unused = cause.startswith("unused")
             freeze = f"freeze {where} with requires_grad_(False)"
             owner = pl_module.get_submodule(where.rpartition(".")[0] if unused and "," not in where else "")
-            deliberate = isinstance(owner, (nn.ModuleList, nn.ModuleDict)) or not pl_module.automatic_optimization
+            deliberate = isinstance(owner, (nn.ModuleList, nn.ModuleDict)) or not (
+                pl_module.automatic_optimization or self._fill_optimizer(inside)
+            )
             (self.warn if deliberate else self.fail)(
                 f"{len(inside)} of {len(self.trained)} parameters get no gradient: {where}",
                 f"{cause}; {shown(inside)}",
@@ -152,8 +180,13 @@ class Gradients(Check):
                 f"use it, remove it, or {freeze}" if unused else f"take the operation out; if it is meant, {freeze}",
             )
 
+    def _fill_optimizer(self, names: list[str]) -> bool:
+        """Whether they are all that some optimizer has, so that its steps do nothing."""
+        missing = {id(self.trained[name]) for name in names}
+        return any(held and held <= missing for held in self.holdings.held)
+
     def _cause(self, name: str) -> str:
-        cut = self.graph.cut(self.trained[name], self.loss)
+        cut = self.graph.cut(self.trained[name], self.losses_of.get(name, self.loss))
         if cut is None:
             return "unused: nothing that the loss is made of depends on it"
         owner = f"{name.rpartition('.')[0]}."

@@ -28,10 +28,10 @@ class Holdings:
         self.trained = {name: p for name, p in parameters.items() if p.requires_grad}
         self.frozen = [name for name in parameters if name not in self.trained]
         self._known = inside | {id(p) for p in parameters.values()}
-        self._held = [{id(p) for group in o.param_groups for p in group["params"]} for o in optimizers]
+        self.held = [{id(p) for group in o.param_groups for p in group["params"]} for o in optimizers]
 
     def holders(self, name: str) -> int:
-        return sum(id(self.trained[name]) in held for held in self._held)
+        return sum(id(self.trained[name]) in held for held in self.held)
 
     def held_twice(self) -> Iterator[Finding]:
         for path, names in gather([name for name in self.trained if self.holders(name) > 1], self.trained):
@@ -46,8 +46,9 @@ class Holdings:
         """Tell of parameters that have a gradient, so that the loss depends on them, and stay as they are."""
         names = [name for name, p in self.trained.items() if p.grad is not None and not self.holders(name)]
         for path, inside in gather(names, self.trained):
+            them = "it" if len(inside) == 1 else "them"
             yield (
-                f"no optimizer holds {counted(inside)} of {path}, although the loss depends on them",
+                f"no optimizer holds {counted(inside)} of {path}, although the loss depends on {them}",
                 f"configure_optimizers: {shown(inside)}",
                 "they get gradients and never change: what they compute stays as random as it began",
                 f"give the optimizer self.parameters(), or freeze {path} with requires_grad_(False) if that is meant",
@@ -55,7 +56,7 @@ class Holdings:
 
     def unregistered(self, graph: BackwardGraph) -> Iterator[Finding]:
         """Tell of parameters that the loss depends on and the model does not know."""
-        known = self._known.union(*self._held)
+        known = self._known.union(*self.held)
         leaves = {node.variable: place for node, place in graph.nodes.items() if hasattr(node, "variable")}
         unknown = {p: place for p, place in leaves.items() if isinstance(p, nn.Parameter) and id(p) not in known}
         for place in dict.fromkeys(unknown.values()):

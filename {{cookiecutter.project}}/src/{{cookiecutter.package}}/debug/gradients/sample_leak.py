@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torchmetrics import Metric
 
-from ..observe import Places, tensors, unchanged
+from ..observe import Places, tensors, unchanged, unwatched
 
 KEPT = 4  # calls of outermost modules
 
@@ -28,7 +28,7 @@ class SampleLeak:
         for handle in self._handles:
             handle.remove()
         training = [module for module in self.root.modules() if module.training]
-        with unchanged(self.root):
+        with unwatched(self.root), unchanged(self.root):
             self.root.eval()
             found = [(leak(self.root, module, given), batch_size(given)) for module, given in self._calls]
         for module in training:

@@ -12,7 +12,7 @@ from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor
 
-from ..observe import labels_of, tensors
+from ..observe import labels_of, tensors, unwatched
 
 EXCHANGES = 8  # permutations of the labels that a loss is compared with
 
@@ -26,7 +26,8 @@ class Attempt:
 
     def __init__(self, trainer: Trainer, pl_module: LightningModule, rates: list[float]) -> None:
         # In one call, so that the optimizer's copy holds the network's copy.
-        self.module, [self.optimizer] = copy.deepcopy((pl_module, trainer.optimizers), {id(trainer): trainer})
+        with unwatched(pl_module):
+            self.module, [self.optimizer] = copy.deepcopy((pl_module, trainer.optimizers), {id(trainer): trainer})
         self.module.trainer = trainer  # is left out by copying; the copy asks it for settings, and logs nothing
         self.module.log = self.module.log_dict = lambda *_, **__: None
         self.trainer, self.clips, self.step = trainer, bool(trainer.gradient_clip_val), 0

@@ -36,17 +36,20 @@ class Schedule:
             if self.interval == "epoch":
                 self.per_epoch = 1 / self.frequency
         self.calls = self.per_epoch * self.epochs
-        groups, self.error = self._rehearse(trainer.lightning_module)
+        groups, self.error = self._rehearse(trainer.lightning_module, self.calls)
+        # What it would do if each step of the optimizer were a call.
+        longer = self._rehearse(trainer.lightning_module, max(self.calls, self.steps))[0] if self.calls > 0 else groups
+        self.whole_course = [max(rates) for rates in longer]
         self.rates, self.peaks = [max(rates) for rates in groups], [max(rates) for rates in zip(*groups, strict=True)]
 
-    def _rehearse(self, pl_module: LightningModule) -> tuple[list[list[float]], str]:
+    def _rehearse(self, pl_module: LightningModule, calls: float) -> tuple[list[list[float]], str]:
         """Return the rates of the optimizer's groups at each call, and what ended them too early."""
         # The module itself is shared: a schedule may be one of its methods.
         _, scheduler = copy.deepcopy((self.scheduler.optimizer, self.scheduler), {id(pl_module): pl_module})
         rates = [[float(rate) for rate in scheduler.get_last_lr()]]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch, that the copied optimizer takes no step
-            for _ in range(int(min(self.calls, MAX_CALLS))):
+            for _ in range(int(min(calls, MAX_CALLS))):
                 try:
                     scheduler.step()
                 except ValueError as error:  # OneCycleLR beyond its end
@@ -87,10 +90,24 @@ class Schedule:
             what = f"it is made for {whole} calls and gets {self.calls:.0f}: the run has {run}"
             why = f"its length is counted in steps, but it steps by epochs: the last rate is {self.rates[-1]:.3g}"
             yield what, str(self), why, by_step
+        elif self.interval == "epoch" and self._is_made_for_steps():
+            peak = self.whole_course.index(max(self.whole_course))
+            what = f"it rises until call {peak} and gets {self.calls:.0f} in a run of {run}"
+            why = f"it looks written for steps, but it steps by epochs: of its {max(self.whole_course):.3g} the rate "
+            why += f"reaches {max(self.rates):.3g}"
+            yield what, str(self), why, by_step
         elif hasattr(self.scheduler, "total_steps") and whole > 3 * self.calls:
             what = f"it is made for {whole} calls and gets {self.calls:.0f}: the run has {run}"
             why = f"the run ends at a rate of {self.rates[-1]:.3g}, long before the schedule does"
             yield what, str(self), why, self._length()
+
+    def _is_made_for_steps(self) -> bool:
+        """Whether the run ends in a warm-up that is long only in epochs, before a decay that ends with its steps."""
+        course, peak = self.whole_course, max(self.whole_course)
+        if max(self.rates) > 0.5 * peak:
+            return False
+        above = [call for call, rate in enumerate(course) if rate > 0.1 * peak]
+        return near(above[-1], self.steps) or (self.calls >= 3 and course.index(peak) > 10 * self.calls)
 
     def _length(self) -> str:
         return f"total_steps={self.steps} (trainer.estimated_stepping_batches) with interval=step"

@@ -14,13 +14,14 @@ from torch.utils.data import BatchSampler
 
 from ..check import Check
 from ..criterion_calls import CriterionCall, CriterionCalls, around_training_step
-from ..observe import tensors
+from ..observe import loss_of, tensors
 from ..verdict import FAILED, Finding
 from .input_scale import FirstLayer, average, scaling
 from .label_fit import Sample, accuracy, confusion, nearness, renamed, sample_of
 from .splits import Split, leaves, splits
-from .stored_samples import digest, origin, raw_row, row_size, stored_labels
+from .stored_samples import are_unlikely_to_repeat, digest, is_blank, origin, raw_row, row_size, stored_labels
 
+COMPARED = 150  # samples that are compared with each other
 TWICE = 64  # samples that are loaded twice
 
 
@@ -108,8 +109,8 @@ class LimitBatches(Check):
         outside = self._outside()
         if outside is not None:
             self._add(outside)
-        loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
-        if isinstance(loss, Tensor):
+        loss = loss_of(outputs, trainer)
+        if loss is not None:
             self.losses.append(float(loss))
         self.criteria.criteria.clear()
 
@@ -293,15 +294,16 @@ class LimitBatches(Check):
             positions = [position for position, index in enumerate(asked) if index in common]
             allowed = 0.0
         else:
-            hashes = self._hashes(base, inside, train)
-            others = self._hashes(other, outside, split)
-            if not hashes or not others:
+            rows, others = self._rows(base, inside, train), self._rows(other, outside, split)
+            if not rows or not others:
                 return
-            counts, total = Counter(hashes), len(others)
-            positions = [i for i, value in enumerate(others) if value in counts]
-            # Data of few values repeat themselves: as often as within the training set is no leak.
-            repeated = sum(count for count in counts.values() if count > 1) / len(hashes)
-            allowed = self.max_shared + 2 * repeated
+            counts, total = Counter(map(digest, rows)), len(others)
+            positions = [i for i, row in enumerate(others) if digest(row) in counts]
+            allowed = self.max_shared
+            if are_unlikely_to_repeat(rows[:: len(rows) // COMPARED + 1]):
+                positions = [i for i in positions if not is_blank(others[i])]
+            else:  # as often as within the training set is no leak
+                allowed += 2 * sum(count for count in counts.values() if count > 1) / len(rows)
         self.facts[f"shared_with_{split.name}"] = len(positions)
         if len(positions) > allowed * total:
             self.fail(
@@ -311,7 +313,8 @@ class LimitBatches(Check):
                 "make the splits disjoint: one permutation of the indices, cut once",
             )
 
-    def _hashes(self, base: Any, inside: list[int] | None, split: Split) -> list[int]:
+    def _rows(self, base: Any, inside: list[int] | None, split: Split) -> list[Any]:
+        """Return what is stored of a split's samples, or what its dataset returns where that is always the same."""
         row = raw_row(base)
         if row is None:
             row = self._loaded_row(split)
@@ -319,21 +322,21 @@ class LimitBatches(Check):
         if row is None:
             self.facts[f"{split.name}_not_compared"] = "nothing stored was found, and its samples are random"
             return []
-        hashes = []
+        rows = []
         for index in range(len(split.dataset)) if inside is None else inside:
-            if len(hashes) % 64 == 0 and hashes and time.monotonic() > self.until:
+            if len(rows) % 64 == 0 and rows and time.monotonic() > self.until:
                 break
-            hashes.append(row(index))
-        return hashes
+            rows.append(row(index))
+        return rows
 
     def _loaded_row(self, split: Split) -> Any:
-        """Return a function that hashes samples as the dataset returns them, where it always returns the same."""
+        """Return a function to a sample's largest part as the dataset returns it, where that is always the same."""
 
-        def row(index: int) -> int:
+        def row(index: int) -> Any:
             parts = list(tensors(split.dataset[index])) or [split.dataset[index]]
-            return digest(max(parts, key=row_size))
+            return max(parts, key=row_size)
 
-        return row if all(row(index) == row(index) for index in split.chosen(5)) else None
+        return row if all(digest(row(index)) == digest(row(index)) for index in split.chosen(5)) else None
 
     def _judge_scale(self, train: Split, split: Split, own: "Part", other: "Part") -> None:
         if not own.judges_scale or not other.judges_scale:

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
+MANY_NUMBERS = 16  # in which two images or recordings differ, and two rows of a table need not
 SMALLEST_ROW = 4  # numbers; fewer are too likely to be the same by chance
 
 
@@ -43,7 +45,7 @@ def is_column(value: Any, length: int) -> bool:
 
 
 def raw_row(dataset: Any) -> Callable[[int], Any] | None:
-    """Return a function from a sample's index to something hashable made of what is stored for it, not of its labels.
+    """Return a function from a sample's index to what is stored for it, but for its labels.
 
     None where nothing is found; augmentation plays no part in what is stored.
     """
@@ -52,7 +54,7 @@ def raw_row(dataset: Any) -> Callable[[int], Any] | None:
         weight = row_size(column[0])
         if weight > size:
             best, size = column, weight
-    return None if best is None else lambda index: digest(best[index])
+    return None if best is None else lambda index: best[index]
 
 
 def row_size(row: Any) -> int:
@@ -75,6 +77,21 @@ def digest(row: Any) -> int:
     if isinstance(row, Tensor):
         row = row.detach().cpu().contiguous().numpy()
     return hash(row.tobytes() if hasattr(row, "tobytes") else str(row))
+
+
+def are_unlikely_to_repeat(rows: list[Any]) -> bool:
+    """Whether samples of such data are never the same by chance: any two that differ do so in many of their numbers."""
+    try:
+        numbers = torch.stack([torch.as_tensor(row).flatten() for row in rows]).unique(dim=0)
+    except (TypeError, ValueError, RuntimeError):  # of names, or of several sizes
+        return False
+    differ = (numbers[:, None] != numbers).sum(2)
+    return len(numbers) > 1 and int(differ[differ > 0].min()) >= min(MANY_NUMBERS, numbers.shape[1])
+
+
+def is_blank(row: Any) -> bool:
+    """Whether a sample is the same number throughout, as an empty image, and may well repeat."""
+    return isinstance(row, Tensor | np.ndarray) and bool((row == row.reshape(-1)[0]).all())
 
 
 def stored_labels(dataset: Any, indices: list[int], labels: Tensor) -> Tensor | None:

@@ -128,10 +128,9 @@ class Memory(Check):
             growing = [NOWHERE]
         for place in growing:
             held_nodes = [count[place] for count in counts if place in count]
-            each = (held_nodes[-1] - held_nodes[0]) / (len(held_nodes) - 1)
             self.fail(
                 f"{place} grows by one graph per step: from {held_nodes[0]} to {held_nodes[-1]} nodes of autograd, "
-                f"{each:.0f} at each look, in {len(self.graphs)} steps",
+                f"in {len(self.graphs)} steps",
                 place,
                 "a loss or output that is kept keeps its graph, and with it activations, until memory is full",
                 f"keep loss.item() or output.detach() in {place.rpartition('.')[2]}, not the loss or output itself",

@@ -134,7 +134,7 @@ def predict(
     Raises:
         Exception: of any kind, where a step depends on values or uses what has no stand-in.
     """
-    with isolate_rng():
+    with isolate_rng(), torch.autograd.set_detect_anomaly(False):  # which would ask for values
         copy = stand_in(pl_module, trainer)
         mute_metrics(copy)
         for path in recomputed:

@@ -158,6 +158,15 @@ class Overflow(Check):
         what = f"the loss is {loss} in step {self.steps}, batch {self.batch_idx}"
         broken = [name for name, p in pl_module.named_parameters() if not torch.isfinite(p).all()]
         if broken:
+            zero = zero_eps(trainer)
+            if zero is not None:
+                eps, name, dtype = zero
+                why = (
+                    f"{name} divides by the root of squared gradients plus eps, and eps={eps:g} is 0 in {dtype}: 0 / 0"
+                )
+                place = f"optimizer.eps={eps:g} of {name}, which makes {', '.join(broken[:4])} NaN or Inf"
+                fix = "python train.py +debug=overflow trainer.precision=bf16-mixed, or ++optimizer.eps=0.0001"
+                return Finding(FAILED, f"{what}: the optimizer has made weights NaN or Inf", place, why, fix)
             why = "the step before has made it so: python train.py +debug=gradients"
             return Finding(FAILED, f"{what}: weights are NaN or Inf already", ", ".join(broken[:4]), why, LOWER)
         if not all(torch.isfinite(each).all() for each in floats(self.batch)):
@@ -206,6 +215,16 @@ class Overflow(Check):
             f"{used * 65536:.3g} / 65536 is {used:.3g}: a clip of gradients scaled by 65536 cuts them by that too",
             "clip after unscaling: remove the clipping from the hook; python train.py trainer.gradient_clip_val=1.0",
         )
+
+
+def zero_eps(trainer: Trainer) -> tuple[float, str, str] | None:
+    """Return the first eps of an optimizer that is 0 in the type of its weights, its name and the type's; or None."""
+    for optimizer in trainer.optimizers:
+        for group in optimizer.param_groups:
+            for dtype in {weight.dtype for weight in group["params"]}:
+                if group.get("eps") and not torch.tensor(float(group["eps"]), dtype=dtype).any():
+                    return float(group["eps"]), type(optimizer).__name__, str(dtype).removeprefix("torch.")
+    return None
 
 
 def backward_finding(run: Run, seen: str) -> Finding:

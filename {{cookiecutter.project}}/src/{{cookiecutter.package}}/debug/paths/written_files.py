@@ -75,7 +75,7 @@ class Recording:
         found = dict(self.opened)
         if self.before is not None and self.after is not None:
             for path, state in self.after.items():
-                if self.before.get(path) != state and path not in found:
+                if path not in found and changed(self.before.get(path), state):
                     found[path] = Written(path)
         return [
             written
@@ -137,6 +137,14 @@ def attribute(path: Path) -> Written | None:
             line = f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return Written(path, part, line)
+
+
+def changed(before: tuple[int, int] | None, after: tuple[int, int]) -> bool:
+    """Whether a file is new or was written anew; one that was there and grew is a log that others have open.
+
+    Such as the one that this process's output is redirected to, by its shell or by a tee beside it.
+    """
+    return before != after and (before is None or after[1] <= before[1])
 
 
 def snapshot(folder: Path, skipped: Path) -> dict[Path, tuple[int, int]] | None:

@@ -1,18 +1,14 @@
 """What a tensor, a training step and a run's state were to the last bit, in a few bytes."""
 
-import inspect
-import random
 import zlib
-from contextlib import suppress
 from typing import Any
 
-import numpy
 import torch
 from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ..observe import Places, tensors, unchanged
+from ..observe import Places, tensors
 
 
 class Operations(TorchFunctionMode):
@@ -62,28 +58,3 @@ def state_of(trainer: Trainer, pl_module: LightningModule) -> dict[str, Any]:
             name = names.get(id(weight), "a parameter of another module")
             state |= {f"{key} of {name}": digest(value) for key, value in kept.items() if isinstance(value, Tensor)}
     return state | {"global_step": trainer.global_step}
-
-
-def loss_of(trainer: Trainer, pl_module: LightningModule, batch: Any) -> dict[str, float]:
-    """Return the loss that a batch would have now, or nothing where it is not one number for one state."""
-    arguments = (batch, 0)[: len(inspect.signature(pl_module.training_step).parameters)]
-    losses = []
-    with suppress(Exception):  # of a step that cannot be repeated
-        for _ in range(2 if pl_module.automatic_optimization else 0):
-            with unchanged(pl_module), torch.no_grad(), trainer.precision_plugin.forward_context():
-                torch.manual_seed(0)
-                numpy.random.seed(0)
-                random.seed(0)
-                result = type(pl_module).training_step(pl_module, *arguments)
-                losses.append(float(result["loss"] if isinstance(result, dict) else result))
-    return {"loss of the same batch": losses[0]} if len(losses) == 2 and losses[0] == losses[1] else {}
-
-
-def attributes_of(pl_module: LightningModule) -> dict[str, float]:
-    """Return the numbers that a module and its parts keep in attributes of their own."""
-    return {
-        f"{path or type(pl_module).__name__}.{name}": value
-        for path, module in pl_module.named_modules()
-        for name, value in vars(module).items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and not name.startswith("_")
-    }

@@ -1,5 +1,6 @@
 """One seed, two runs: whether they are the same to the last bit, and whether a checkpoint brings a run back."""
 
+import inspect
 import json
 import pickle
 import random
@@ -25,7 +26,8 @@ from ..diagnosis.config_place import keys_named, set_in
 from ..diagnosis.diagnose import causes_of, diagnose
 from ..diagnosis.place import walk
 from ..observe import labels_of, tensors
-from .fingerprints import Operations, attributes_of, digest, loss_of, named, norm, state_of
+from .fingerprints import Operations, digest, named, norm, state_of
+from .further_steps import FurtherSteps, Step
 from .repetition import Repetition
 
 DRAWS = 32  # of each worker, of the same samples; fewer may be equal by chance
@@ -54,8 +56,7 @@ class Reproducibility(Check):
         self.step = 0
         self.held: list[str] = []  # generators of the training set
         self.saved: dict[str, Any] | None = None
-        self.loss: dict[str, float] = {}  # of a batch, when training goes on after a checkpoint
-        self.attributes: dict[str, float] = {}  # of the module, at the same time
+        self.further: FurtherSteps | None = None
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.seed = torch.initial_seed()
@@ -69,10 +70,6 @@ class Reproducibility(Check):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.operations.step = self.step
-        repetition = Repetition.current
-        if self.exact and batch_idx == 0 and self.saved is not None and repetition.batch is None:
-            repetition.batch = batch
-            self.loss, self.attributes = loss_of(trainer, pl_module, batch), attributes_of(pl_module)
         labels = labels_of(batch)
         for index, tensor in enumerate(tensors(batch)):
             self._record("labels" if tensor is labels else "batch", {f"tensor {index}": tensor})
@@ -99,6 +96,8 @@ class Reproducibility(Check):
             self._judge_checkpoint(trainer, pl_module, repetition)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self.further is not None:
+            self.further.remove()
         self.around.__exit__(None, None, None)
         if Repetition.current is not None and Repetition.current.repeated:
             return
@@ -125,6 +124,8 @@ class Reproducibility(Check):
         elif not self.findings:
             self.skip(f"the same command in a second process did not finish: see {path.parents[1] / 'output.log'}")
         self._judge_resumed(repetition.restored)
+        if self.exact and not self.findings:
+            self._judge_further(repetition.steps, repetition.again)
 
     def _record(self, kind: str, found: dict[str, Tensor]) -> None:
         self.rows += [(kind, self.step, name, digest(tensor), norm(tensor)) for name, tensor in found.items()]
@@ -229,6 +230,9 @@ class Reproducibility(Check):
                 )
                 return
             repetition.saved, self.saved = path, state_of(trainer, pl_module)
+            if "dataloader_iter" not in inspect.signature(pl_module.training_step).parameters:
+                self.further = FurtherSteps(trainer, pl_module)
+                repetition.steps = self.further.steps
 
     def _judge_resumed(self, restored: Any) -> None:
         if isinstance(restored, Exception):
@@ -241,9 +245,6 @@ class Reproducibility(Check):
             lost = [name for name in self.saved if name in restored and self.saved[name] != restored[name]]
             lost += sorted(set(self.saved) - set(restored))
             self.seen += "; resumed from a checkpoint, all restored" if not lost else ""
-            # Sums over weights that lie in memory in another order come out a little different.
-            if not lost and any(abs(restored.get(key, x) - x) > 1e-5 * abs(x) for key, x in self.loss.items()):
-                self._fail_attributes(restored)
             if lost:
                 self.fail(
                     f"{len(lost)} of {len(self.saved)} values are not what they were when training is resumed: "
@@ -253,24 +254,47 @@ class Reproducibility(Check):
                     "on_save_checkpoint, on_load_checkpoint, state_dict, or a hook that changes weights at the start",
                 )
 
-    def _fail_attributes(self, restored: dict[str, Any]) -> None:
-        """All that a checkpoint holds is as it was, and still the loss is another one."""
-        moved = [name for name, value in self.attributes.items() if restored.get(name, value) != value]
-        [(name, loss)] = self.loss.items()
-        self.fail(
-            f"the same batch has a loss of {loss:.6g} where training goes on, and of {restored[name]:.6g} where it is "
-            "resumed",
-            ", ".join(f"{each}={self.attributes[each]:.6g}, resumed {restored[each]:.6g}" for each in moved[:4])
-            or "training_step",
-            "it depends on what no checkpoint holds, and begins anew",
-            "keep it in a buffer (self.register_buffer), or in on_save_checkpoint and on_load_checkpoint",
-        )
+    def _judge_further(self, steps: list[Step], again: list[Step]) -> None:
+        """Compare the steps that follow a checkpoint with those of the resumed run, given the same batches."""
+        first = self.step - len(steps)
+        for number, (one, two) in enumerate(zip(steps, again, strict=False)):
+            if one.rates != two.rates:  # Lightning saves before a schedule that waits for a metric has seen the epoch's
+                return
+            moved = [name for name in one.weights if differ(one.weights[name], two.weights.get(name))]
+            if not moved and not differ(one.loss, two.loss):
+                continue
+            at = max(number - 1, 0) if moved else number
+            before, after = steps[at].attributes, again[at].attributes
+            lost = [name for name in before if name in after and before[name] != after[name]]
+            named_values = [f"{name} is {before[name]} without interruption and {after[name]} here" for name in lost]
+            differs = (
+                f"{moved[0]} after step" if moved else f"the loss is {two.loss:.6g} and not {one.loss:.6g} in step"
+            )
+            (self.fail if lost else self.warn)(
+                f"a resumed run goes another way, though it is given the same batches and random numbers: "
+                f"{differs} {first + at}" + ("" if not moved else " differs"),
+                "; ".join(named_values[:3]) or "training_step, or a hook or callback around it",
+                "a checkpoint holds parameters, buffers and what state_dict() or on_save_checkpoint give it; what else "
+                "a step depends on begins anew when training is resumed",
+                f"self.register_buffer({lost[0].rpartition('.')[2]!r}, torch.tensor(...)), or on_save_checkpoint and "
+                "on_load_checkpoint; self.global_step counts the optimizer's steps and is restored"
+                if lost
+                else "look at what the step reads beside the batch; save it in on_save_checkpoint",
+            )
+            return
+        if again:
+            self.seen += f", {len(again)} further steps equal"
 
 
 def kept_whole(keepers: list[ModelCheckpoint]) -> bool:
     """Whether beside the files of `keepers` lies a checkpoint from which training can go on, whoever wrote it."""
     files = {path for keeper in keepers if keeper.dirpath is not None for path in Path(keeper.dirpath).glob("*.ckpt")}
     return any("optimizer_states" in torch.load(path, "cpu", weights_only=True, mmap=True) for path in files)
+
+
+def differ(one: float | None, two: float | None) -> bool:
+    """Whether values differ by more than sums over weights that lie in memory in another order."""
+    return None not in (one, two) and abs(one - two) > 1e-5 * abs(one)
 
 
 def streams(loader: DataLoader, seed: int) -> tuple[list[str], list[str]]:

@@ -18,7 +18,8 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 
 from ..checklist import is_group, replaced, run_command, silenced
 from ..verdict import FitEnded
-from .fingerprints import attributes_of, loss_of, state_of
+from .fingerprints import state_of
+from .further_steps import FurtherSteps, Step
 
 
 class Repetition(HydraCallback):
@@ -36,7 +37,8 @@ class Repetition(HydraCallback):
     def __init__(self, timeout: float, repeated: bool) -> None:
         self.timeout, self.repeated = timeout, repeated
         self.saved: Path | None = None
-        self.batch: Any = None  # the first one of the epoch after that checkpoint
+        self.steps: list[Step] = []  # that followed the checkpoint, and the same after it was resumed
+        self.again: list[Step] = []
         self.restored: dict[str, Any] | Exception | None = None
 
     def on_job_start(self, config: DictConfig, task_function: TaskFunction, **kwargs: Any) -> None:
@@ -66,7 +68,7 @@ class Repetition(HydraCallback):
             run_command([*arguments, "hydra.callbacks.debug_reproducibility.repeated=true"], self.config, output)
 
     def _resume(self) -> None:
-        """Let the project's own training function begin from the checkpoint, up to its first step."""
+        """Let the project's own training function begin from the checkpoint and take the steps that followed it."""
         config = copy.deepcopy(self.config)
         with read_write(config), open_dict(config), read_write(config.hydra), open_dict(config.hydra):
             config.hydra.callbacks = {}
@@ -75,18 +77,24 @@ class Repetition(HydraCallback):
                 del config.callbacks[key]
         context = HydraContext(GlobalHydra.instance().hydra.config_loader, Callbacks(config))
         log = self.folder / "resumed.log"
-        with log.open("w", encoding="utf-8") as output, silenced(output), Resuming(self.saved, self.batch) as resuming:
+        with log.open("w", encoding="utf-8") as output, silenced(output), Resuming(self.saved, self.steps) as resuming:
             done = run_job(self.train, config, "hydra.run.dir", None, context)
-        self.restored = resuming.state
+        self.restored, self.again = resuming.state, resuming.steps
         if self.restored is None and done.status == JobStatus.FAILED:
             self.restored = done._return_value
 
 
 class Resuming(Callback):
-    """While it is entered, `Trainer.fit` resumes from a checkpoint, and ends before the first step; see `state`."""
+    """While it is entered, `Trainer.fit` resumes from a checkpoint and takes the steps `given` once more.
 
-    def __init__(self, checkpoint: Path, batch: Any) -> None:
-        self.checkpoint, self.batch = checkpoint, batch
+    Attributes:
+        state: what there was before the first of them, None where training has not begun.
+        steps: what became of them.
+    """
+
+    def __init__(self, checkpoint: Path, given: list[Step]) -> None:
+        self.checkpoint, self.given = checkpoint, given
+        self.steps: list[Step] = []
         self.state: dict[str, Any] | None = None
 
     def __enter__(self) -> "Resuming":
@@ -106,7 +114,14 @@ class Resuming(Callback):
         Trainer.fit = self._fit
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if self.state is not None:
+            return
         # Not in on_train_start: the module's own hooks of that name come after it.
-        self.state = state_of(trainer, pl_module) | loss_of(trainer, pl_module, self.batch)
-        self.state |= attributes_of(pl_module)
-        raise FitEnded("resumed: all that was to be seen")
+        self.state = state_of(trainer, pl_module)
+        if not self.given:
+            raise FitEnded("resumed: all that was to be seen")
+        self.steps = FurtherSteps(trainer, pl_module, self.given).steps
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        if len(self.steps) == len(self.given):
+            raise FitEnded("resumed: all that was to be seen")

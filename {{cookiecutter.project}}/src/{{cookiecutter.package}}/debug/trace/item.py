@@ -20,7 +20,7 @@ from ..criterion_calls import (
     last_operation,
     shortest,
 )
-from ..observe import tensors, unchanged
+from ..observe import tensors, unchanged, unwatched
 from ..verdict import FAILED, Finding
 from .forward_calls import ForwardCalls, ModuleCall, shapes, varies
 
@@ -186,10 +186,10 @@ class Trace(Check):
             return
         arguments = (batch, 0)[: len(inspect.signature(pl_module.training_step).parameters)]
         modules, criteria = ForwardCalls(pl_module), CriterionCalls(pl_module)
-        with unchanged(pl_module), suppress(Exception):  # of code that is not meant for that mode
+        with unwatched(pl_module), unchanged(pl_module), suppress(Exception):  # of code that is not meant for that mode
             pl_module.eval()
             with trainer.precision_plugin.forward_context(), modules, criteria:
-                type(pl_module).training_step(pl_module, *arguments)
+                pl_module.training_step(*arguments)
         for call in criteria.criteria:
             if call.result is not None and varies(call.input) is False:
                 self._judge_constant(call, modules.rows, batch_varies=True)
