@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..training.redaction import redact_text, secret_values
 from .diagnosis.diagnose import diagnose, print_traceback
 from .distributed.presence import has_ended
+from .secret_values import secret_values, starred
 from .verdict import (
     CHECKS,
     FAILED,
@@ -240,9 +240,9 @@ def write_report(folder: Path, verdicts: list[Verdict], config: DictConfig, cras
     }
     text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
     secrets = secret_values(config)
-    (folder / "report.json").write_text(redact_text(text, secrets) + "\n", encoding="utf-8")
+    (folder / "report.json").write_text(starred(text, secrets) + "\n", encoding="utf-8")
     text = markdown(verdicts, content["overrides"])
-    (folder / "report.md").write_text(redact_text(text, secrets), encoding="utf-8")
+    (folder / "report.md").write_text(starred(text, secrets), encoding="utf-8")
 
 
 def markdown(verdicts: list[Verdict], overrides: list[str]) -> str:

@@ -20,9 +20,9 @@ from pytorch_lightning import LightningModule
 from rich.console import Console
 from rich.text import Text
 
-from ...training.redaction import redact_text, secret_values
 from ..check import Check
 from ..command import command
+from ..secret_values import secret_values, starred
 from ..verdict import Verdict, launched_rank
 from .code_reads import read_code
 from .provenance import COMMAND_LINE, Setting, leaves, trace_config
@@ -466,7 +466,7 @@ class ConfigCheck(Check):
             for key, settings in told.items()
         }
         secrets = secret_values(config)
-        lines = {key: redact_text(line(key, settings), secrets) for key, settings in history.items()}
+        lines = {key: starred(line(key, settings), secrets) for key, settings in history.items()}
         path = Path(config.hydra.runtime.output_dir) / "debug" / "config.txt"
         if launched_rank() != 0 or ("RANK" in os.environ and path.is_file()):  # another process of the job shows it
             return

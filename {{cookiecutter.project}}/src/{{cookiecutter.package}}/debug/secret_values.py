@@ -1,0 +1,38 @@
+"""Keeps the values of secrets out of what checks show. Of its own, because this package goes into other projects too."""
+
+import os
+import re
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+# Names end like this: logger.wandb.api_key, HF_TOKEN, password. `pad_token` and its kind are words of a vocabulary.
+SECRET = re.compile(
+    r"(^|[._-])((api|access|auth|private|secret|account)[_-]?key|secret|(?<!(pad|bos|eos|unk|sep|cls)_)"
+    r"(?<!mask_)token|pass(word|wd|phrase)|credentials?)$",
+    re.IGNORECASE,
+)
+SHORTEST = 8  # characters of a variable of the environment: what is shorter stands in texts by chance
+
+
+def secret_values(config: DictConfig) -> set[str]:
+    """Return the values in a config and in the environment whose names say that they are secrets."""
+    found = {value for key, value in leaves(OmegaConf.to_container(config, resolve=False)) if SECRET.search(key)}
+    found |= {value for name, value in os.environ.items() if len(value) >= SHORTEST and SECRET.search(name)}
+    return {value for value in found if value and not value.startswith("${") and value not in ("null", "???")}
+
+
+def leaves(value: Any, key: str = "") -> list[tuple[str, str]]:
+    """Return the texts and numbers of plain data, each with the last part of its key."""
+    if isinstance(value, dict):
+        return [leaf for name, each in value.items() for leaf in leaves(each, str(name))]
+    if isinstance(value, list):
+        return [leaf for each in value for leaf in leaves(each, key)]
+    return [(key, str(value))] if isinstance(value, (str, int)) and not isinstance(value, bool) else []
+
+
+def starred(text: str, secrets: set[str]) -> str:
+    """Return `text` with stars for every one of `secrets`."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
