@@ -1,4 +1,4 @@
-"""Keeps the values of secrets out of what checks show. Of its own, because this package goes into other projects too."""
+"""Keeps secrets out of what checks show. A module of its own here, for this package goes into other projects too."""
 
 import os
 import re
@@ -12,14 +12,14 @@ SECRET = re.compile(
     r"(?<!mask_)token|pass(word|wd|phrase)|credentials?)$",
     re.IGNORECASE,
 )
-SHORTEST = 8  # characters of a variable of the environment: what is shorter stands in texts by chance
+SHORTEST = 5  # characters of a secret: what is shorter stands in texts by chance
 
 
 def secret_values(config: DictConfig) -> set[str]:
     """Return the values in a config and in the environment whose names say that they are secrets."""
     found = {value for key, value in leaves(OmegaConf.to_container(config, resolve=False)) if SECRET.search(key)}
-    found |= {value for name, value in os.environ.items() if len(value) >= SHORTEST and SECRET.search(name)}
-    return {value for value in found if value and not value.startswith("${") and value not in ("null", "???")}
+    found |= {value for name, value in os.environ.items() if SECRET.search(name)}
+    return {value for value in found if len(value) >= SHORTEST and not value.startswith("${")}
 
 
 def leaves(value: Any, key: str = "") -> list[tuple[str, str]]:
