@@ -121,4 +121,4 @@ def the_sweep(folder: Path) -> Path:
 
 def jobs_of(sweep: Path) -> list[str]:
     """Return the names of the jobs' directories."""
-    return sorted(path.name for path in sweep.iterdir() if path.is_dir() and path.name != ".submitit")
+    return sorted(path.name for path in sweep.iterdir() if path.is_dir() and path.name.isdigit())
