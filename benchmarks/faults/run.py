@@ -121,6 +121,9 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=names, help="faults and healthy variants, by name")
     parser.add_argument("--items", type=names, help="debug items; of healthy variants, only these are run")
+    parser.add_argument(
+        "--healthy-items", type=names, help="of healthy variants, only these are run: a quicker full run"
+    )
     parser.add_argument("--faults-only", action="store_true", help="no healthy variants")
     parser.add_argument("--healthy-only", action="store_true", help="no faults")
     parser.add_argument("--all-items", action="store_true", help="run the whole checklist on every fault, too")
@@ -216,14 +219,15 @@ def silence(bench: Bench, faults: list[Variant], arguments: argparse.Namespace) 
 
 
 def measure(bench: Bench, faults: list[Variant], healthy: list[Variant], arguments: argparse.Namespace) -> int:
-    whole = bool(healthy) and not arguments.items
-    items = None if whole else sorted({*(arguments.items or ()), *(item for fault in faults for item in fault.items)})
+    chosen = arguments.healthy_items or arguments.items
+    whole = bool(healthy) and not chosen
+    items = None if whole else sorted({*(chosen or ()), *(item for fault in faults for item in fault.items)})
     started = time.monotonic()
     with ThreadPoolExecutor(arguments.jobs) as pool:
         untouched = pool.submit(bench.run, UNTOUCHED, "checklist", items)
         jobs: dict[Future, Variant] = {}
         for variant in healthy:
-            jobs[pool.submit(bench.run, variant, "checklist", arguments.items)] = variant
+            jobs[pool.submit(bench.run, variant, "checklist", chosen)] = variant
         for fault in faults:
             jobs[pool.submit(run_fault, bench, fault, arguments.all_items)] = fault
         outcomes, runs = [], {}

@@ -65,7 +65,7 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
 
 
 def kill_until_done(folder: Path, overrides: list[str], kills: int) -> list[tuple[float, int, bool]]:
-    """Run to the end under at most `kills` kills; return seconds trained, step found on disk, and whether amid a write."""
+    """Train under at most `kills` kills; return of each the seconds, the step on disk, and whether amid a write."""
     killed = []
     process = start(folder, *RUN, *overrides)
     while True:
