@@ -84,7 +84,9 @@ def test_last_run_is_evaluated_in_its_own_directory(project, trained):
     printed = succeeded(project.run("eval.py", "run=last"))
     [run] = runs(project, "outputs")
     output = run.relative_to(project.folder).as_posix() + "/eval/best"
-    figures = {f"{name}.{kind}" for name in ("calibration", "confusion_matrix", "worst_mistakes") for kind in ("png", "svg")}
+    figures = {
+        f"{name}.{kind}" for name in ("calibration", "confusion_matrix", "worst_mistakes") for kind in ("png", "svg")
+    }
     names = {"metrics.json", "predictions.csv", *figures}
     assert project.files() - before == {f"{output}/{name}" for name in names}
     assert all(f"{output}/{name}" in printed for name in names)
