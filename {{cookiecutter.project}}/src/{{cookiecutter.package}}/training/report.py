@@ -9,7 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from hydra import compose
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
@@ -69,13 +70,17 @@ def write_missing_report() -> None:
         return
     folder = Path(config.hydra.runtime.output_dir)
     if (folder / RECORD).is_file():
-        write_run_report(folder, defaults(config.hydra.job.config_name))
+        [conf] = [source.path for source in config.hydra.runtime.config_sources if source.provider == "main"]
+        write_run_report(folder, defaults(conf, config.hydra.job.config_name))
 
 
 @cache
-def defaults(config_name: str) -> DictConfig:
+def defaults(conf: str, config_name: str) -> DictConfig:
     """Return what this application composes without any override."""
-    return compose(config_name)
+    if GlobalHydra.instance().is_initialized():
+        return compose(config_name)
+    with initialize_config_dir(conf, version_base="1.3"):  # Hydra is gone already: the job was stopped
+        return compose(config_name)
 
 
 def write_run_report(run: Path, default: DictConfig) -> None:
