@@ -19,8 +19,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 STOP_SECONDS = 8
-# What a rank says whose peer has gone: never the cause.
-CONSEQUENCES = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "SIGTERM")
+# What a rank says whose peer has gone, or that the agent ends: never the cause.
+CONSEQUENCES = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "SIGTERM", "SystemExit")
 
 
 def main(count: int, failure_file: Path, command: list[str]) -> int:
@@ -60,13 +60,16 @@ def stop_with_parent() -> None:
 
 def first_failure(error: ChildFailedError, count: int, failure_file: Path) -> str:
     """Return a sentence on the rank that failed first and not because of another."""
+    told = [json.loads(path.read_text(encoding="utf-8")) for path in failure_file.parent.glob(f"{failure_file.name}.*")]
+    told.sort(key=lambda failure: failure["time"])
+    for failure in told:
+        if not any(word in failure["error"] for word in CONSEQUENCES):
+            return f"rank {failure['rank']} of {count} failed: {failure['error']}"
     for rank, failure in sorted(error.failures.items()):
         if failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM:
             name = signal.Signals(-failure.exitcode).name
             hint = "; if nobody killed it, the machine was out of memory" if name == "SIGKILL" else ""
             return f"rank {rank} of {count} was ended by {name}{hint}"
-    told = [json.loads(path.read_text(encoding="utf-8")) for path in failure_file.parent.glob(f"{failure_file.name}.*")]
-    told.sort(key=lambda failure: (any(word in failure["error"] for word in CONSEQUENCES), failure["time"]))
     if told:
         return f"rank {told[0]['rank']} of {count} failed: {told[0]['error']}"
     rank, failure = error.get_first_failure()
