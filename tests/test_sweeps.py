@@ -102,7 +102,7 @@ def test_a_continued_sweep_runs_what_is_not_finished_and_nothing_else(interrupte
     assert list(after.jobs) == ["0", "1", "2", "3", "4", "5"]
     assert {job["state"] for job in after.jobs.values()} == {"finished"}
     assert after.records["0"] == before.records["0"]
-    assert continued.finished.output.count("is finished already") == 1
+    assert continued.finished.output.count("is finished; it is not run again") == 1
     assert all(after.jobs[job]["started"] > before.jobs[job]["started"] for job in ("1", "2"))
 
 

@@ -1,6 +1,6 @@
 from omegaconf import OmegaConf
 
-from {{ cookiecutter.package }}.debug.secret_values import secret_values, starred
+from {{ cookiecutter.package }}.debug.secret_values import secret_values, shown_override, starred
 
 
 def test_values_of_telling_names_are_secrets_and_others_are_not(monkeypatch):
@@ -14,3 +14,9 @@ def test_values_of_telling_names_are_secrets_and_others_are_not(monkeypatch):
 
 def test_secrets_become_stars_whole_ones_first():
     assert starred("abcdef abc", {"abc", "abcdef"}) == "*** ***"
+
+
+def test_override_is_shown_without_its_secrets():
+    assert shown_override("+logger.api_key=abc") == "+logger.api_key=***"
+    assert shown_override("+logger={user: ada, password: abc}") == "+logger={user: ada, password: ***}"
+    assert shown_override("optimizer.lr=0.1") == "optimizer.lr=0.1"

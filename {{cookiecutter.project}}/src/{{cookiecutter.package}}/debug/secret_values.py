@@ -12,6 +12,7 @@ SECRET = re.compile(
     r"(?<!mask_)token|pass(word|wd|phrase)|credentials?)$",
     re.IGNORECASE,
 )
+ENTRY = re.compile(r"([\w.-]+)(=|\s*:\s*)([^,{}\[\]]+)")  # of an override: key=value, or key: value within {}
 SHORTEST = 5  # characters of a secret: what is shorter stands in texts by chance
 
 
@@ -36,3 +37,8 @@ def starred(text: str, secrets: set[str]) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
+
+
+def shown_override(text: str) -> str:
+    """Return a word of a command line, with stars for each value whose key names a secret."""
+    return ENTRY.sub(lambda entry: f"{entry[1]}{entry[2]}***" if SECRET.search(entry[1]) else entry[0], text)

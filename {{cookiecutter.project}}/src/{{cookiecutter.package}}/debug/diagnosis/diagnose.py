@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from hydra.errors import CompactHydraException, InstantiationException
 
+from ..secret_values import shown_override
 from ..verdict import FAILED, Finding
 from . import config_causes, tensor_causes, training_causes
 from .cause import Cause, find_cause
@@ -147,8 +148,8 @@ def _unknown(place: Place) -> Cause:
             "HYDRA_FULL_ERROR=1 before the same command shows every frame; search for the message's first line",
         )
     asked = f", which was at {place.own.expression}" if "\n" not in place.own.expression else ""
+    command = shlex.join([os.path.relpath(sys.argv[0]), *map(shown_override, sys.argv[1:])])
     return Cause(
         f"this kind of exception is not known here; look at the values that line {place.own.line} works with{asked}",
-        f"HYDRA_FULL_ERROR=1 python -m pdb -c continue {shlex.join([os.path.relpath(sys.argv[0]), *sys.argv[1:]])} "
-        "stops there, with everything in scope",
+        f"HYDRA_FULL_ERROR=1 python -m pdb -c continue {command} stops there, with everything in scope",
     )
