@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from faulty.commands import Commands
 
 
 @pytest.fixture(scope="session")
@@ -114,6 +115,21 @@ def install(environment, tmp_path_factory):
 def project(generate, install, tmp_path_factory) -> Project:
     """The project that the defaults give."""
     return install(generate(tmp_path_factory.mktemp("project")))
+
+
+@pytest.fixture(scope="module")
+def commands(generate, environment, tmp_path_factory):
+    """`Commands` of a generated project that is the test module's own."""
+    commands = Commands(generate(tmp_path_factory.mktemp("commands")), environment)
+    yield commands
+    commands.end()
+
+
+@pytest.fixture
+def no_leftovers(commands):
+    """No process that a test has started outlives it."""
+    yield
+    commands.end()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

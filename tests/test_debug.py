@@ -10,18 +10,7 @@ FAULT = "+callbacks.fault._target_=faulty.planted.PlantedFailure"
 PLAIN = Path(__file__).parent / "faulty" / "plain.py"
 
 
-@pytest.fixture(scope="module")
-def commands(generate, environment, tmp_path_factory):
-    project = generate(tmp_path_factory.mktemp("debugging"))
-    commands = Commands(project, environment | {"PLAIN_CONF": str(project / "conf")})
-    yield commands
-    commands.end()
-
-
-@pytest.fixture(autouse=True)
-def no_leftovers(commands):
-    yield
-    commands.end()
+pytestmark = pytest.mark.usefixtures("no_leftovers")
 
 
 def distributed(commands: Commands, folder: Path, script: Path, *fault: str) -> tuple[Finished, dict]:

@@ -1,7 +1,6 @@
 """Jobs in one process and in several, alone and in sweeps, as the command line starts them."""
 
 import csv
-import json
 import os
 import signal
 import socket
@@ -10,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from faulty.commands import SMALL, Commands, Finished, jobs_of, the_sweep, wait_for, with_small
+from faulty.commands import SMALL, Finished, jobs_of, read_json, the_sweep, wait_for, with_small
 
 TORCHRUN = ("-m", "torch.distributed.run")
 STATE = ("+callbacks.state._target_=faulty.recorded.ProcessState", "+callbacks.state.path=${output_dir}/state.json")
@@ -36,22 +35,7 @@ FAILURES = {
 }
 
 
-@pytest.fixture(scope="module")
-def commands(generate, environment, tmp_path_factory):
-    project = generate(tmp_path_factory.mktemp("launching"))
-    commands = Commands(project, environment)
-    yield commands
-    commands.end()
-
-
-@pytest.fixture(autouse=True)
-def no_leftovers(commands):
-    yield
-    commands.end()
-
-
-def read_json(path: Path):
-    return json.loads(path.read_text(encoding="utf-8"))
+pytestmark = pytest.mark.usefixtures("no_leftovers")
 
 
 def read_jobs(folder: Path) -> list[dict]:
@@ -348,7 +332,7 @@ except Exception as error:
 
 
 def test_an_interpreter_trains_on_one_device_and_is_refused_several(commands, alternating, tmp_path):
-    finished = commands.run(tmp_path, "-c", PYTHON, *SMALL, PROJECT=str(commands.project))
+    finished = commands.run(tmp_path, "-c", PYTHON, *SMALL)
     assert finished.code == 0, finished.output
     record = read_json(tmp_path / "cpu" / "run.json")
     assert record["metrics"] == read_jobs(alternating[0])[1]["metrics"]

@@ -1,6 +1,5 @@
 """Commands that are stopped in every way that there is, and go on as if they had not been."""
 
-import json
 import os
 import resource
 import signal
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from faulty.commands import Commands, Finished, jobs_of, the_sweep, wait_for
+from faulty.commands import Commands, Finished, jobs_of, read_json, the_sweep, wait_for
 
 # Three epochs of 14 steps, of 7 on each of two ranks; the first checkpoint amid an epoch is that after step 10.
 RUN = (
@@ -26,17 +25,7 @@ BATCH = 11
 KINDS = {"one process": [], "workers": ["data.num_workers=2"], "ddp": ["trainer=ddp"]}
 
 
-@pytest.fixture(scope="module")
-def commands(generate, environment, tmp_path_factory):
-    commands = Commands(generate(tmp_path_factory.mktemp("resuming")), environment)
-    yield commands
-    commands.end()
-
-
-@pytest.fixture(autouse=True)
-def no_leftovers(commands):
-    yield
-    commands.end()
+pytestmark = pytest.mark.usefixtures("no_leftovers")
 
 
 def stop(signum: int, **options) -> list[str]:
@@ -47,10 +36,6 @@ def stop(signum: int, **options) -> list[str]:
 
 def train(commands: Commands, folder: Path, *arguments: str) -> Finished:
     return commands.run(folder, commands.project / "train.py", *arguments)
-
-
-def read_json(path: Path):
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def the_run(folder: Path) -> Path:

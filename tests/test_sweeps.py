@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from faulty.commands import Commands, jobs_of, the_sweep
+from faulty.commands import jobs_of, the_sweep
 from faulty.planted import REPAIRED
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -22,18 +22,6 @@ FAULTY = (
     "seed=1,2",
     f"+callbacks.fault.kind={','.join(KINDS)}",
 )
-
-
-@pytest.fixture(scope="module")
-def commands(generate, environment, tmp_path_factory):
-    project = generate(tmp_path_factory.mktemp("sweeps"))
-    commands = Commands(project, environment)
-    yield commands
-    commands.end()
-
-
-def read_json(path: Path):
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def look_at(sweep: Path) -> SimpleNamespace:

@@ -1,5 +1,6 @@
 """Commands whose processes are found again whoever their parents are, and ended whatever becomes of the test."""
 
+import json
 import os
 import signal
 import subprocess
@@ -45,6 +46,7 @@ class Commands:
         self.mark = uuid.uuid4().hex
         self.environment = environment | {
             MARK: self.mark,
+            "PROJECT": str(project),
             "PYTHONPATH": f"{project / 'src'}{os.pathsep}{Path(__file__).parents[1]}",
             "PYTHONUNBUFFERED": "1",
             "OMP_NUM_THREADS": "1",  # two ranks and one process sum in the same order
@@ -117,6 +119,10 @@ def the_sweep(folder: Path) -> Path:
     assert not (folder / "outputs").exists()
     [sweep] = folder.glob("multirun/*/*/*")
     return sweep
+
+
+def read_json(path: Path):
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def jobs_of(sweep: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""A training script as others write it, in which Lightning starts the ranks: PLAIN_CONF=conf python plain.py ..."""
+"""A training script as others write it, in which Lightning starts the ranks: PROJECT=<folder> python plain.py ..."""
 
 import os
 import sys
@@ -9,10 +9,9 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 resolvers.register()
-CONF = os.environ["PLAIN_CONF"]
 
 
-@hydra.main(version_base="1.3", config_path=CONF, config_name="train")
+@hydra.main(version_base="1.3", config_path=os.environ["PROJECT"] + "/conf", config_name="train")
 def main(cfg: DictConfig) -> None:
     callbacks = [instantiate(part) for part in cfg.callbacks.values()]
     trainer = instantiate(cfg.trainer, callbacks=callbacks, logger=False)
