@@ -218,7 +218,7 @@ TRAIN = [
     (
         "monitor=val/acc",
         "monitor=val/acc is logged by nobody; validation logs val/accuracy, val/loss; did you mean val/accuracy?",
-        [".hydra", "csv", "run.json", "train.log"],
+        [".hydra", "csv", "report.html", "run.json", "train.log"],
     ),
     (
         "scheduler=plateau scheduler.monitor=null",

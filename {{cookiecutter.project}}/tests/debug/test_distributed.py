@@ -27,6 +27,7 @@ from {{ cookiecutter.package }}.debug.distributed import item as checked
 from {{ cookiecutter.package }}.debug.distributed import network, presence, processes, shares
 from {{ cookiecutter.package }}.debug.distributed.item import Distributed, Parted, differing, fingerprint
 from {{ cookiecutter.package }}.debug.distributed.presence import Interrupted, Presence
+from {{ cookiecutter.package }}.debug.own_code import shorten
 from {{ cookiecutter.package }}.debug.verdict import CHECKS, FAILED, Finding, Verdict
 
 SETTINGS = {"timeout": 20, "rendezvous_timeout": 20, "prepare_timeout": 60, "tolerance": 1e-6, "memory_mb": 1}
@@ -286,7 +287,7 @@ def test_line_of_a_stack_is_the_projects_and_what_it_waits_in():
     waiter.start()
     line, waits = presence.line_of(traceback.extract_stack())
     event.set()
-    assert line.startswith(presence.short(__file__))
+    assert line.startswith(shorten(__file__))
     assert "line, waits = " in line
     assert waits == ""
 

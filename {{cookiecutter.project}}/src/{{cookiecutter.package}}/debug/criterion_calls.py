@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from .observe import NOT_USERS
+from .own_code import shorten
 
 # Of torch.nn.functional; the modules of torch.nn call them.
 CRITERIA = {
@@ -182,15 +182,7 @@ def user_place(paths: dict[int, str], otherwise: str) -> str:
     if isinstance(owner, nn.Module):
         function = f"{type(owner).__name__}.{function}"
         caller += f" in {paths[id(owner)]}" if paths.get(id(owner)) else ""
-    return f"{caller}, {shortest(frame.f_code.co_filename)}:{frame.f_lineno} in {function}"
-
-
-def shortest(path: str | Path) -> str:
-    """Return a path relative to the working directory where it lies in it."""
-    try:
-        return str(Path(path).relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+    return f"{caller}, {shorten(frame.f_code.co_filename)}:{frame.f_lineno} in {function}"
 
 
 def last_operation(tensor: Tensor) -> str:

@@ -6,10 +6,11 @@ Python code can reach a key in ways that no reading shows, so everything here er
 import ast
 import re
 import sys
-import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from ..own_code import is_installed
 
 MANY = 3000  # files; more of them are hardly one project's own
 FOREIGN = {"site-packages", "node_modules", "__pycache__", "tests", "test", "outputs", "multirun", "build", "dist"}
@@ -172,13 +173,12 @@ def read_code(folders: list[Path]) -> Code | None:
 
 def loaded() -> Iterator[Path]:
     """Yield the files of the modules that this process has loaded and nobody has installed."""
-    installed = tuple(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if not isinstance(file, str) or not file.endswith(".py") or file.startswith(installed):
+        if not isinstance(file, str) or not file.endswith(".py") or is_installed(file):
             continue
         path = Path(file).resolve()
-        if not {"site-packages", "tests"} & set(path.parts):
+        if "tests" not in path.parts:
             yield path
 
 

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from ..check import Check
 from ..command import command
+from ..own_code import is_installed
 from ..secret_values import secret_values, starred
 from ..verdict import Verdict, launched_rank
 from .code_reads import read_code
@@ -406,7 +407,7 @@ class ConfigCheck(Check):
                 continue
             if isinstance(found, type) and issubclass(found, LightningModule):
                 file = getattr(sys.modules.get(found.__module__), "__file__", None) or ""
-                return "site-packages" in Path(file).parts
+                return is_installed(file)
         return False
 
     def _judge_unread(self) -> None:

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
 
-from ..diagnosis.place import shorten
 from ..held import attributes, held
 from ..observe import Places, tensors
+from ..own_code import shorten
 from ..verdict import FAILED, Finding
 
 HERE, FAR = torch.device("cpu"), torch.device("cuda", 0)

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 
 from hydra.errors import CompactHydraException, InstantiationException
 
+from ..own_code import is_own, shorten
 from ..secret_values import shown_override
 from ..verdict import FAILED, Finding
 from . import config_causes, tensor_causes, training_causes
 from .cause import Cause, find_cause
 from .config_causes import did_you_mean
 from .config_place import debug_option
-from .place import Place, describe, is_own, shorten
+from .place import Place, describe
 
 RULES = [*config_causes.RULES, *training_causes.RULES, *tensor_causes.RULES]
 MESSAGE_LINES = 6
@@ -117,7 +118,7 @@ def brief(error: BaseException) -> str:
 
 def elsewhere(error: BaseException) -> str:
     """Return the last line of one's own code in a traceback that another process has sent as text, or ""."""
-    found = [match for match in RAISED_ELSEWHERE.finditer(str(error)) if "site-packages" not in match["file"]]
+    found = [match for match in RAISED_ELSEWHERE.finditer(str(error)) if is_own(match["file"])]
     if not found:
         return ""
     deepest = found[-1]

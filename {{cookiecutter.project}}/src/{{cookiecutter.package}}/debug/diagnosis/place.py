@@ -7,16 +7,16 @@ import ast
 import inspect
 import linecache
 import re
-import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 from omegaconf import DictConfig
+
+from ..own_code import is_own, shorten
 
 MODULES = ("torch.nn.modules.module.Module",)
 TENSORS = ("torch.Tensor",)
@@ -27,7 +27,6 @@ SEQUENTIAL = ("torch.nn.modules.container.Sequential",)
 WRAPPERS = ("torch.nn.parallel.distributed.DistributedDataParallel",)
 
 LIBRARIES = {"torch", "torchvision", "pytorch_lightning", "lightning", "lightning_fabric", "torchmetrics", "hydra"}
-STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
 # How torch carries an operation out, as for fake tensors, says nothing about who asked for it.
 INTERNALS = ("torch._subclasses", "torch._ops", "torch._prims", "torch._refs", "torch._meta", "torch.utils._")
 LIGHTNING_STEPS = ("training_step", "validation_step", "test_step", "predict_step")
@@ -75,16 +74,6 @@ class Step:
     def source(self) -> str:
         """The line, without a comment at its end."""
         return re.sub(r"\s{2,}# .*", "", linecache.getline(self.file, self.line).strip())
-
-
-def is_own(file: str) -> bool:
-    """Whether a file is of the project, not of a library, of Python, or of these checks."""
-    return (
-        not file.startswith("<")
-        and not {"site-packages", "dist-packages"} & set(Path(file).parts)
-        and not file.startswith(STANDARD_LIBRARY)
-        and not Path(file).is_relative_to(Path(__file__).parents[1])
-    )
 
 
 class Place:
@@ -317,9 +306,3 @@ def describe(tensors: dict[str, Any]) -> str:
     ]
     more = f" and {len(shown) - SHOWN_TENSORS} more" if len(shown) > SHOWN_TENSORS else ""
     return ", ".join(shown[:SHOWN_TENSORS]) + more
-
-
-def shorten(file: str) -> str:
-    """Return a path from the working directory on where it lies there."""
-    path = Path(file)
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -10,9 +10,10 @@ from typing import Any
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from ..own_code import is_own, shorten
 from .cause import Cause, Rule
 from .config_place import debug_option, keys_named, leaves, raw_leaves, set_in
-from .place import TENSORS, Place, is_a, shorten
+from .place import TENSORS, Place, is_a
 
 PREFIXES = ("module.", "_orig_mod.", "_forward_module.", "model.", "net.", "backbone.")
 NAMES_SHOWN = 4
@@ -127,9 +128,7 @@ def forward_lines(loss: Any, function: str) -> list[str]:
             continue
         text = "".join(node.metadata.get("traceback_", []))
         own = [
-            found
-            for found in re.findall(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)', text)
-            if "site-packages" not in found[0] and not found[0].startswith("<")
+            found for found in re.findall(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)', text) if is_own(found[0])
         ]
         if own:
             file, number, name, source = own[-1]

@@ -24,10 +24,11 @@ from torch import Tensor, distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from ..check import Check
+from ..own_code import shorten
 from ..report import find, rank_file
 from ..verdict import FAILED, CheckFailed, Finding
 from .network import NetworkError, self_test
-from .presence import Interrupted, Presence, Sign, is_dead, line_of, short
+from .presence import Interrupted, Presence, Sign, is_dead, line_of
 from .shares import DrawnIndices, Loader, describe, digest, flat, loaders_of, same_batches
 
 POLL = 0.002  # seconds
@@ -763,7 +764,7 @@ def places_of(pl_module: LightningModule, hooks: tuple[str, ...]) -> list[str]:
     places = []
     for hook in own or hooks[-1:]:
         code = inspect.unwrap(getattr(type(pl_module), hook)).__code__
-        places.append(f"{type(pl_module).__name__}.{hook} ({short(code.co_filename)}:{code.co_firstlineno})")
+        places.append(f"{type(pl_module).__name__}.{hook} ({shorten(code.co_filename)}:{code.co_firstlineno})")
     return places
 
 

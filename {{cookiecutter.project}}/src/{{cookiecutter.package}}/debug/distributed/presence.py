@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import sys
-import sysconfig
 import threading
 import time
 import traceback
@@ -13,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ..own_code import is_own, shorten
 from ..verdict import CheckFailed
 
 BEAT = 0.5  # seconds between two signs of life
@@ -20,9 +20,7 @@ DEAD = 5.0  # seconds without one after which a rank of another machine is taken
 OLD = 60.0  # seconds before this rank's start; what was said earlier was said in a former run in this directory
 BUSY = 2.0  # seconds in one stage after which a rank says which line it executes
 
-LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}, "<")
 LOOPS = os.path.join("lightning", "loops", "")  # of pytorch_lightning
-OWN = str(Path(__file__).parents[1])
 
 
 class Interrupted(CheckFailed):
@@ -164,23 +162,11 @@ def line_of(stack: traceback.StackSummary) -> tuple[str, str]:
     """
     frames = list(reversed(stack))
     waits = next((frame for frame in frames if "wrapper" not in frame.name), frames[0])
-    inner = next((index for index, frame in enumerate(frames) if is_project(frame.filename)), None)
+    inner = next((index for index, frame in enumerate(frames) if is_own(frame.filename)), None)
     if inner == 0:
         waits = None
     if inner is None or any(LOOPS in frame.filename for frame in frames[:inner]):
         line = ""
     else:
-        line = f"{short(frames[inner].filename)}:{frames[inner].lineno} ({frames[inner].name}: {frames[inner].line})"
-    return line, "" if waits is None else f"{waits.name} of {short(waits.filename)}"
-
-
-def is_project(filename: str) -> bool:
-    return not filename.startswith((*LIBRARIES, OWN))
-
-
-def short(filename: str) -> str:
-    """Return a path as seen from the working directory, or from where its package is installed."""
-    for root in (os.getcwd(), *sorted(LIBRARIES, key=len, reverse=True)):
-        if filename.startswith(root + os.sep):
-            return filename[len(root) + 1 :]
-    return filename
+        line = f"{shorten(frames[inner].filename)}:{frames[inner].lineno} ({frames[inner].name}: {frames[inner].line})"
+    return line, "" if waits is None else f"{waits.name} of {shorten(waits.filename)}"

@@ -13,8 +13,8 @@ from torch.autograd import gradcheck
 from torch.utils._pytree import tree_map
 
 from ..check import Check
-from ..criterion_calls import shortest
 from ..observe import tensors, unchanged, unwatched
+from ..own_code import shorten
 from .autograd_functions import Application, Applications, Stops, around_apply, double, is_float
 
 # (shift of the input, in its own scale; step of the numerical gradient). Differences must show in all of them: a kink
@@ -72,7 +72,7 @@ class Gradcheck(Check):
             judged += slopes is not NOT_JUDGED
             if isinstance(slopes, list):
                 line = inspect.getsourcelines(application.function.backward)[1]
-                file = shortest(inspect.getsourcefile(application.function))
+                file = shorten(inspect.getsourcefile(application.function))
                 input_name = application.name_of(position)
                 self.fail(
                     f"the backward of {name} is not the slope of its forward for input {input_name}: {said(slopes)}",

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from ..anomaly import Watch
 from ..check import Check, stop
-from ..diagnosis.place import shorten
 from ..observe import Places, unchanged
+from ..own_code import shorten
 from ..verdict import CHECKS, FAILED, Finding
 from .first_overflow import FP16_MAX, Run
 from .forward_frames import Frames, floats, largest

@@ -6,7 +6,6 @@ by comparing the working directory before and after.
 
 import os
 import sys
-import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +16,13 @@ from pytorch_lightning import Callback, LightningDataModule
 from pytorch_lightning.loggers import Logger
 from torch.utils.data import Dataset
 
+from ..own_code import is_installed, is_own
+
 MANY = 20000  # entries of the working directory; beyond, it is not compared
 DATA = {"data", "datasets"}
 SKIPPED = DATA | {"__pycache__", "node_modules", "site-packages"}
 OPENED_TO_WRITE = os.O_WRONLY | os.O_RDWR
 SYSTEM = ("/dev/", "/proc/", "/sys/")
-OWN = f"{Path(__file__).parents[1]}{os.sep}"
-INSTALLED = tuple(f"{sysconfig.get_path(kind)}{os.sep}" for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
 @dataclass
@@ -131,8 +130,8 @@ def attribute(path: Path) -> Written | None:
             return None
         if part is None and isinstance(owner, (Callback, Logger)):
             part = owner
-        if not line and not file.startswith((*INSTALLED, "<")) and "site-packages" not in file:
-            if file.startswith(OWN):
+        if not line and not is_installed(file):
+            if not is_own(file):
                 return None
             line = f"{file}:{frame.f_lineno}"
         frame = frame.f_back

@@ -18,9 +18,9 @@ from ..criterion_calls import (
     CriterionCalls,
     around_training_step,
     last_operation,
-    shortest,
 )
 from ..observe import tensors, unchanged, unwatched
+from ..own_code import shorten
 from ..verdict import FAILED, Finding
 from .forward_calls import ForwardCalls, ModuleCall, shapes, varies
 
@@ -116,7 +116,7 @@ class Trace(Check):
             self._tell()
             (folder / "debug").mkdir(exist_ok=True)
             (folder / "debug" / "trace.md").write_text(markdown(self.modules.rows), encoding="utf-8")
-            self.seen += f"; see {shortest(folder / 'debug' / 'trace.md')}"
+            self.seen += f"; see {shorten(folder / 'debug' / 'trace.md')}"
 
     def _judged(self) -> list[CriterionCall]:
         """The calls that training learns by, and not those that only log."""
