@@ -140,12 +140,13 @@ def alternate(bench: Bench, commands: dict[str, list[str]], repeats: int) -> dic
 
 @dataclass
 class Race:
-    """What contenders told: seconds of each epoch, their last words, peak memory."""
+    """What contenders told: seconds of each epoch, their last words, peak memory in training and altogether."""
 
     wall: dict[str, list[float]]
     cpu: dict[str, list[float]]
     turns: dict[str, list[float]]  # CPU seconds of each but the first, where everything is new
     accuracy: dict[str, float]
+    training_peak: dict[str, float]
     peak: dict[str, float]
 
     def ratios(self, name: str, to: str, clock: str) -> list[float]:
@@ -172,7 +173,7 @@ def race(bench: Bench, commands: dict[str, list[str]], threads: int | dict[str, 
 
     epochs = bench.arguments.epochs
     empty = lambda: {name: [0.0] * epochs for name in commands}  # noqa: E731
-    result = Race(empty(), empty(), {name: [] for name in commands}, {}, {})
+    result = Race(empty(), empty(), {name: [] for name in commands}, {}, {}, {})
     seen = 0
     for number, told in enumerate(server.rounds(list(processes), check)):
         for name, content in told.items():
@@ -182,6 +183,7 @@ def race(bench: Bench, commands: dict[str, list[str]], threads: int | dict[str, 
                 result.wall[name][content["epoch"]] += content["wall"]
                 result.cpu[name][content["epoch"]] += content["cpu"]
                 result.turns[name].append(content["cpu"])
+                result.training_peak[name] = content["peak"]
         epoch = min((content["epoch"] for content in told.values() if "epoch" in content), default=seen)
         if number % 10 == 1:
             shown = ", ".join(f"{name} {content['wall']:.2f} s" for name, content in told.items())
@@ -213,9 +215,11 @@ def epoch(bench: Bench) -> None:
         if threads == 1:
             samples = result.ratios("usual", "bare", bench.arguments.clock)
             bench.rows.append(Row(f"{name}: bare with torchvision, a transform a sample", samples))
-        peaks = f"{result.peak['project']:.0f} and {result.peak['bare']:.0f} MiB"
-        memory = [result.peak["project"] / result.peak["bare"]]
-        bench.rows.append(Row(f"peak resident memory, {threads} threads", memory, 1.15, remark=peaks))
+        parts = {"training and validation": (result.training_peak, 1.15), "the whole run": (result.peak, None)}
+        for part, (peak, limit) in parts.items():
+            remark = f"{peak['project']:.0f} and {peak['bare']:.0f} MiB"
+            ratio = [peak["project"] / peak["bare"]]
+            bench.rows.append(Row(f"peak resident memory of {part}, {threads} threads", ratio, limit, remark=remark))
 
 
 def trivial(bench: Bench) -> None:
@@ -290,15 +294,16 @@ def sweep(bench: Bench) -> None:
     many = 8
     job = ["data=mnist_sample", "trainer=cpu", *ONE_BATCH]
     command = [sys.executable, "train.py", "-m", *job]
-    commands = {
-        "one job": [*command, "seed=0"],
-        "eight jobs": [*command, f"seed={','.join(map(str, range(many)))}"],
-    }
-    ended = alternate(bench, commands, bench.arguments.repeats)
-    pairs = list(zip(ended["eight jobs"], ended["one job"], strict=True))
-    clock = bench.arguments.clock
-    samples = [(long.seconds(clock) - short.seconds(clock)) / (many - 1) for long, short in pairs]
-    bench.rows.append(Row("a further job of a sweep", samples, 0.30, unit="s"))
+    for what, overrides in {"": [], ", figures=false": ["figures=false"]}.items():
+        commands = {
+            "one job": [*command, *overrides, "seed=0"],
+            "eight jobs": [*command, *overrides, f"seed={','.join(map(str, range(many)))}"],
+        }
+        ended = alternate(bench, commands, bench.arguments.repeats)
+        pairs = list(zip(ended["eight jobs"], ended["one job"], strict=True))
+        clock = bench.arguments.clock
+        samples = [(long.seconds(clock) - short.seconds(clock)) / (many - 1) for long, short in pairs]
+        bench.rows.append(Row(f"a further job of a sweep{what}", samples, 0.30, unit="s"))
 
 
 def ddp(bench: Bench) -> None:

@@ -5,6 +5,7 @@ A contender calls `next` at the start of a stretch of work; this ends its last t
 
 import json
 import os
+import resource
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +35,8 @@ class Turns:
     def _end(self, content: dict[str, Any]) -> None:
         if self.started is not None:
             wall, cpu = self.started
-            self._say({"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu} | content)
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MiB
+            self._say({"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "peak": peak} | content)
 
     def _say(self, content: dict[str, Any]) -> None:
         self.file.write(json.dumps(content) + "\n")

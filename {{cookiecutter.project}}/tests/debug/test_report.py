@@ -215,6 +215,11 @@ def test_command_names_keys_that_the_config_has_or_adds_them(fix, known):
     assert with_keys_of(config, fix) == known
 
 
+def test_batch_is_memorised_whatever_item_comes_after(train):
+    items = read(train("+debug=[overfit,trace]", "model=mlp"))["items"]
+    assert [(item["item"], item["verdict"]) for item in items] == [("overfit", "passed"), ("trace", "passed")]
+
+
 def test_what_items_run_for_themselves_the_others_do_not_take_for_the_run(train):
     run = train("+debug=[device,trace,gradients,memory,gradcheck,learning]", "model=mlp")
     items = read(run)["items"]

@@ -61,6 +61,7 @@ class Overfit(Check):
             self.batch, _, _ = next(iter(loader))
         steps = self.max_steps * trainer.accumulate_grad_batches
         source.instance = DataLoader([self.batch] * steps, batch_size=None)
+        trainer.limit_train_batches = 1.0  # of these, whatever another item of the same run has set
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.logits = Logits(pl_module)

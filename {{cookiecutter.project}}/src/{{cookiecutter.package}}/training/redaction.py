@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
@@ -24,6 +25,8 @@ SECRET = re.compile(
 HARMLESS = re.compile(r"(pad|bos|eos|unk|sep|cls|mask)_token$")
 OVERRIDE = re.compile(r"(?P<sign>[+~]*)(?P<key>[\w.@/:-]+)=(?P<value>.*)", re.DOTALL)
 ENTRY = re.compile(r"""(?P<key>[\w.-]+)(?P<colon>=|\s*:\s*)(?P<value>'[^']*'|"[^"]*"|[^,{}\[\]]+)""")
+# OmegaConf reads numbers otherwise and takes ten times as long: only what is written anew is read by it.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 SHORTEST = 8  # characters of an environment variable's value that is looked for in texts: less is found by chance
 
 
@@ -84,8 +87,9 @@ def redact_file(path: Path) -> None:
     """Replace a YAML file by one without secrets; one that has none is not touched."""
     if not path.is_file():
         return
-    content = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
-    if redact(content) != content:
+    plain = yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)
+    if redact(plain) != plain:
+        content = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         OmegaConf.save(OmegaConf.create(redact(content)), draft)
         draft.replace(path)

@@ -191,10 +191,10 @@ def hyperparameters(cfg: DictConfig) -> dict[str, Any]:
     So is every path in the run's own directory: it differs between any two runs and says nothing about them. What
     a secret is hidden by is in redaction.py.
     """
-    values = {}
+    values, output_dir = {}, str(cfg.output_dir)
     for full_key, parent, key in walk(cfg):
         value = parent[key]
-        if not OmegaConf.is_config(value) and not str(value).startswith(str(cfg.output_dir)):
+        if not OmegaConf.is_config(value) and not str(value).startswith(output_dir):
             values[full_key] = "***" if is_secret(full_key, value) else value
     return values
 
