@@ -1,6 +1,7 @@
 """Every kind of exception is made for real, and must be told with its place, its numbers and a next step."""
 
 import csv
+import inspect
 import re
 import shutil
 import signal
@@ -109,6 +110,16 @@ def test_linear_of_the_wrong_width_is_named_with_what_feeds_it():
     assert finding.why == "net.fc expects 100 features, gets 144 from net.encoder"
     assert re.search(r"in_features=144 where net\.fc is made \(\S*test_diagnosis\.py:\d+\)", finding.fix)
     assert "x (4, 1, 8, 8) float32 cpu" in finding.what
+
+
+def test_layer_is_made_where_the_class_that_was_extended_makes_it():
+    class Wider(Net):
+        def __init__(self) -> None:
+            super().__init__(features=100)
+
+    _, first = inspect.getsourcelines(Net.__init__)
+    made = re.search(r"where net\.fc is made \(\S*test_diagnosis\.py:(\d+)\)", diagnosed(fit, Lit(Wider())).fix)
+    assert first < int(made[1]) < first + 10
 
 
 def test_batch_that_was_not_unpacked_is_named_with_its_step():

@@ -206,14 +206,10 @@ class Place:
         parent_path, _, name = path.rpartition(".")
         while name:
             parent = dict(self.root.named_modules()).get(parent_path)
-            try:
-                lines, first = inspect.getsourcelines(type(parent).__init__)
-                file = inspect.getsourcefile(type(parent))
-            except (TypeError, OSError):
-                return ""
-            for number, line in enumerate(lines):
-                if re.search(rf"self\.{re.escape(name)}\b[^=]*=", line):
-                    return f" ({shorten(file)}:{first + number})"
+            for kind in type(parent).__mro__:  # a class may leave it to the one that it extends
+                line = line_matching(vars(kind).get("__init__"), rf"self\.{re.escape(name)}\b[^=]*=")
+                if line:
+                    return f" ({line})"
             parent_path, _, name = parent_path.rpartition(".")
         return ""
 
@@ -306,3 +302,14 @@ def describe(tensors: dict[str, Any]) -> str:
     ]
     more = f" and {len(shown) - SHOWN_TENSORS} more" if len(shown) > SHOWN_TENSORS else ""
     return ", ".join(shown[:SHOWN_TENSORS]) + more
+
+
+def line_matching(function: Any, pattern: str) -> str:
+    """Return the first line of a function that a pattern is found in, as model.py:31, or ""."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+        file = inspect.getsourcefile(function)
+    except (TypeError, OSError):
+        return ""
+    found = next((number for number, line in enumerate(lines, first) if re.search(pattern, line)), None)
+    return "" if found is None else f"{shorten(file)}:{found}"
