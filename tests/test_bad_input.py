@@ -1,6 +1,10 @@
 """Bad input gets one line, exit code 1, and leaves nothing half-written."""
 
+import contextlib
 import dataclasses
+import re
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -55,3 +59,18 @@ def test_project_in_a_directory_with_a_space_trains_and_evaluates(generate, inst
     tested = project.run("eval.py", "run=outputs/a run", "accelerator=cpu")
     assert tested.returncode == 0, tested.stderr
     assert (project.folder / "outputs/a run/eval/best/metrics.json").is_file()
+
+
+def test_tensorboard_takes_another_port_where_its_own_is_in_use(project, tmp_path):
+    command = [project.python, "-m", "tensorboard.main", "--logdir", tmp_path]
+    with socket.socket() as taken:
+        with contextlib.suppress(OSError):  # somebody else has it
+            taken.bind(("127.0.0.1", 6006))
+            taken.listen()
+        board = subprocess.Popen(command, env=project.environment, stderr=subprocess.PIPE, text=True)
+        try:
+            said = next((line for line in board.stderr if "at http://" in line), "")
+        finally:
+            board.kill()
+            board.communicate()
+    assert int(re.search(r"http://[^:]+:(\d+)/", said)[1]) > 6006
