@@ -14,7 +14,7 @@ demo: .venv/tools/installed
 	@echo
 	@echo "Go on with:"
 	@echo "  cd $(DEMO) && source .venv/bin/activate"
-	@echo "  python train.py optimizer=sgd optimizer.lr=0.1     other options and values; python train.py --help lists them"
+	@echo "  python train.py optimizer=sgd optimizer.lr=0.02    other options and values; python train.py --help lists them"
 	@echo "  python train.py -m model=cnn,mlp seed=0,1          a sweep"
 	@echo "  python eval.py predict=<folder>                    classify images of your own"
 	@echo "  tensorboard --logdir outputs                       look at the runs"

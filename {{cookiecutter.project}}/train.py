@@ -1,7 +1,7 @@
 """Train what conf/train.yaml composes, test the best checkpoint, and record the run in its own directory.
 
 python train.py                                    the defaults
-python train.py optimizer=sgd optimizer.lr=0.1     other options and values
+python train.py optimizer=sgd optimizer.lr=0.02    other options and values
 python train.py -m model=cnn,mlp seed=0,1,2        every combination, one run each
 python train.py rerun=<run dir>                    the same run again: does it come to the same?
 python train.py resume=last                        a run that stopped goes on

@@ -147,6 +147,27 @@ class TestFault:
         assert finding.where == "optimizer.lr=10000"
         assert "too high" in finding.why
 
+    def test_learning_rate_that_is_too_high_to_settle(self, examine, net):
+        class Descending(net):
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), lr=10)
+
+        finding = self.judge(examine, Descending())
+        assert "it stalled" in finding.what
+        assert finding.where == "optimizer.lr=10"
+        assert "a tenth of it leads to a loss of" in finding.why
+
+    def test_learning_rate_that_a_warm_up_makes_too_high(self, examine, net):
+        class Rising(net):
+            def configure_optimizers(self):
+                optimizer = torch.optim.SGD(self.parameters(), lr=10000)
+                schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, 1e-7 * 10**step))
+                return [optimizer], [{"scheduler": schedule, "interval": "step"}]
+
+        finding = self.judge(examine, Rising())
+        assert finding.where in ("optimizer.lr=100", "optimizer.lr=1000", "optimizer.lr=10000")
+        assert "too high" in finding.why
+
     def test_schedule_that_steps_by_batches(self, examine, net):
         class Dying(net):
             def configure_optimizers(self):

@@ -68,7 +68,8 @@ class Overfit(Check):
         self.dropouts = [name for name, module in pl_module.named_modules() if isinstance(module, DROPOUTS)]
         for name in self.dropouts:
             pl_module.get_submodule(name).eval()
-        self.first_rates = learning_rates(trainer)
+        self.initial = {name: value.detach().cpu().clone() for name, value in pl_module.state_dict().items()}
+        self.first_rates = self.highest_rates = learning_rates(trainer)
         self.update = 0.0  # of the whole parameter vector, relative to its norm
         self.weights: Tensor | None = None
         self.grad_norm: float | None = None
@@ -102,6 +103,7 @@ class Overfit(Check):
             stop(trainer)
             return
         self.losses.append(float(loss_of(outputs, trainer)))
+        self.highest_rates = list(map(max, self.highest_rates, learning_rates(trainer)))
         self.last_batch = batch
         self.accuracy = self.logits.accuracy(batch)
         self.left = flat(pl_module) if len(self.losses) < WATCHED else None
@@ -193,6 +195,7 @@ class Overfit(Check):
         held = {id(parameter) for group in groups(trainer) for parameter in group["params"]}
         missing = [name for name, parameter in trainable.items() if id(parameter) not in held]
         rate, rate_now = max(self.first_rates), max(learning_rates(trainer))
+        highest = max(self.highest_rates)
         clip = trainer.gradient_clip_val
         moved = f"the weights moved by {self.update:.1e} of their norm in the first step"
         look, again = "python train.py +debug=gradients", "python train.py +debug=overfit"
@@ -224,7 +227,7 @@ class Overfit(Check):
             return "training_step", why, "python train.py +debug=trace"
         if course == "diverged":
             why = f"{moved}; about {TYPICAL_UPDATE:g} is usual: the learning rate is too high"
-            return f"optimizer.lr={rate:g}", why, f"{again} optimizer.lr={rate / 10:g}"
+            return f"optimizer.lr={highest:g}", why, f"{again} optimizer.lr={highest / 10:g}"
         if rate_now < rate / 100:
             where = f"lr_scheduler: learning rate {rate:g} -> {rate_now:.1e} in {trainer.global_step} steps"
             why = "the schedule ends training before it began; perhaps it steps by batches and not by epochs"
@@ -240,11 +243,28 @@ class Overfit(Check):
         if max(values) - min(values) > 1e-4 * abs(max(values)):
             why = f"the same weights and batch have a loss of {min(values):.4g} and of {max(values):.4g}: it is random"
             return f"{own}.training_step", why, "take out what draws at random: labels, noise, functional.dropout"
+        slower = self._with_lower_rate(trainer, pl_module)
+        if slower is not None:
+            why = f"too high: from the same weights, a tenth of it leads to a loss of {slower:.4g} in {TRIED} steps"
+            return f"optimizer.lr={highest:g}", why, f"{again} optimizer.lr={highest / 10:g}"
         why = (
             "the optimizer holds the parameters, they have gradients and move, and still it does not learn: "
             "the outputs do not fit the criterion, or the inputs don't tell the samples apart"
         )
         return "the network or the criterion", why, "python train.py +debug=trace"
+
+    def _with_lower_rate(self, trainer: Trainer, pl_module: LightningModule) -> float | None:
+        """Return the loss that a copy with a tenth of the learning rate reaches, where that is another result."""
+        if len(trainer.optimizers) != 1 or not pl_module.automatic_optimization:
+            return None
+        try:
+            attempt = Attempt(trainer, pl_module, [rate / 10 for rate in self.highest_rates])
+            attempt.module.load_state_dict(self.initial)
+            attempt.optimizer.state.clear()
+            attempt.train([self.last_batch], TRIED)
+        except (TypeError, RuntimeError):  # of the user's own attributes, which cannot be copied
+            return None
+        return attempt.after if attempt.after < min(self.losses) / 2 else None
 
     def _repeated(self, trainer: Trainer, pl_module: LightningModule) -> list[float]:
         """Return the loss of the last batch, computed several times with other random numbers."""
