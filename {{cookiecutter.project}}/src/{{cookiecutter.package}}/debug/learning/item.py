@@ -3,7 +3,7 @@
 import math
 import time
 from difflib import get_close_matches
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from typing import Any
 
 import torch
@@ -165,10 +165,18 @@ class Learning(Check):
         cut = asked.clips and asked.norm > 10 * trainer.gradient_clip_val
         changes = [("trainer.gradient_clip_val", 0.0)] if cut else []
         changes += [("optimizer.weight_decay", 0.0)] if any(asked.options("weight_decay")) else []
-        changes += higher + lower if fall > -0.02 else lower + higher
+        # Where the loss stays, either may be so; where it rises, the rate is hardly too low.
+        by_turns = [change for pair in zip_longest(higher, lower) for change in pair if change is not None]
+        changes += by_turns if fall > -0.02 else lower + higher
         for key, factor in changes:
             if time.monotonic() > self.deadline:
-                break
+                self.warn(
+                    f"the loss does not fall: {asked.before:.4g} -> {asked.after:.4g} in {asked.step} steps",
+                    f"optimizer.lr={max(rates):.3g}",
+                    f"there was no time to find out why: other settings are tried for {self.seconds:g} s",
+                    f"{AGAIN} callbacks.debug_learning.seconds={10 * self.seconds:g}",
+                )
+                return None
             changed = Attempt(trainer, pl_module, rates)
             value = changed.change(key, factor)
             better = changed.train(known, self.steps if factor else asked.step)
