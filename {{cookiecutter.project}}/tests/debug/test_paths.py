@@ -6,6 +6,7 @@ from own_project import run_project
 from torch.utils.tensorboard import SummaryWriter
 
 from {{ cookiecutter.package }}.debug.paths.event_file import scalars
+from {{ cookiecutter.package }}.debug.paths.written_files import holds_data
 
 PARTS = """
 import tempfile
@@ -244,3 +245,12 @@ def test_scalars_of_an_event_file_are_told_from_the_rest(tmp_path):
     assert scalars(path) == {"train/loss", "val/loss"}
     path.write_bytes(path.read_bytes()[:-9])
     assert scalars(path) == {"train/loss"}
+
+
+def test_folder_called_data_is_for_data_unless_it_is_a_package(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "images.bin").touch()
+    assert holds_data(folder)
+    (folder / "__init__.py").touch()
+    assert not holds_data(folder)

@@ -220,6 +220,11 @@ def test_batch_is_memorised_whatever_item_comes_after(train):
     assert [(item["item"], item["verdict"]) for item in items] == [("overfit", "passed"), ("trace", "passed")]
 
 
+def test_schedule_that_ends_with_the_run_suits_every_item_of_it(train):
+    items = read(train("+debug=[trace,gradients,learning]", "model=mlp", "scheduler=one_cycle"))["items"]
+    assert [item["verdict"] for item in items] == ["passed"] * 3
+
+
 def test_what_items_run_for_themselves_the_others_do_not_take_for_the_run(train):
     run = train("+debug=[device,trace,gradients,memory,gradcheck,learning]", "model=mlp")
     items = read(run)["items"]

@@ -449,7 +449,7 @@ class Distributed(Check):
             cause = f"the gradients of {names_of} differed before the optimizer's step"
             fix = "call the LightningModule, not the torch module inside a no_sync(); do not write to .grad on one rank"
         else:
-            cause = "" if phase != BATCH_END else "their gradients were the same"
+            cause = "" if phase != BATCH_END else "their gradients were the same after the backward pass"
             fix = (
                 "change weights in the same way on all ranks, without their rank or a random number, or send them: "
                 "self.trainer.strategy.broadcast(...), torch.distributed.broadcast(parameter.data, src=0)"

@@ -83,8 +83,11 @@ class Learning(Check):
             self.notes.append("two epochs watched; no learning rate tried, for the module steps its optimizers itself")
         self.watch = EpochWatch(pl_module, self.limits, self.fail)
         trainer.callbacks = [*trainer.callbacks, self.watch]  # Lightning is going through the old list
+        # A schedule may end with the run, which another item of this run may have shortened.
+        half = trainer.estimated_stepping_batches * trainer.accumulate_grad_batches / 2
+        batches = self.batches if half >= self.batches else max(1, int(half))
         # By Lightning's own means: both epochs are to end as epochs do.
-        trainer.limit_train_batches, trainer.fit_loop.max_epochs = self.batches, trainer.current_epoch + 2
+        trainer.limit_train_batches, trainer.fit_loop.max_epochs = batches, trainer.current_epoch + 2
         trainer.fit_loop._combined_loader = None
         trainer.fit_loop.setup_data()
 

@@ -20,7 +20,7 @@ from ..own_code import is_installed, is_own
 
 MANY = 20000  # entries of the working directory; beyond, it is not compared
 DATA = {"data", "datasets"}
-SKIPPED = DATA | {"__pycache__", "node_modules", "site-packages"}
+SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 OPENED_TO_WRITE = os.O_WRONLY | os.O_RDWR
 SYSTEM = ("/dev/", "/proc/", "/sys/")
 
@@ -91,11 +91,18 @@ class Recording:
             return
         found = Path(name)
         inside = found.relative_to(self.folder) if found.is_relative_to(self.folder) else found
-        if any(part.startswith(".") for part in inside.parts) or DATA & set(inside.parts[:-1]):
-            return  # caches, settings, data
+        if any(part.startswith(".") for part in inside.parts):
+            return  # caches, settings
+        if any(holds_data(folder) for folder in found.parents[: len(inside.parts) - 1]):
+            return
         written = attribute(found)
         if written is not None:
             self.opened.setdefault(found, written)
+
+
+def holds_data(folder: Path) -> bool:
+    """Whether a folder is for data, by its name; a package of that name is code."""
+    return folder.name in DATA and not any(folder.glob("*.py"))
 
 
 HOOKED: list[bool] = []  # an audit hook stays for good
@@ -167,5 +174,9 @@ def files(folder: Path, skipped: Path) -> Iterator[Path]:
         if "pyvenv.cfg" in names:
             folders.clear()
             continue
-        folders[:] = [name for name in folders if name not in SKIPPED and name[0] != "." and own / name != skipped]
+        folders[:] = [
+            name
+            for name in folders
+            if name not in SKIPPED and name[0] != "." and own / name != skipped and not holds_data(own / name)
+        ]
         yield from (own / name for name in names if name[0] != "." and not name.endswith(".pyc"))
