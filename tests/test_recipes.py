@@ -69,11 +69,12 @@ def test_added_check_can_be_an_item_of_the_checklist(followed):
     assert "dead_units" in finished.stdout
 
 
-def test_added_configs_are_found_by_the_projects_own_tests(followed):
+def test_added_configs_are_found_by_the_projects_own_tests_and_pass_them(followed):
     project, _ = followed
-    finished = project.run("-m", "pytest", "-q", "tests/test_configs.py", "-k", "cifar10 or resnet18 or focal or lion")
+    finished = project.run("-m", "pytest", "-v", "tests/test_configs.py", "tests/training/test_config_schema.py")
     assert finished.returncode == 0, finished.stdout[-4000:]
-    assert int(finished.stdout.split(" passed")[0].split()[-1]) >= 4
+    for name in ("data/cifar10", "model/resnet18", "criterion/focal", "optimizer/lion", "debug/dead_units"):
+        assert f"[{name}] PASSED" in finished.stdout
 
 
 def test_added_code_is_clean_and_typed(followed):

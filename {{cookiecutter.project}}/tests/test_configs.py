@@ -63,8 +63,8 @@ def is_installed(extra: str) -> bool:
     return all(re.match(r"[\w-]+", requirement)[0] in installed for requirement in EXTRAS[extra])
 
 
-# Hydra cannot compose an option for a plugin of its own that is not there.
-OUT_OF_REACH = [name for name in NEEDS if name in PLUGINS and not is_installed(NEEDS[name])]
+# Nothing can be composed, or bound to its target, of a package that is not there.
+OUT_OF_REACH = [name for name in NEEDS if name in OPTIONS and not is_installed(NEEDS[name])]
 FILES_IN_REACH = [name for name in FILES if name not in OUT_OF_REACH]
 CONCRETE = [name for name in OPTIONS if name not in ABSTRACT + OUT_OF_REACH]
 

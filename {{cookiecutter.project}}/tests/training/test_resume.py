@@ -178,6 +178,12 @@ def test_run_that_was_killed_amid_an_epoch_ends_as_if_it_had_not_been(variant, s
     assert differences(resumed(stopped(11, *overrides)), whole(*overrides)) == []
 
 
+def test_default_callbacks_go_on_amid_an_epoch(stopped, resumed, whole):
+    everything = "callbacks=[checkpoint,early_stopping,figures,lr_monitor,model_summary,step_monitor]"
+    # metrics.csv has samples per second, too
+    assert set(differences(resumed(stopped(11, everything)), whole(everything))) <= {"csv"}
+
+
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if "," in name or "number" in name])
 def test_run_that_was_killed_after_an_epoch_ends_as_if_it_had_not_been(variant, stopped, resumed, whole):
     overrides = VARIANTS[variant]

@@ -21,6 +21,9 @@ class StepMonitor(Callback):
     def __init__(self, norm_type: float | str) -> None:
         self.norm_type = float(norm_type)
 
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._restart(trainer)  # an epoch that goes on after a resume has no start
+
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._restart(trainer)
 

@@ -240,7 +240,7 @@ class Trace(Check):
             self.fail(
                 f"{path} has no effect on the loss: the gradients of its {len(names)} parameters are exactly 0",
                 f"{path} ({', '.join(names[:4])}{', ...' if len(names) > 4 else ''})",
-                "it is multiplied by 0, or what follows it is dead (a ReLU at 0) or constant (a softmax over one value)",
+                "it is multiplied by 0, or what follows it is dead (a ReLU at 0) or constant (softmax over one value)",
                 "look in the table above for abs-max 0, or for abs-min and abs-max that are the same; "
                 "python train.py +debug=gradients",
             )
