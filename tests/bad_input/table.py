@@ -100,6 +100,8 @@ TRAIN = [
         NOTHING,
     ),
     ("~optimizer", "model.optimizer=${optimizer} does not resolve: Interpolation key 'optimizer' not found", CONFIG),
+    ("+optimzer=sgd", "optimzer=sgd is read by nothing; did you mean optimizer?", CONFIG),
+    ("lr=0.1", "lr is no key of train.yaml; did you mean optimizer.lr?", NOTHING),
     ("seed=???", "seed=??? must be given a value: add seed=... to the command", CONFIG),
     (
         "optimizer.lr=${nowhere}",

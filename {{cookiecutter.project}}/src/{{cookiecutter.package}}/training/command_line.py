@@ -161,5 +161,7 @@ def unknown_keys(arguments: list[str], conf: Path, config_name: str) -> list[str
         key = override.key_or_group
         if override.is_add() or override.is_force_add() or key.startswith("hydra") or key in known or key in groups:
             continue
-        lines.append(f"{key} is no key of {config_name}.yaml" + suggestion(key, known + groups))
+        ends = [name for name in known if name.endswith(f".{key}")]  # lr for optimizer.lr
+        near = f"; did you mean {' or '.join(ends)}?" if ends else suggestion(key, known + groups)
+        lines.append(f"{key} is no key of {config_name}.yaml{near}")
     return lines

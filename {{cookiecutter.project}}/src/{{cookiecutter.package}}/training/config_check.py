@@ -14,6 +14,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import ConfigError
+from .overrides import task_overrides
 from .redaction import redact
 from .value_check import impossible, out_of_range, refused_by_torch
 
@@ -40,6 +41,7 @@ def check_config(cfg: DictConfig, trains: bool = True) -> None:
         f"{key}=??? must be given a value: add {key}=... to the command" for key in missing(cfg) if not is_target(key)
     ]
     problems += unresolved(cfg)
+    problems += misspelt(cfg)
     for key, node in targets(cfg):
         problems += unbound(key, node)
     told = {line.partition("=")[0] for line in problems}
@@ -76,6 +78,13 @@ def is_target(full_key: str) -> bool:
 def missing(cfg: DictConfig) -> list[str]:
     """Return the keys of `cfg` that are still `???`."""
     return [full_key for full_key, parent, key in walk(cfg) if is_missing(parent, key)]
+
+
+def misspelt(cfg: DictConfig) -> list[str]:
+    """Return a line for each key that `+` has put beside one of almost the same name."""
+    added = [text.lstrip("+").partition("=")[0] for text in task_overrides() if text.startswith("+")]
+    near = {key: get_close_matches(key, cfg.keys() - {key}, n=1, cutoff=0.8) for key in added if key in cfg}
+    return [f"{key}={cfg[key]} is read by nothing; did you mean {names[0]}?" for key, names in near.items() if names]
 
 
 def unresolved(cfg: DictConfig) -> list[str]:

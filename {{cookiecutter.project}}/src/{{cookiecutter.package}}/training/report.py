@@ -91,7 +91,7 @@ def write_run_report(run: Path, default: DictConfig) -> None:
     )
     told = ("started", "seconds", "epochs", "steps", "data", "best_checkpoint", "error")
     machine = {name: record.get(name) for name in ("device", "world_size", "precision")} | record.get("hardware", {})
-    software = {"python": record["python"]} | record["packages"] | (record["git"] or {"git": "not a repository"})
+    software = {"python": record["python"]} | record["packages"] | (record["git"] or {"git": "no commit"})
     page = [
         heading(run, record["state"]),
         section("Verdicts", verdicts(run)),

@@ -214,7 +214,7 @@ def print_table(
     if unfinished:
         print(f"  {unfinished} of {len(table)} jobs did not finish; the same command with")
         print(f"  hydra.sweep.dir={folder}")
-        print("  runs those again and no others")
+        print("  runs what has not finished and nothing else")
 
 
 def draw(folder: Path, scored: list[dict[str, Any]], keys: list[str], monitor: str, best: dict[str, Any]) -> None:
