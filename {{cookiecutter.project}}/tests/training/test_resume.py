@@ -138,6 +138,8 @@ def whole(train_in, tmp_path_factory):
 def stopped(train_in, tmp_path):
     """`stopped(batches, *overrides)`: the directory of a run that stops after so many batches."""
 
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in a shell's background ignore it
+
     def run(batches: int, *overrides: str, signum: int | None = None) -> Path:
         stop_at(batches, signum)
         with pytest.raises(SystemExit) as exited:
@@ -146,7 +148,8 @@ def stopped(train_in, tmp_path):
         assert read_record(the_run(tmp_path))["state"] == ("failed" if signum is None else "interrupted")
         return the_run(tmp_path)
 
-    return run
+    yield run
+    signal.signal(signal.SIGINT, former)
 
 
 @pytest.fixture
