@@ -70,6 +70,17 @@ def test_usual_weight_decay_is_no_failure_to_learn(examine, net):
     assert examine("overfit", Decaying()).status == "passed"
 
 
+def test_extra_state_of_a_module_is_its_own_affair(examine, net):
+    class Counting(net):
+        def get_extra_state(self):
+            return {"calls": 1}
+
+        def set_extra_state(self, state):
+            pass
+
+    assert examine("overfit", Counting()).status == "passed"
+
+
 class TestFault:
     """What keeps a network from memorising, and the place that the verdict names."""
 

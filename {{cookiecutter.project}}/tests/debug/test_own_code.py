@@ -27,7 +27,7 @@ def test_libraries_are_installed_and_nobodys_own(file):
 
 def test_project_is_own_and_the_checks_are_neither():
     assert own_code.is_own(__file__)
-    assert own_code.is_own("/home/ann/nets/model.py")
+    assert own_code.is_own("/projects/nets/model.py")
     assert not own_code.is_own(own_code.__file__)
     assert not own_code.is_installed(own_code.__file__)
 

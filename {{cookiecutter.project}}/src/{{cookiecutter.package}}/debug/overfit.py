@@ -10,6 +10,7 @@ from pytorch_lightning.callbacks import Callback, Checkpoint, EarlyStopping, Pro
 from pytorch_lightning.utilities import CombinedLoader
 from pytorch_lightning.utilities.model_helpers import is_overridden
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader
 
 from .check import Check, NoWorkers, stop
@@ -68,7 +69,11 @@ class Overfit(Check):
         self.dropouts = [name for name, module in pl_module.named_modules() if isinstance(module, DROPOUTS)]
         for name in self.dropouts:
             pl_module.get_submodule(name).eval()
-        self.initial = {name: value.detach().cpu().clone() for name, value in pl_module.state_dict().items()}
+        self.initial = {
+            name: value.detach().cpu().clone()
+            for name, value in pl_module.state_dict().items()
+            if isinstance(value, Tensor) and not is_lazy(value)  # a module may keep anything as its extra state
+        }
         self.first_rates = self.highest_rates = learning_rates(trainer)
         self.update = 0.0  # of the whole parameter vector, relative to its norm
         self.weights: Tensor | None = None
@@ -259,7 +264,7 @@ class Overfit(Check):
             return None
         try:
             attempt = Attempt(trainer, pl_module, [rate / 10 for rate in self.highest_rates])
-            attempt.module.load_state_dict(self.initial)
+            attempt.module.load_state_dict(self.initial, strict=False)
             attempt.optimizer.state.clear()
             attempt.train([self.last_batch], TRIED)
         except (TypeError, RuntimeError):  # of the user's own attributes, which cannot be copied
