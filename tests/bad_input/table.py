@@ -101,6 +101,7 @@ TRAIN = [
     ),
     ("~optimizer", "model.optimizer=${optimizer} does not resolve: Interpolation key 'optimizer' not found", CONFIG),
     ("+optimzer=sgd", "optimzer=sgd is read by nothing; did you mean optimizer?", CONFIG),
+    ("+optimiser.lr=0.1", "optimiser.lr=0.1 is read by nothing; did you mean optimizer?", CONFIG),
     ("lr=0.1", "lr is no key of train.yaml; did you mean optimizer.lr?", NOTHING),
     ("seed=???", "seed=??? must be given a value: add seed=... to the command", CONFIG),
     (

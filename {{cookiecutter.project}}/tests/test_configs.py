@@ -25,6 +25,7 @@ from pytorch_lightning.accelerators import CUDAAccelerator, MPSAccelerator
 from torch import nn
 from torch.optim import Optimizer
 
+from {{ cookiecutter.package }}.debug.config.code_reads import read_code
 from {{ cookiecutter.package }}.errors import ConfigError
 from {{ cookiecutter.package }}.models.schedules import build_schedule
 from {{ cookiecutter.package }}.training.command_line import missing_plugins
@@ -99,6 +100,11 @@ def test_option_that_leaves_a_value_open_is_refused_by_its_key(name):
 @pytest.mark.parametrize("option", [option for option in options("debug") if "/" not in option])
 def test_debug_item_draws_no_figures(option):
     assert not composed(f"debug/{option}").figures
+
+
+def test_code_reads_the_config_by_name():
+    # +debug=config can name no key that nothing reads where code goes through all of them.
+    assert not read_code([PROJECT]).loops
 
 
 def test_evaluation_config_composes():

@@ -1,6 +1,7 @@
 """Everything that can be wrong with a config, found before anything heavy runs and reported at once."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib import import_module
@@ -82,9 +83,13 @@ def missing(cfg: DictConfig) -> list[str]:
 
 def misspelt(cfg: DictConfig) -> list[str]:
     """Return a line for each key that `+` has put beside one of almost the same name."""
-    added = [text.lstrip("+").partition("=")[0] for text in task_overrides() if text.startswith("+")]
-    near = {key: get_close_matches(key, cfg.keys() - {key}, n=1, cutoff=0.8) for key in added if key in cfg}
-    return [f"{key}={cfg[key]} is read by nothing; did you mean {names[0]}?" for key, names in near.items() if names]
+    problems = []
+    for text in task_overrides():
+        key = re.split(r"[.=@]", text.lstrip("+"), maxsplit=1)[0]
+        near = get_close_matches(key, [other for other in cfg if other != key], n=1, cutoff=0.8)
+        if text.startswith("+") and key in cfg and near:
+            problems.append(f"{text.lstrip('+')} is read by nothing; did you mean {near[0]}?")
+    return problems
 
 
 def unresolved(cfg: DictConfig) -> list[str]:

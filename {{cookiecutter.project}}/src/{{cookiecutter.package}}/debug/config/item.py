@@ -420,6 +420,7 @@ class ConfigCheck(Check):
             name = full_key.rpartition(".")[2]
             added = any(key == full_key or key.startswith(f"{full_key}.") for key in self.provenance.added)
             near = get_close_matches(name, [other for other in siblings if other != name], n=1, cutoff=0.8)
+            self._token(full_key)
             tell = self.fail if added or near else self.warn
             tell(
                 f"nothing reads {full_key}: no code names it, and no interpolation leads to it"
