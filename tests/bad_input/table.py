@@ -234,6 +234,16 @@ TRAIN = [
         CONFIG,
     ),
     (
+        "+logger.added._target_=torch.utils.tensorboard.SummaryWriter",
+        "logger.added._target_=torch.utils.tensorboard.SummaryWriter must be a Logger of pytorch_lightning",
+        CONFIG,
+    ),
+    (
+        "+callbacks.added._target_=torch.nn.Identity",
+        "callbacks.added._target_=torch.nn.Identity must be a Callback of pytorch_lightning",
+        CONFIG,
+    ),
+    (
         "optimizer._partial_=false",
         "optimizer lacks params of torch.optim.Adam; add optimizer._partial_=true: the model supplies it",
         CONFIG,

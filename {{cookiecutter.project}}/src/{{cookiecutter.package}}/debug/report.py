@@ -288,6 +288,7 @@ def print_report(verdicts: list[Verdict], folder: Path) -> None:
             console.print()
     table = Table("item", "verdict", "seconds", "seen", expand=False)
     table.columns[0].no_wrap = table.columns[1].no_wrap = True
+    table.columns[3].overflow = "fold"  # a path is wider than a narrow terminal
     for verdict in verdicts:
         status = Text(verdict.status, COLOURS[verdict.status])
         table.add_row(verdict.item, status, f"{verdict.seconds:.1f}", Text(summary(verdict)))

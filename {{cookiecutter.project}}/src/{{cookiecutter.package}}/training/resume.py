@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from ..errors import ConfigError
 from .overrides import task_overrides
 from .redaction import redact
-from .runs import find_run, read_config
+from .runs import find_run, read_config, shortest
 
 KEY = "resume"
 
@@ -110,3 +110,10 @@ def checkpoint(run: Path) -> Path | None:
     """
     files = [*run.glob("checkpoints/last.ckpt"), *run.glob("hpc_ckpt_*.ckpt")]
     return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
+
+
+def way_on(run: Path, state: str) -> str:
+    """Return the line in which a run that stopped says how it goes on."""
+    if checkpoint(run) is None:
+        return f"{state} before there was a checkpoint to go on from"
+    return f"{state}; goes on with: python train.py {KEY}={shortest(run)}"

@@ -90,7 +90,7 @@ class RunRecord(Callback):
         settle(self.folder, state, told)
         self.release()
         if state != "finished":
-            say(f"{state}; goes on with: python train.py resume={shortest(self.folder)}")
+            say(resume.way_on(self.folder, state))
 
     @rank_zero_only
     def begin(self) -> None:
@@ -108,8 +108,9 @@ class RunRecord(Callback):
     def pointers(self) -> dict[str, str]:
         """Return where the run lies, where to go from here, and what a rerun came to."""
         run = shortest(self.folder)
-        look, evaluate = f"tensorboard --logdir {run.parts[0]}", f"python eval.py run={run}"
-        pointers = {"run": str(run), "report": f"{run}/report.html", "look": look, "evaluate": evaluate}
+        pointers = {"run": str(run), "report": f"{run}/report.html", "look": f"tensorboard --logdir {run.parts[0]}"}
+        if self.best_checkpoint is not None:
+            pointers["evaluate"] = f"python eval.py run={run}"
         return pointers | (rerun.describe(self.content["rerun"]) if "rerun" in self.content else {})
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -212,7 +212,7 @@ def print_table(
         console.print(f"  {line}", highlight=False)
     unfinished = sum(row["state"] != "finished" for row in table)
     if unfinished:
-        print(f"  {unfinished} of {len(table)} jobs did not finish; the same command with")
+        print(f"  {unfinished} of the {len(table)} jobs that began did not finish; the same command with")
         print(f"  hydra.sweep.dir={folder}")
         print("  runs what has not finished and nothing else")
 

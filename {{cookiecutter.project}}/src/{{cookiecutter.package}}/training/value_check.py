@@ -64,6 +64,7 @@ def impossible(cfg: DictConfig) -> Iterator[str]:
     for group in ("data", "model", "trainer"):
         if group in cfg and chosen(cfg, f"{group}._target_") is None:
             yield f"{group} has no _target_; choose an option of conf/{group}"
+    yield from wrong_kinds(cfg)
     ours, theirs = chosen(cfg, "model.net.num_classes"), chosen(cfg, "data.num_classes")
     if None not in (ours, theirs) and ours != theirs:
         yield f"model.net.num_classes={ours} but data.num_classes={theirs}; they must be the same"
@@ -75,6 +76,23 @@ def impossible(cfg: DictConfig) -> Iterator[str]:
         yield "scheduler.monitor=null but ReduceLROnPlateau watches a metric: say scheduler.monitor=val/loss or another"
     if chosen(cfg, "trainer") is not None:
         yield from impossible_devices(cfg.trainer)
+
+
+def wrong_kinds(cfg: DictConfig) -> Iterator[str]:
+    """Yield a line for each class that is none of those that Lightning takes in its place."""
+    import pytorch_lightning as pl
+    from pytorch_lightning.loggers import Logger
+
+    from .config_check import locate
+
+    kinds = {"data": pl.LightningDataModule, "model": pl.LightningModule, "trainer": pl.Trainer}
+    for group, kind in (("callbacks", pl.Callback), ("logger", Logger)):
+        kinds |= {f"{group}.{name}": kind for name in chosen(cfg, group) or {}}
+    for key, kind in kinds.items():
+        name = chosen(cfg, f"{key}._target_")
+        target = None if name is None else locate(name)
+        if isinstance(target, type) and not issubclass(target, kind):
+            yield f"{key}._target_={name} must be a {kind.__name__} of pytorch_lightning"
 
 
 def impossible_devices(trainer: Mapping[str, Any]) -> Iterator[str]:
