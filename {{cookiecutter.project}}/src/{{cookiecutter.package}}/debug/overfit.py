@@ -252,11 +252,27 @@ class Overfit(Check):
         if slower is not None:
             why = f"too high: from the same weights, a tenth of it leads to a loss of {slower:.4g} in {TRIED} steps"
             return f"optimizer.lr={highest:g}", why, f"{again} optimizer.lr={highest / 10:g}"
+        criterion = self._hopeless(pl_module)
+        if criterion is not None:
+            return *criterion, "python train.py +debug=trace"
         why = (
             "the optimizer holds the parameters, they have gradients and move, and still it does not learn: "
             "the outputs do not fit the criterion, or the inputs don't tell the samples apart"
         )
         return "the network or the criterion", why, "python train.py +debug=trace"
+
+    def _hopeless(self, pl_module: LightningModule) -> tuple[str, str] | None:
+        """Return where a criterion's own arguments leave nothing to learn, and why."""
+        for path, module in pl_module.named_modules():
+            smoothing, weight = getattr(module, "label_smoothing", 0.0), getattr(module, "weight", None)
+            if not isinstance(module, nn.CrossEntropyLoss | nn.NLLLoss):
+                continue
+            if smoothing > 0.9:
+                return f"{path}.label_smoothing={smoothing:g}", "it asks for the same probability of every class"
+            if weight is not None and 2 * int((weight == 0).sum()) >= len(weight):
+                zeros = int((weight == 0).sum())
+                return f"{path}.weight", f"{zeros} of {len(weight)} classes have a weight of 0: they count nothing"
+        return None
 
     def _with_lower_rate(self, trainer: Trainer, pl_module: LightningModule) -> float | None:
         """Return the loss that a copy with a tenth of the learning rate reaches, where that is another result."""

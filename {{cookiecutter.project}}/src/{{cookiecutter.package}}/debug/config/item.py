@@ -5,9 +5,10 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from importlib.metadata import version
+from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from rich.text import Text
 
 from ..check import Check
 from ..command import command
+from ..direction import better
 from ..own_code import is_installed
 from ..secret_values import secret_values, starred
 from ..verdict import Verdict, launched_rank
@@ -48,6 +50,7 @@ LIGHTNING = ("pytorch_lightning", "lightning.pytorch")
 ENTRIES = ("fit", "validate", "test", "predict")
 ALWAYS_LOGGED = {"epoch", "step"}  # a checkpoint may look at them without anyone logging them
 LIGHTNING_NAMES = {"experiment"}  # attributes of Lightning's own objects, such as logger.experiment
+ALIKE = 0.85  # of two names, from which on one is taken for a misspelling of the other
 DOTTED = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -307,6 +310,7 @@ class ConfigCheck(Check):
                     else self._command(*(f"+{owner}.{name}=VALUE" for name in absent)),
                 )
             if isinstance(found, type) and issubclass(found, LightningCallback):
+                self._judge_mode(owner, node, parameters)
                 self._judge_monitor(owner, node)
 
     def _fail_target(self, key: str, target: Any, what: str, fix: str) -> None:
@@ -327,6 +331,8 @@ class ConfigCheck(Check):
                 f"calling {name} raises a TypeError",
                 self._command(f"~{key}"),
             )
+        if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()):
+            self._judge_swallowed(owner, node, [key for key in given if key not in parameters], parameters, name)
         annotations = annotations_of(target)
         for argument in given:
             parameter, value = parameters.get(argument), value_of(node, argument)
@@ -334,6 +340,22 @@ class ConfigCheck(Check):
             wanted = misfit(value, parameter, annotation)
             if wanted is not None:
                 self._fail_text(f"{owner}.{argument}", value, wanted, f"{name} takes {wanted} there", node, argument)
+
+    def _judge_swallowed(
+        self, owner: str, node: DictConfig, given: list[str], parameters: Mapping[str, Parameter], name: str
+    ) -> None:
+        """Arguments that `**kwargs` takes, and that are almost called as a parameter which nobody has given."""
+        for argument in given if self.code is None else set(given) - self.code.popped:
+            near = get_close_matches(argument, parameters, n=1, cutoff=ALIKE)
+            if near:
+                key = f"{owner}.{argument}"
+                self.unfit.add(key)
+                self.warn(
+                    f"{key}={shown(value_of(node, argument))} is no parameter of {name}; did you mean {near[0]}?",
+                    self.where(key),
+                    f"**kwargs takes it, and {near[0]} stays as it is",
+                    self._command(f"~{key}", f"++{owner}.{near[0]}={shown(value_of(node, argument))}"),
+                )
 
     def _fail_text(self, key: str, value: str, wanted: str, why: str, node: DictConfig, name: str) -> None:
         raw = OmegaConf.to_container(node, resolve=False)[name]
@@ -376,6 +398,22 @@ class ConfigCheck(Check):
                 )
             elif "_target_" not in node and EXPONENT.fullmatch(value.strip()):
                 self._fail_text(full_key, value, "a number", "it looks like one", node, key)
+
+    def _judge_mode(self, owner: str, node: DictConfig, parameters: Mapping[str, Parameter]) -> None:
+        """A callback that takes the worst value of what it monitors for the best."""
+        if "mode" not in parameters:
+            return
+        monitor, given = (value_of(node, key) if key in node else None for key in ("monitor", "mode"))
+        mode = parameters["mode"].default if given is None else given
+        wanted = better(monitor) if isinstance(monitor, str) else None
+        if wanted is None or mode not in ("min", "max") or mode == wanted:
+            return
+        self.fail(
+            f"{owner}.mode is {mode}, but more of {monitor} is {'better' if wanted == 'max' else 'worse'}",
+            self.where(f"{owner}.mode" if "mode" in node else f"{owner}.monitor"),
+            f"{value_of(node, '_target_').rpartition('.')[2]} takes the worst epoch for the best",
+            self._command(f"{'' if 'mode' in node else '+'}{owner}.mode={wanted}"),
+        )
 
     def _judge_monitor(self, owner: str, node: DictConfig) -> None:
         monitor = value_of(node, "monitor") if "monitor" in node else None

@@ -40,6 +40,7 @@ SOURCE = re.compile(r"^\[[^\]]*\]:? ")  # of gloo, in front of what it says
 # What a collective says that has lost a rank, or waited too long for one.
 CONSEQUENCES = ("gloo", "NCCL", "closed by peer", "reset by peer", "Broken pipe", "imed out", "timeout", "Socket")
 SKIPPED_STEP = "by returning None in distributed"  # Lightning 2.6 refuses it itself
+ROUNDING = 1e-5  # relative, of a logged value
 COLLECTIVES = ("torch/distributed/", "torch/nn/parallel/distributed.py")  # where a rank waits for all others
 
 RENDEZVOUS = "rendezvous"
@@ -152,6 +153,7 @@ class Distributed(Check):
         self.batches: list[str] = []
         self.epoch_seen = False
         self.unreduced: list[str] = []
+        self.monitors: dict[str, str] = {}  # names of logged values, and what looks at them
         self.agree = True
         self.used: set[str] = set()
         self.batch = -1
@@ -168,6 +170,9 @@ class Distributed(Check):
         self.patches.__enter__()
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if stage == "fit":  # before some of them are dropped
+            watching = [callback for callback in trainer.callbacks if getattr(callback, "monitor", None)]
+            self.monitors = {callback.monitor: type(callback).__name__ for callback in watching}
         super().setup(trainer, pl_module, stage)
         if stage != "fit" or self.presence is None:
             return
@@ -238,7 +243,10 @@ class Distributed(Check):
         self._meet(trainer, VALIDATION_METRICS)  # before Lightning averages what was logged
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._meet(trainer, VALIDATION_END)
+        schedules = [config for config in trainer.lr_scheduler_configs if config.reduce_on_plateau and config.monitor]
+        monitors = self.monitors | {config.monitor: type(config.scheduler).__name__ for config in schedules}
+        values = {name: float(trainer.callback_metrics[name]) for name in monitors if name in trainer.callback_metrics}
+        self._judge_monitored(self._meet(trainer, VALIDATION_END, values), monitors)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         share = None
@@ -475,6 +483,20 @@ class Distributed(Check):
         distributed.all_gather_object(answers, own, self.group)
         # Not max(): NaN is the largest distance.
         return {name: sorted(answer[name] for answer in answers)[-1] for name in names}
+
+    def _judge_monitored(self, answers: list[dict[str, float]], monitors: dict[str, str]) -> None:
+        """Compare what the ranks have logged under the names by which epochs are chosen."""
+        for name, watcher in monitors.items():
+            values = [answer[name] for answer in answers if name in answer]
+            if len(values) < 2 or not max(values) - min(values) > ROUNDING * max(map(abs, values)):
+                continue
+            told = ", ".join(f"{value:.6g} on rank {rank}" for rank, value in enumerate(values))
+            self.fail(
+                f"{name}, which {watcher} monitors, differs between ranks: {told}",
+                f"ranks 0 to {len(values) - 1}: self.log({name!r}, ...) without sync_dist=True",
+                "epochs are chosen by a part of the data, and ranks may decide differently",
+                f"self.log({name!r}, value, sync_dist=True), or log a metric of torchmetrics, which reduces itself",
+            )
 
     def _judge_unused(self, trainer: Trainer, pl_module: LightningModule) -> None:
         ddp = self.ddp

@@ -10,6 +10,7 @@ from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.loggers import TensorBoardLogger
 from pytorch_lightning.utilities.model_helpers import is_overridden
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from ..check import Check
 from ..criterion_calls import around_training_step
@@ -17,7 +18,7 @@ from ..observe import loss_of
 from ..verdict import Finding
 from .backward_graph import BackwardGraph, Cut
 from .gradient_sizes import Signals, Updates, along_depth, gradient_norms
-from .optimizer_holdings import Holdings, gather, shown
+from .optimizer_holdings import Holdings, gather, one_in_several_places, shown
 from .sample_leak import SampleLeak
 
 HISTOGRAM_EVERY = 5  # steps
@@ -42,7 +43,8 @@ class Gradients(Check):
         self.min_update, self.max_update = min_update, max_update
         self.losses: list[float] = []
         self.norms: dict[str, list[float | None]] = {}  # of a parameter's gradient, by step
-        self.kept: list[bool] = []  # whether a step begins with the gradients of the one before
+        self.zeroed: set[int] = set()  # optimizers whose gradients were zero since their last step
+        self.kept: dict[int, list[bool]] = {}  # of an optimizer: whether they were not, by step
         self.first_of_step = True
         self.graph: BackwardGraph | None = None
         self.around: AbstractContextManager | None = None  # of the graph, while it is recorded
@@ -62,6 +64,8 @@ class Gradients(Check):
         self.holdings = Holdings(pl_module, trainer.optimizers)
         self.trained = self.holdings.trained
         self._fail_all(self.holdings.held_twice())
+        for finding in one_in_several_places(pl_module):
+            self.warn(*finding)
         self.constant = {name: bool(p.any()) for name, p in self.trained.items() if has_equal_rows(p)}
         self.signals, self.updates = Signals(pl_module), Updates(self.trained.values(), trainer.optimizers)
         self._owner = lambda name: pl_module.get_submodule(name.rpartition(".")[0])
@@ -79,9 +83,8 @@ class Gradients(Check):
             self.around.__enter__()
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
-        if not self.skipped and self.norms and self.first_of_step:
-            held = [p for name, p in self.trained.items() if self.holdings.holders(name)]
-            self.kept.append(any(p.grad is not None and bool(p.grad.any()) for p in held))
+        if not self.skipped:
+            self.zeroed |= {id(optimizer) for optimizer in trainer.optimizers if not has_gradients(optimizer)}
         if self.around is None:
             return
         if not pl_module.automatic_optimization:
@@ -106,6 +109,8 @@ class Gradients(Check):
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
         if self.skipped:
             return
+        self.kept.setdefault(id(optimizer), []).append(id(optimizer) not in self.zeroed)
+        self.zeroed.discard(id(optimizer))
         own = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         norms = gradient_norms({name: p for name, p in self.trained.items() if id(p) in own})
         for name, norm in norms.items():
@@ -142,6 +147,7 @@ class Gradients(Check):
         self.signals.remove()
         self._judge_finite(trainer)
         self._judge_kept(pl_module)
+        self._judge_state(trainer)
         self._judge_rows()
         self._judge_missing([name for name in self.norms if self._is_always(name, None)], pl_module)
         self._judge_zero()
@@ -214,15 +220,31 @@ class Gradients(Check):
         )
 
     def _judge_kept(self, pl_module: LightningModule) -> None:
-        if len(self.kept) < 2 or not all(self.kept) or not pl_module.automatic_optimization:
+        steps = max((len(later) - 1 for later in self.kept.values() if all(later[1:])), default=0)  # after the first
+        if steps < 2:
             return
         hook = "optimizer_zero_grad" if is_overridden("optimizer_zero_grad", pl_module) else ""
+        hook = hook if pl_module.automatic_optimization else "training_step"
         self.fail(
-            f"gradients are never zeroed: in all of {len(self.kept)} steps those of the step before are still there",
+            f"gradients are never zeroed: in all of {steps} steps those of the step before are still there",
             f"{type(pl_module).__name__}.{hook}" if hook else "a callback, or the optimizer",
             "each step follows the sum of the gradients of all steps before it, which belong to other weights",
             "optimizer.zero_grad() before each backward pass; to accumulate: trainer.accumulate_grad_batches=4",
         )
+
+    def _judge_state(self, trainer: Trainer) -> None:
+        """An optimizer that counts its steps, as Adam does, and has lost count."""
+        for optimizer in trainer.optimizers:
+            taken = len(self.kept.get(id(optimizer), []))
+            counts = [int(state["step"]) for state in optimizer.state.values() if "step" in state]
+            if taken > 2 and counts and max(counts) <= 1:
+                name = type(optimizer).__name__
+                self.fail(
+                    f"{name} has taken {taken} steps and remembers {max(counts)}: its state is thrown away",
+                    f"the state of {name}: a hook of the LightningModule or a callback that clears or rebuilds it",
+                    "without its averages over past gradients each step has the size of the first, whatever the slope",
+                    "leave optimizer.state alone, and build the optimizer once, in configure_optimizers",
+                )
 
     def _judge_rows(self) -> None:
         """Equal rows compute the same, for ever; those of a head that starts from zero part in the first step."""
@@ -321,6 +343,11 @@ class Gradients(Check):
         self.seen = f"{len(self.norms)} parameters, {len(self.updates.ratios)} steps: {sizes}"
         self.seen += f", weights change by {median(self.updates.ratios):.1e} a step" if self.updates.ratios else ""
         self.seen += f"; frozen: {shown(frozen)}" if frozen else ""
+
+
+def has_gradients(optimizer: Optimizer) -> bool:
+    gradients = (parameter.grad for group in optimizer.param_groups for parameter in group["params"])
+    return any(bool(gradient.any()) for gradient in gradients if gradient is not None)
 
 
 def has_equal_rows(parameter: Tensor) -> bool:

@@ -69,6 +69,23 @@ class Holdings:
             )
 
 
+def one_in_several_places(root: nn.Module) -> Iterator[Finding]:
+    """Tell of layers that one container holds several times: [layer] * 3 are no three layers."""
+    for path, module in root.named_modules():
+        names: dict[int, list[str]] = {}
+        for name, child in module._modules.items():
+            if child is not None and any(p.requires_grad for p in child.parameters()):
+                names.setdefault(id(child), []).append(f"{path}.{name}".lstrip("."))
+        for same in names.values():
+            if len(same) > 1:
+                yield (
+                    f"{shown(same)} are one and the same {type(root.get_submodule(same[0])).__name__}",
+                    shown(same),
+                    f"there is one set of weights where {len(same)} are written: list multiplication copies no layer",
+                    "build each one: nn.Sequential(*(make() for _ in range(n))); if one is meant, register it once",
+                )
+
+
 def gather(names: Iterable[str], trained: Iterable[str]) -> list[tuple[str, list[str]]]:
     """Gather parameters under modules of which all are among them; single ones stand for themselves."""
     names = list(names)

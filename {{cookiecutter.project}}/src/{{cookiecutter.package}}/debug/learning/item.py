@@ -18,7 +18,7 @@ from ..criterion_calls import CriterionCall, CriterionCalls
 from ..observe import labels_of, tensors
 from ..verdict import FAILED, Finding
 from .attempt import Attempt, target_of
-from .schedule import Schedule, lost
+from .schedule import Schedule, lost, reversed_modes
 from .watch import EpochWatch
 
 LEARNT = 0.5  # share of its first value to which the loss on some batches falls as they are learnt by heart
@@ -75,17 +75,18 @@ class Learning(Check):
         if pl_module.automatic_optimization and len(trainer.optimizers) == 1:  # else steps are the module's own affair
             configs = [config for config in trainer.lr_scheduler_configs if not config.reduce_on_plateau]
             schedules = [Schedule(config, trainer) for config in configs]
-            for fault in chain(lost(trainer), *(each.faults(self.limits["min_rate"]) for each in schedules)):
+            own = (each.faults(self.limits["min_rate"]) for each in schedules)
+            for fault in chain(lost(trainer), reversed_modes(trainer), *own):
                 self.fail(*fault)
             with isolate_rng():
                 self._judge_training(trainer, pl_module, schedules)
         else:
             self.notes.append("two epochs watched; no learning rate tried, for the module steps its optimizers itself")
-        self.watch = EpochWatch(pl_module, self.limits, self.fail)
+        whole = trainer.estimated_stepping_batches * trainer.accumulate_grad_batches
+        self.watch = EpochWatch(pl_module, self.limits, self.fail, self.warn, whole)
         trainer.callbacks = [*trainer.callbacks, self.watch]  # Lightning is going through the old list
         # A schedule may end with the run, which another item of this run may have shortened.
-        half = trainer.estimated_stepping_batches * trainer.accumulate_grad_batches / 2
-        batches = self.batches if half >= self.batches else max(1, int(half))
+        batches = self.batches if whole / 2 >= self.batches else max(1, int(whole / 2))
         # By Lightning's own means: both epochs are to end as epochs do.
         trainer.limit_train_batches, trainer.fit_loop.max_epochs = batches, trainer.current_epoch + 2
         trainer.fit_loop._combined_loader = None

@@ -9,6 +9,8 @@ from typing import Any
 from pytorch_lightning import LightningModule, Trainer
 from torch.optim.lr_scheduler import LRScheduler
 
+from ..direction import better
+
 MAX_CALLS = 20_000  # rehearsed at most
 SHOWN = ("step_size", "gamma", "milestones", "T_max", "total_steps", "total_iters")
 KEYS = "where configure_optimizers returns the schedule; in a config of its own: scheduler.interval={interval}"
@@ -122,6 +124,18 @@ def lost(trainer: Trainer) -> Iterator[Fault]:
         fix = 'return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "epoch"}}'
         why = "it is never stepped: the learning rate stays what it is at first"
         yield "a schedule was made for the optimizer, but nobody has it", "configure_optimizers", why, fix
+
+
+def reversed_modes(trainer: Trainer) -> Iterator[Fault]:
+    """Yield the schedules that wait for a metric to get worse."""
+    for config in trainer.lr_scheduler_configs:
+        wanted, mode = better(config.monitor or ""), getattr(config.scheduler, "mode", None)
+        if config.reduce_on_plateau and wanted is not None and mode != wanted:
+            what = f"ReduceLROnPlateau has mode={mode}, but more of {config.monitor} is "
+            what += "better" if wanted == "max" else "worse"
+            why = "it lowers the learning rate as long as training gets on"
+            where = f"ReduceLROnPlateau(mode={mode!r}) on {config.monitor}"
+            yield what, where, why, f'mode="{wanted}" where it is made'
 
 
 def near(whole: float, length: float) -> bool:

@@ -15,6 +15,7 @@ from ..criterion_calls import CriterionCalls, wrap
 from ..observe import Logits, Places, tensors
 
 ROUNDING = 1e-5  # relative
+DEFAULT_MOMENTUM = 0.1  # of torch's BatchNorm
 DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"}
 WITH_DROPOUT = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)
 OVER_EPOCHS = (MaxMetric, MinMetric, SumMetric, CatMetric, WrapperMetric)  # may be meant to remember
@@ -42,14 +43,23 @@ class DropoutCalls(TorchFunctionMode):
 
 
 class EpochWatch(Callback):
-    """Watches the epochs of a run; `fail` is told (what, where, why, fix).
+    """Watches the epochs of a run; `fail` and `warn` are told (what, where, why, fix).
 
     Args:
         limits: of `Learning`.
+        batches: that the whole training has.
     """
 
-    def __init__(self, pl_module: LightningModule, limits: dict[str, float], fail: Callable[..., None]) -> None:
-        self.limits, self.fail = limits, fail
+    def __init__(
+        self,
+        pl_module: LightningModule,
+        limits: dict[str, float],
+        fail: Callable[..., None],
+        warn: Callable[..., None],
+        batches: float,
+    ) -> None:
+        self.limits, self.fail, self.warn = limits, fail, warn
+        self._judge_layers(pl_module, batches)
         self.epochs: list[dict[str, Series]] = []
         self.loaders = 1
         self.misjudged: set[str] = set()  # names of logged values
@@ -73,6 +83,43 @@ class EpochWatch(Callback):
                 self.restore.append(module.register_forward_pre_hook(hook).remove)
             if isinstance(module, Metric) and not isinstance(module, OVER_EPOCHS):
                 self._watch_metric(path, module)
+
+    def _judge_layers(self, pl_module: LightningModule, batches: float) -> None:
+        """Judge what can be told of layers before they run."""
+        late, without, dropping = {}, {}, {}
+        for path, module in pl_module.named_modules():
+            if isinstance(module, _BatchNorm) and trainable(path, pl_module):
+                momentum = DEFAULT_MOMENTUM if module.momentum is None else module.momentum
+                if not module.track_running_stats:
+                    without[path] = None
+                elif momentum < DEFAULT_MOMENTUM and (1 - momentum) ** batches > 0.5 and is_new(module):
+                    late[path] = None
+            if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > self.limits["max_dropout"]:
+                dropping[path] = module.p
+        if late:
+            momentum = pl_module.get_submodule(next(iter(late))).momentum
+            self.fail(
+                f"after all {batches:g} batches {(1 - momentum) ** batches:.0%} of the running statistics of "
+                f"{shown(late)} are still what they began with",
+                f"{shown(late)}: momentum={momentum:g}",
+                "validation normalises by them, and sees other inputs than training does",
+                "momentum=0.1, which is torch's default",
+            )
+        if without:
+            self.warn(
+                f"{shown(without)} keeps no running statistics, and normalises by the batch in validation, too",
+                f"{shown(without)}: track_running_stats=False",
+                "what it answers for a sample depends on the others beside it, and one alone has no variance",
+                "track_running_stats=True, or GroupNorm or LayerNorm",
+            )
+        if dropping:
+            most = max(dropping.values())
+            self.warn(
+                f"{shown(dropping)} drops {most:.0%} of its inputs",
+                f"{shown(dropping)}: p={most:g}",
+                "hardly anything of a sample is left to learn from; p is the share that is dropped, not kept",
+                "p from 0.1 to 0.5",
+            )
 
     def remove(self) -> None:
         """Leave the module as it was, and tell what was seen in passing."""
@@ -193,6 +240,11 @@ class EpochWatch(Callback):
         if batch_idx == 0:
             metrics = ((path, module) for path, module in pl_module.named_modules() if isinstance(module, Metric))
             self.before[stage] = {path: metric._update_count for path, metric in metrics}
+
+
+def is_new(norm: _BatchNorm) -> bool:
+    """Whether a norm's running statistics are those that it was made with."""
+    return not bool(norm.running_mean.any()) and bool((norm.running_var == 1).all())
 
 
 def mean(series: Series) -> float:

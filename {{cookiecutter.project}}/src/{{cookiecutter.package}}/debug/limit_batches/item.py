@@ -1,20 +1,24 @@
 """Five batches to train on, two to validate and to test with: are the data what they claim to be?"""
 
 import math
+import random
 import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
 import torch
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.utilities.model_helpers import is_overridden
+from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor
 from torch.utils.data import BatchSampler
 
 from ..check import Check
 from ..criterion_calls import CriterionCall, CriterionCalls, around_training_step
-from ..observe import loss_of, tensors
+from ..diagnosis.diagnose import diagnose
+from ..observe import loss_of, tensors, unchanged, unwatched
 from ..verdict import FAILED, Finding
 from .input_scale import FirstLayer, average, scaling
 from .label_fit import Sample, accuracy, confusion, nearness, renamed, sample_of
@@ -22,6 +26,7 @@ from .splits import Split, leaves, splits
 from .stored_samples import are_unlikely_to_repeat, digest, is_blank, origin, raw_row, row_size, stored_labels
 
 COMPARED = 150  # samples that are compared with each other
+LEAST = 50  # samples by which a split is judged
 TWICE = 64  # samples that are loaded twice
 
 
@@ -42,6 +47,8 @@ class LimitBatches(Check):
         max_std: of inputs for which the config claims no normalisation.
         min_std: likewise.
         max_same: share of input values that may be the same number other than 0.
+        max_repeated: share of training samples that may be another one over again.
+        min_alike: share of the training set's accuracy by nearest centroid that another split must have.
         min_recall: share of a class that a nearest-centroid classifier must find before it may judge its labels.
     """
 
@@ -61,6 +68,8 @@ class LimitBatches(Check):
         max_std: float,
         min_std: float,
         max_same: float,
+        max_repeated: float,
+        min_alike: float,
         min_recall: float,
     ) -> None:
         super().__init__()
@@ -68,9 +77,11 @@ class LimitBatches(Check):
         self.samples, self.seconds, self.max_shared = samples, seconds, max_shared
         self.max_shift, self.max_ratio = max_shift, max_ratio
         self.max_std, self.min_std, self.max_same, self.min_recall = max_std, min_std, max_same, min_recall
+        self.max_repeated, self.min_alike = max_repeated, min_alike
         self.losses: list[float] = []
         self.forms: dict[str, dict[str, tuple[str, Tensor]]] = {}  # loader: place in the batch: first seen there
         self.batch: Any = None
+        self.batch_input: Tensor | None = None
         self.batch_idx = 0
         self.label_place: str | None = None
         self.input_place: str | None = None
@@ -90,7 +101,8 @@ class LimitBatches(Check):
         if self.input_place is None:
             self.input_place = input_of(batch)
         if self.input_place is not None:
-            self.first_layer.numel = leaves(batch)[self.input_place].numel()
+            self.batch_input = leaves(batch)[self.input_place]
+            self.first_layer.numel = self.batch_input.numel()
         self._judge_batch("train_dataloader", batch, batch_idx)
 
     def on_validation_batch_start(
@@ -115,6 +127,9 @@ class LimitBatches(Check):
         self.criteria.criteria.clear()
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not hasattr(self, "watching"):
+            self._judge_empty(trainer)
+            return
         self.watching.__exit__(None, None, None)
         if not self.forms:
             self.skip("no batch was run")
@@ -124,6 +139,7 @@ class LimitBatches(Check):
         held_out = splits("val", trainer.val_dataloaders) + self._test_splits(trainer, pl_module)
         try:
             if len(train) == 1:
+                self._judge_short(train[0], trainer, pl_module)
                 self._judge_splits(train[0], held_out, trainer)
         except Exception as error:  # of a dataset that is read in a way that only its own loader knows
             self.facts["not_looked_at"] = f"samples beyond the batches of the run: {type(error).__name__}: {error}"
@@ -140,6 +156,44 @@ class LimitBatches(Check):
     def explain(self, error: Exception) -> Finding | None:
         """Return the labels that the network has no output for, where that is what the criterion raised about."""
         return self._outside() if hasattr(self, "criteria") else None
+
+    def _judge_empty(self, trainer: Trainer) -> None:
+        """Lightning trains nothing, and says so in a warning, where the loader is empty."""
+        for split in splits("train", trainer.fit_loop._data_source.dataloader()):
+            loader = split.loader
+            if size(split) == 0 or (split.indexable and len(loader) == 0):
+                self.fail(
+                    f"train_dataloader has no batch: {size(split)} samples, batch_size={loader.batch_size}, "
+                    f"drop_last={loader.drop_last}",
+                    split.where,
+                    "nothing is trained, and the run ends as if it had been",
+                    "a batch_size of at most the number of samples, or drop_last=False",
+                )
+                return
+        self.skip("no batch was run")
+
+    def _judge_short(self, split: Split, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Give the network as few samples as the last batch of an epoch has, which this run does not come to."""
+        count = len(self.batch_input) if self.batch_input is not None else 0
+        rest = len(split.dataset) % count if split.indexable and count and not split.loader.drop_last else 0
+        if rest == 0:
+            return
+        with unwatched(pl_module), unchanged(pl_module), torch.no_grad(), trainer.precision_plugin.forward_context():
+            pl_module.eval()
+            try:
+                pl_module(self.batch_input)
+            except Exception:  # it is called in another way
+                return
+            try:
+                pl_module(self.batch_input[:rest])
+            except Exception as error:
+                found = diagnose(error)
+                self.fail(
+                    f"the last batch of an epoch has {rest} samples, not {count}, and the network fails: {found.what}",
+                    f"{found.where}; {split.where}",
+                    "training ends with an exception at the end of its first epoch",
+                    "take the number of samples from the input (x.shape[0], flatten(1)), or drop_last=True",
+                )
 
     def _outside(self) -> Finding | None:
         for call in self.criteria.criteria:
@@ -235,6 +289,7 @@ class LimitBatches(Check):
             self._judge_shared(train, split)
             self._judge_scale(train, split, own, parts[split.name])
         self._judge_order(train, held_out, own)
+        self._judge_repeats(train, own)
         if self.per_sample:
             labels = {split.name: self._labels(split, parts[split.name]) for split in (train, *held_out)}
             self._judge_labels(train, held_out, labels)
@@ -312,6 +367,37 @@ class LimitBatches(Check):
                 "the network knows them by heart: its metrics there say nothing about new data",
                 "make the splits disjoint: one permutation of the indices, cut once",
             )
+
+    def _judge_repeats(self, train: Split, part: "Part") -> None:
+        """Load samples with the same random numbers each: those that are the same then are one sample."""
+        if not train.indexable or len(part.indices) < LEAST:
+            return
+        first: dict[int, int] = {}
+        rows, twins = [], []
+        with isolate_rng():
+            for index in part.indices:
+                if time.monotonic() > self.until:
+                    break
+                torch.manual_seed(0)
+                numpy.random.seed(0)
+                random.seed(0)
+                row = max(tensors(train.items([index])), key=row_size, default=None)
+                if row is None:
+                    return
+                rows.append(row)
+                if first.setdefault(digest(row), index) != index:
+                    twins.append((index, first[digest(row)]))
+        if len(rows) < LEAST or len(twins) < self.max_repeated * len(rows):
+            return
+        if not are_unlikely_to_repeat(list(map(torch.Tensor.cpu, rows[:COMPARED]))):
+            return
+        self.warn(
+            f"{len(twins)} of {len(rows)} samples of train_dataloader are the same as another one: "
+            f"{len(rows) - len(twins)} different inputs",
+            f"{train.where}, item {twins[0][0]} is item {twins[0][1]}",
+            "the network sees far fewer samples than the dataset counts",
+            "look at how the dataset makes a position of an index: a modulo or a division too many",
+        )
 
     def _rows(self, base: Any, inside: list[int] | None, split: Split) -> list[Any]:
         """Return what is stored of a split's samples, or what its dataset returns where that is always the same."""
@@ -462,6 +548,14 @@ class LimitBatches(Check):
                 "labels of that split are shuffled" + ("" if alike else ", or its data are of another kind"),
                 "look at some of its samples with their labels",
             )
+        elif accuracy(within) > max(chance, self.min_recall) and accuracy(across) < self.min_alike * accuracy(within):
+            self.warn(
+                f"inputs of {split.name} look unlike those of training: {accuracy(across):.0%} of them lie nearest to "
+                f"the centre of their class, {accuracy(within):.0%} in the training set",
+                f"{split.where}: height and width, orientation, colours or crops of its inputs",
+                "the network is validated on another kind of input than it is trained on",
+                "let both splits go through the same transforms, but for random ones",
+            )
         elif accuracy(within_held) > max(chance, self.min_recall) and accuracy(within) < accuracy(within_held) / 3:
             self.fail(
                 f"training labels have nothing to do with training inputs: {accuracy(within):.0%} lie nearest to their "
@@ -550,7 +644,7 @@ class Part:
 
     def sample(self) -> Sample | None:
         """Return what the labels can be judged by, or None where that is too little."""
-        if not self.labels or not self.judges_scale or len(self.indices) < 50:
+        if not self.labels or not self.judges_scale or len(self.indices) < LEAST:
             return None
         inputs, labels = torch.cat(self.inputs), torch.cat(self.labels)
         fits = labels.min() >= 0 and bool(inputs.isfinite().all())

@@ -74,11 +74,13 @@ class Split:
                 if start and time.monotonic() > until:
                     return
                 chunk = indices[start : start + CHUNK]
-                if hasattr(self.dataset, "__getitems__"):
-                    items = self.dataset.__getitems__(chunk)
-                else:
-                    items = [self.dataset[index] for index in chunk]
-                yield chunk, transferred(self.loader.collate_fn(items), trainer, self.index)
+                yield chunk, transferred(self.loader.collate_fn(self.items(chunk)), trainer, self.index)
+
+    def items(self, indices: list[int]) -> Any:
+        """Return samples as the loader gets them before it collates them."""
+        if hasattr(self.dataset, "__getitems__"):
+            return self.dataset.__getitems__(indices)
+        return [self.dataset[index] for index in indices]
 
 
 @contextmanager
