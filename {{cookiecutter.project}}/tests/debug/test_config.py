@@ -18,7 +18,7 @@ class Net(torch.nn.Module):
 class Lit(pl.LightningModule):
     def __init__(self, net: torch.nn.Module, optimizer, name: str = "lit", steps: int | None = None):
         super().__init__()
-        self.make_optimizer = optimizer
+        self.net, self.make_optimizer, self.name, self.steps = net, optimizer, name, steps
 
     def training_step(self, batch, batch_idx):
         self.log("train/loss", batch.sum())
@@ -34,7 +34,7 @@ class Lit(pl.LightningModule):
 class Data(pl.LightningDataModule):
     def __init__(self, batch_size=32, num_workers=0):
         super().__init__()
-        self.batch_size = batch_size
+        self.batch_size, self.num_workers = batch_size, num_workers
 
     def prepare_data(self):
         raise AssertionError("data were prepared")
@@ -126,6 +126,7 @@ def test_option_beaten_by_what_its_own_defaults_list_names_after_self(judge, is_
         ["trainer.max_epochs=1", "+trainer.limit_train_batches=0.5", "+trainer.devices='1'", "~callbacks.checkpoint"],
         ["callbacks.checkpoint.monitor=val/loss_epoch", "+callbacks.checkpoint.filename='{epoch}'"],
         ["+callbacks.checkpoint.save_last=link", "+trainer.precision='32'"],
+        ["callbacks.checkpoint.monitor=step", "+callbacks.checkpoint.mode=max"],
     ],
 )
 def test_healthy_config_passes(judge, overrides):
@@ -268,9 +269,43 @@ def test_interpolation_that_leads_nowhere_fails_with_the_nearest_key(judge):
 
 
 def test_monitor_that_nothing_logs_fails_with_what_is_logged(judge):
-    found = finding(judge("callbacks.checkpoint.monitor=valid/accuracy"))
+    found = finding(judge("callbacks.checkpoint.monitor=valid/accuracy", "+callbacks.checkpoint.mode=max"))
     assert found["what"].startswith("callbacks.checkpoint.monitor is valid/accuracy, which nothing logs")
     assert found["where"] == "callbacks.checkpoint.monitor (command line, over conf/callbacks/default.yaml:3)"
+
+
+@pytest.mark.parametrize(
+    ("monitor", "mode", "better"), [("val/loss", "max", "min"), ("val/acc", "min", "max"), ("val/f1", "min", "max")]
+)
+def test_mode_that_takes_the_worst_for_the_best_fails(judge, monitor, mode, better):
+    code = PARTS.replace('"train/loss"', '"val/acc"').replace(
+        '("val",)', '("val",):\n            self.log("val/f1", 0.0)\n        for split in ("val",)'
+    )
+    chosen = [f"callbacks.checkpoint.monitor={monitor}", f"+callbacks.checkpoint.mode={mode}"]
+    found = finding(judge(*chosen, files={"parts.py": code}))
+    assert found["what"].startswith(f"callbacks.checkpoint.mode is {mode}, but more of {monitor} is ")
+    assert found["where"].startswith("callbacks.checkpoint.mode (command line")
+    assert f"callbacks.checkpoint.mode={better}" in found["fix"]
+
+
+def test_mode_that_is_left_at_its_default_counts_too(judge):
+    code = PARTS.replace('"train/loss"', '"val/acc"')
+    found = finding(judge("callbacks.checkpoint.monitor=val/acc", files={"parts.py": code}))
+    assert found["fix"].endswith("+callbacks.checkpoint.mode=max")
+
+
+def test_misspelt_argument_that_kwargs_takes_is_named(judge):
+    code = PARTS.replace("bias=True):", "bias=True, **options):")
+    found = finding(judge("+model.net.droput=0.5", "+model.net.note=3", files={"parts.py": code}))
+    assert found["what"] == "model.net.droput=0.5 is no parameter of parts.Net; did you mean dropout?"
+    assert found["where"] == "model.net.droput (command line)"
+
+
+def test_argument_that_the_code_does_not_use_is_named(judge):
+    code = PARTS.replace("        super().__init__()\n", "        super().__init__()\n        self.width = width\n", 1)
+    found = finding(judge("+model.net.dropout=0.5", files={"parts.py": code}))
+    assert found["what"].startswith("parts.Net takes dropout and does nothing with it: model.net.dropout=0.5")
+    assert found["where"] == "model.net.dropout (command line)"
 
 
 def test_added_key_that_nothing_reads_fails(judge):

@@ -638,3 +638,23 @@ def test_sentence_for_the_user_gets_no_panel(train, capfd):
     assert "model.init='nothing' must be one of" in shown
     assert "Traceback" not in shown
     assert "where " not in shown
+
+
+def test_plateau_without_a_monitor_names_where_it_is_made():
+    class Waiting(Lit):
+        def configure_optimizers(self):
+            optimizer = super().configure_optimizers()
+            return [optimizer], [torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)]
+
+    finding = diagnosed(lambda: fit(Waiting()))
+    assert finding.where.startswith("Waiting.configure_optimizers (tests/debug/test_diagnosis.py:")
+    assert "has to be told which" in finding.why
+
+
+def test_step_without_a_loss_is_named():
+    class Nameless(Lit):
+        def training_step(self, batch, batch_idx):
+            return {"train_loss": super().training_step(batch, batch_idx)}
+
+    finding = diagnosed(lambda: fit(Nameless()))
+    assert finding.where.startswith("Nameless.training_step (tests/debug/test_diagnosis.py:")

@@ -19,6 +19,7 @@ import numpy
 import pytest
 import torch
 from pytorch_lightning import LightningModule, Trainer, seed_everything
+from pytorch_lightning.callbacks import EarlyStopping
 from torch import distributed
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, TensorDataset, WeightedRandomSampler
 
@@ -55,6 +56,12 @@ class Net(LightningModule):
         if self.mistake == "gather" and batch_idx == 2 and self.global_rank == 0:
             self.all_gather(torch.ones(1))
         return torch.nn.functional.cross_entropy(self.head(self.body(batch["x"])), batch["y"])
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", batch["x"].sum(), sync_dist=self.mistake != "alone")
+
+    def val_dataloader(self):
+        return DataLoader(Samples(), 8)
 
     def on_after_backward(self):
         if self.mistake == "gradient" and self.global_rank == 1:
@@ -103,7 +110,7 @@ def run_rank(rank: int, folder: Path, mistakes: list[str]) -> None:
                 devices=2,
                 strategy="ddp_find_unused_parameters_true" if mistake == "allowed" else "ddp",
                 max_epochs=2,
-                callbacks=[check],
+                callbacks=[check, EarlyStopping("val/loss", check_on_train_epoch_end=False)],
                 logger=False,
                 enable_checkpointing=False,
                 enable_progress_bar=False,
@@ -135,6 +142,7 @@ MISTAKES = {
     "apart": ("get all 64 samples in every epoch", "use_distributed_sampler=false"),
     "one_share": ("get the same", "DistributedSampler over Samples"),
     "seeds": ("shares of the data that overlap", "DistributedSampler over Samples"),  # each rank seeds its sampler
+    "alone": ("val/loss, which EarlyStopping monitors, differs between ranks", "self.log('val/loss', ...)"),
     "gather": ("a collective that rank 0 alone has called", "self.all_gather(torch.ones(1))"),
 }
 HEALTHY = ("none", "sharded", "allowed")

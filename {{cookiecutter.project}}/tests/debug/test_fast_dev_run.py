@@ -2,7 +2,11 @@ import copy
 
 import pytest
 import torch
+from pytorch_lightning import Trainer
 from torch.utils.data import DataLoader
+
+from {{ cookiecutter.package }}.debug.fast_dev_run import FastDevRun
+from {{ cookiecutter.package }}.debug.verdict import CHECKS
 
 
 def test_every_stage_that_the_project_has_is_run(examine, net, data):
@@ -89,3 +93,17 @@ def test_first_loss_is_that_of_the_step_also_where_batches_are_accumulated(exami
     again = copy.deepcopy(module)
     whole, accumulated = examine("fast_dev_run", module), examine("fast_dev_run", again, accumulate_grad_batches=4)
     assert accumulated.facts["first_loss"] == pytest.approx(whole.facts["first_loss"])
+
+
+def test_resumed_run_has_its_batch_after_those_behind_it(net, data, tmp_path):
+    options = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    first = Trainer(max_epochs=2, enable_checkpointing=False, **options)
+    first.fit(net(), datamodule=data())
+    first.save_checkpoint(tmp_path / "done.ckpt")
+    CHECKS.clear()
+    check = FastDevRun()
+    Trainer(fast_dev_run=True, callbacks=[check], **options).fit(
+        net(), datamodule=data(), ckpt_path=tmp_path / "done.ckpt", weights_only=True
+    )
+    CHECKS.clear()
+    assert (check.findings, check.ran) == ([], ["train", "validate"])

@@ -142,6 +142,26 @@ class TestFault:
         assert finding.what.startswith("gradients are never zeroed: in all of 9 steps")
         assert finding.where == "Adding.optimizer_zero_grad"
 
+    def test_gradients_that_a_manual_step_never_zeroes(self, examine, net):
+        class Adding(net):
+            automatic_optimization = False
+
+            def training_step(self, batch, batch_idx):
+                self.manual_backward(self.loss(batch))
+                self.optimizers().step()
+
+        finding = self.judge(examine, Adding())
+        assert finding.what.startswith("gradients are never zeroed: in all of 9 steps")
+        assert finding.where == "Adding.training_step"
+
+    def test_optimizer_whose_state_is_thrown_away(self, examine, net):
+        class Forgetful(net):
+            def on_train_batch_start(self, batch, batch_idx):
+                self.optimizers().optimizer.state.clear()
+
+        finding = self.judge(examine, Forgetful())
+        assert finding.what == "Adam has taken 10 steps and remembers 1: its state is thrown away"
+
     def test_no_grad_is_named_with_the_module_that_runs_under_it(self, examine, net):
         class Cut(net):
             def forward(self, inputs):
@@ -254,6 +274,36 @@ class TestFault:
     def test_attention_over_the_batch(self, examine, net):
         finding = self.judge(examine, attending(net, batch_first=False))
         assert finding.where.startswith("attention, ")
+
+
+@pytest.mark.parametrize("when", ["before backward", "after the step"])
+def test_manual_steps_that_zero_gradients_are_no_finding(examine, net, when):
+    class Zeroing(net):
+        automatic_optimization = False
+
+        def training_step(self, batch, batch_idx):
+            optimizer = self.optimizers()
+            if when == "before backward":
+                optimizer.zero_grad()
+            self.manual_backward(self.loss(batch))
+            optimizer.step()
+            if when == "after the step":
+                optimizer.zero_grad(set_to_none=False)
+
+    assert examine("gradients", Zeroing()).findings == []
+
+
+def test_one_layer_in_several_places_is_warned_of(examine, net):
+    class Repeating(net):
+        def __init__(self):
+            super().__init__()
+            self.deep = nn.Sequential(*[nn.Linear(32, 32)] * 3, *[nn.ReLU()] * 2)
+
+        def forward(self, inputs):
+            return self.head(self.deep(self.first(inputs)))
+
+    [finding] = examine("gradients", Repeating()).findings
+    assert (finding.severity, finding.where) == ("warning", "deep.0, deep.1, deep.2")
 
 
 def line_of(text: str) -> int:

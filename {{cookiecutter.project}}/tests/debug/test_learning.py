@@ -6,6 +6,7 @@ from pytorch_lightning import LightningModule
 from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import nn
 from torch.nn import functional
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics.classification import MulticlassAccuracy
 
@@ -99,6 +100,57 @@ def test_frozen_part_in_eval_mode_raises_no_alarm(examine, net):
             return super().forward(inputs + self.backbone(inputs))
 
     assert examine("learning", Frozen(), max_epochs=5).status == "passed"
+
+
+@pytest.mark.parametrize(
+    ("layer", "what", "where"),
+    [
+        (nn.BatchNorm1d(8, momentum=0.0), "after all 50 batches 100% of the running statistics of layer", "momentum=0"),
+        (nn.BatchNorm1d(8, momentum=1e-3), "after all 50 batches 95% of the running", "layer: momentum=0.001"),
+        (
+            nn.BatchNorm1d(8, track_running_stats=False),
+            "layer keeps no running statistics",
+            "track_running_stats=False",
+        ),
+        (nn.Dropout(0.99), "layer drops 99% of its inputs", "layer: p=0.99"),
+    ],
+)
+def test_layer_that_cannot_do_its_work_is_named(examine, net, layer, what, where):
+    class With(net):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, inputs):
+            return super().forward(self.layer(inputs))
+
+    found = [(finding.what, finding.where) for finding in examine("learning", With(), max_epochs=5).findings]
+    assert [text for text, place in found if text.startswith(what) and where in place], found
+
+
+@pytest.mark.parametrize("layer", [nn.BatchNorm1d(8), nn.BatchNorm1d(8, momentum=None), nn.InstanceNorm1d(8)])
+def test_usual_norms_raise_no_alarm(examine, net, layer):
+    class With(net):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, inputs):
+            return super().forward(self.layer(inputs))
+
+    verdict = examine("learning", With(), max_epochs=5)
+    assert verdict.status == "passed", verdict.findings
+
+
+def test_schedule_that_waits_for_the_worse_is_named(examine, net):
+    class Waiting(Measured, net):
+        def configure_optimizers(self):
+            optimizer = super().configure_optimizers()
+            scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "monitor": "val/accuracy"}}
+
+    finding = judge(examine, Waiting())
+    assert finding.what == "ReduceLROnPlateau has mode=min, but more of val/accuracy is better"
 
 
 def test_regression_is_judged_without_classes(examine, data):
@@ -251,7 +303,7 @@ class TestSchedule:
         assert finding.where == "configure_optimizers"
 
     def test_plateau_that_waits_for_what_nobody_logs(self, examine, net):
-        finding = self.judge(examine, net, torch.optim.lr_scheduler.ReduceLROnPlateau, monitor="val/acc")
+        finding = self.judge(examine, net, partial(ReduceLROnPlateau, mode="max"), monitor="val/acc")
         assert "val/acc which is not available" in finding.what
 
 

@@ -144,6 +144,15 @@ FAULTS = {
     "1 looks like 2": ({"val": changed(labels=lambda y: torch.tensor([0, 2, 1, 3])[y])}, "val_dataloader"),
     "do not fit its inputs": ({"val": changed(labels=lambda y: y[torch.randperm(160)])}, "val_dataloader"),
     "training labels have nothing": ({"train": changed(labels=lambda y: y[torch.randperm(160)])}, "train_dataloader"),
+    "the same as another one: 20 different inputs": (
+        {"train": changed(lambda x: x[torch.arange(160) // 8 * 8])},
+        "train_dataloader: TensorDataset, item 1 is item 0",
+    ),
+    "look unlike those of training": ({"val": changed(lambda x: x.roll(1, 1))}, "val_dataloader: TensorDataset"),
+    "has no batch: 10 samples, batch_size=16, drop_last=True": (
+        {"train": lambda dataset: Subset(dataset, range(10)), "drop_last": True},
+        "train_dataloader: Subset",
+    ),
     "differ when they are loaded again": ({"val": Augmented}, "val_dataloader: Augmented, item"),
     "batch[0] is 16x8 float64 here": ({"val": changed(lambda x: x.double())}, "val_dataloader, batch 0, batch[0]"),
 }
@@ -160,6 +169,30 @@ def test_fault_is_found_and_placed(examine, net, make, what):
     verdict = examine("limit_batches", Casting(), make(**options))
     found = [(finding.what, finding.where) for finding in verdict.findings]
     assert [text for text, place in found if what in text and where in place], found
+
+
+def test_network_that_fails_on_a_short_last_batch_is_named(examine, net, make):
+    class Fixed(net):
+        def forward(self, inputs):
+            return super().forward(inputs.view(16, -1))
+
+    data = make(lambda dataset: Subset(dataset, range(100)))
+    [finding] = examine("limit_batches", Fixed(), data).findings
+    assert finding.what.startswith("the last batch of an epoch has 4 samples, not 16, and the network fails: Runtime")
+    assert finding.where.startswith("first (Linear), ")
+    whole = make(lambda dataset: Subset(dataset, range(100)), drop_last=True)
+    assert whats(examine("limit_batches", Fixed(), whole)) == []
+
+
+def test_sample_of_another_size_is_named_though_no_batch_can_be_made(examine, net, make):
+    class Cut(Augmented):
+        def __getitem__(self, index):
+            inputs, label = super().__getitem__(index)
+            return inputs[:7] if index == 10 else inputs, label
+
+    [finding] = examine("limit_batches", net(), make(Cut, shuffle=(False, False))).findings
+    assert finding.what == "item 10 of the training set is 7 and others are 8; 1 of the first 160 are of another size"
+    assert finding.where == "train_dataloader: Cut, item 10"
 
 
 def test_values_that_are_not_finite_are_one_finding_a_loader(examine, net, make):

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, Dataset
 from torchmetrics import CatMetric
 
 KEPT = []
@@ -11,6 +12,27 @@ def test_healthy_network_fits_and_stays_in_memory(examine, net):
     assert verdict.status == "passed"
     assert verdict.facts["largest_batch"] > 1000
     assert "no graph is kept" in verdict.seen
+
+
+@pytest.mark.parametrize(("key", "grows"), [("index", False), ("len(self.cache)", True)])
+def test_cache_of_a_dataset_is_told_from_a_leak(examine, net, data, key, grows):
+    class Caching(Dataset):
+        def __init__(self, samples):
+            self.samples, self.cache = samples, {}
+
+        def __len__(self):
+            return len(self.samples)
+
+        def __getitem__(self, index):
+            entry = index if key == "index" else len(self.cache)
+            return self.cache.setdefault(entry, self.samples[index])
+
+    class Cached(data):
+        def train_dataloader(self):
+            return DataLoader(Caching(self.part(1)), 16)
+
+    places = [finding.where for finding in examine("memory", net(), Cached()).findings]
+    assert places == (["train_dataloader: Caching.cache"] if grows else [])
 
 
 @pytest.mark.parametrize(

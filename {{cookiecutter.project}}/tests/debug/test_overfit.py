@@ -100,6 +100,26 @@ class TestFault:
         assert finding.where == "optimizer.weight_decay=0.1"
         assert "without it the loss falls to" in finding.why
 
+    @pytest.mark.parametrize(
+        ("options", "where"),
+        [
+            ({"label_smoothing": 1.0}, "criterion.label_smoothing=1"),
+            ({"ignore_index": 0}, "criterion.ignore_index=0"),
+            ({"weight": torch.tensor([1.0, 0.0, 0.0, 0.0])}, "criterion.weight"),
+        ],
+    )
+    def test_criterion_that_leaves_nothing_to_learn(self, examine, net, options, where):
+        class Hopeless(net):
+            def __init__(self):
+                super().__init__()
+                self.criterion = nn.CrossEntropyLoss(**options)
+
+            def loss(self, batch):
+                return self.criterion(self(batch[0]), batch[1])
+
+        finding = self.judge(examine, Hopeless())
+        assert finding.where == where
+
     def test_detached_loss(self, examine, net):
         class Detached(net):
             def loss(self, batch):

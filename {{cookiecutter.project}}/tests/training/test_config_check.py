@@ -4,6 +4,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from {{ cookiecutter.package }}.errors import ConfigError
+from {{ cookiecutter.package }}.training import config_check
 from {{ cookiecutter.package }}.training.config_check import check_config
 
 LINEAR = {"_target_": "torch.nn.Linear", "in_features": 2, "out_features": 1}
@@ -20,6 +21,25 @@ def problems(**config) -> list[str]:
 
 def test_config_that_fits_passes():
     assert problems(layer=LINEAR, layers=[LINEAR], size="${layer.in_features}", nothing=None) == []
+
+
+@pytest.mark.parametrize(
+    ("override", "refused"),
+    [
+        ("+optimzer=sgd", True),
+        ("+optimiser.lr=0.1", True),
+        ("+optimiser={lr:0.1,b:2}", True),
+        ("+model.net.freeze=[stage1]", False),
+        ("+model.extra={a:1}", False),
+        ("+notes=3", False),
+    ],
+)
+def test_new_key_beside_one_of_almost_the_same_name_is_refused(monkeypatch, override, refused):
+    monkeypatch.setattr(config_check, "task_overrides", lambda: [override])
+    key, _, value = override.lstrip("+").partition("=")
+    cfg = OmegaConf.create({"mode": "max", "model": {"net": {"width": 1}}, "optimizer": {"lr": 1.0}})
+    OmegaConf.update(cfg, key, OmegaConf.create(f"v: {value.replace(':', ': ')}").v, force_add=True)
+    assert bool(config_check.misspelt(cfg)) == refused
 
 
 def test_missing_value_is_named_with_the_way_to_give_it():

@@ -62,6 +62,9 @@ class Check(Callback):
     def warn(self, what: str, where: str, why: str, fix: str) -> None:
         self._add(Finding(WARNING, what, where, why, fix))
 
+    def findings_about(self, start: str) -> bool:
+        return any(finding.what.startswith(start) for finding in self.findings)
+
     def skip(self, reason: str) -> None:
         """Say why this item means nothing here."""
         self.skipped = reason
@@ -83,6 +86,14 @@ class Check(Callback):
         trainer.callbacks = kept
         if self.no_workers and stage == "fit":
             self.loading.__enter__()
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        # The few epochs and steps that an item asks for come after those that a resumed run has behind it.
+        loop, epochs, steps = trainer.fit_loop, checkpoint.get("epoch", 0) + 1, checkpoint.get("global_step", 0)
+        if loop.max_epochs is not None and 0 < loop.max_epochs <= epochs:
+            loop.max_epochs += epochs
+        if 0 < loop.epoch_loop.max_steps <= steps:
+            loop.epoch_loop.max_steps += steps
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self.no_workers and stage == "fit":

@@ -264,11 +264,13 @@ class Overfit(Check):
     def _hopeless(self, pl_module: LightningModule) -> tuple[str, str] | None:
         """Return where a criterion's own arguments leave nothing to learn, and why."""
         for path, module in pl_module.named_modules():
-            smoothing, weight = getattr(module, "label_smoothing", 0.0), getattr(module, "weight", None)
             if not isinstance(module, nn.CrossEntropyLoss | nn.NLLLoss):
                 continue
+            smoothing, weight = getattr(module, "label_smoothing", 0.0), module.weight
             if smoothing > 0.9:
                 return f"{path}.label_smoothing={smoothing:g}", "it asks for the same probability of every class"
+            if self.logits.value is not None and 0 <= module.ignore_index < self.logits.value.shape[1]:
+                return f"{path}.ignore_index={module.ignore_index}", "samples of that class count nothing"
             if weight is not None and 2 * int((weight == 0).sum()) >= len(weight):
                 zeros = int((weight == 0).sum())
                 return f"{path}.weight", f"{zeros} of {len(weight)} classes have a weight of 0: they count nothing"

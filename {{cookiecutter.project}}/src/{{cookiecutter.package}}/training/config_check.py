@@ -1,7 +1,6 @@
 """Everything that can be wrong with a config, found before anything heavy runs and reported at once."""
 
 import inspect
-import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib import import_module
@@ -83,13 +82,20 @@ def missing(cfg: DictConfig) -> list[str]:
 
 def misspelt(cfg: DictConfig) -> list[str]:
     """Return a line for each key that `+` has put beside one of almost the same name."""
+    added = {text.lstrip("+").partition("=")[0]: text.lstrip("+") for text in task_overrides() if text.startswith("+")}
     problems = []
-    for text in task_overrides():
-        key = re.split(r"[.=@]", text.lstrip("+"), maxsplit=1)[0]
+    for name, text in added.items():
+        key = name.partition(".")[0]
+        own = [full for full, parent, part in walk(cfg) if full.partition(".")[0] == key and not is_node(parent, part)]
+        is_new = all(any(full == other or full.startswith(f"{other}.") for other in added) for full in own)
         near = get_close_matches(key, [other for other in cfg if other != key], n=1, cutoff=0.8)
-        if text.startswith("+") and key in cfg and near:
-            problems.append(f"{text.lstrip('+')} is read by nothing; did you mean {near[0]}?")
+        if key in cfg and is_new and near:
+            problems.append(f"{text} is read by nothing; did you mean {near[0]}?")
     return problems
+
+
+def is_node(parent: DictConfig | ListConfig, key: str | int) -> bool:
+    return isinstance(parent._get_node(key), (DictConfig, ListConfig))
 
 
 def unresolved(cfg: DictConfig) -> list[str]:

@@ -20,6 +20,31 @@ NAMES_SHOWN = 4
 GRAPH_NODES = 100_000  # beyond that the graph is not searched
 
 
+def hook(place: Place, name: str) -> str:
+    """Return where a hook of the LightningModule is, or "" where that is not known."""
+    function = getattr(place.root, name, None)
+    if function is None:
+        return ""
+    code = inspect.unwrap(function).__code__
+    return f"{type(place.root).__name__}.{name} ({shorten(code.co_filename)}:{code.co_firstlineno})"
+
+
+def plateau_without_monitor(place: Place, match: re.Match) -> Cause:
+    return Cause(
+        "ReduceLROnPlateau lowers the learning rate when a metric stands still, and has to be told which",
+        'return {"optimizer": ..., "lr_scheduler": {"scheduler": ..., "monitor": "val/loss"}} there',
+        hook(place, "configure_optimizers"),
+    )
+
+
+def no_loss_key(place: Place, match: re.Match) -> Cause:
+    return Cause(
+        "training_step returns a dictionary in which Lightning finds no loss to follow",
+        'return the loss itself, or {"loss": loss, ...}',
+        hook(place, "training_step"),
+    )
+
+
 def not_a_scalar(place: Place, match: re.Match) -> Cause:
     loss = loss_of(place)
     shape = f" of shape {tuple(loss.shape)}" if loss is not None else ""
@@ -113,11 +138,9 @@ def backward_of(place: Place) -> str:
         return ""
     if place.trainer is not None and not place.root.automatic_optimization:
         return ""
-    code = inspect.unwrap(place.root.training_step).__code__
     batch = place.local("batch_idx", int)
     known = "" if batch is None else f", batch {batch}"
-    step = f"{type(place.root).__name__}.training_step ({shorten(code.co_filename)}:{code.co_firstlineno})"
-    return f"backward of the loss of {step}{known}"
+    return f"backward of the loss of {hook(place, 'training_step')}{known}"
 
 
 def forward_lines(loss: Any, function: str) -> list[str]:
@@ -447,6 +470,8 @@ RULES: list[Rule] = [
     (r"monitor='([^']+)'\)` could not find the monitored key", monitor),
     (r"Early stopping conditioned on metric `([^`]+)` which is not available", monitor),
     (r"ReduceLROnPlateau conditioned on metric (\S+) which is not available", monitor),
+    (r"must include a monitor when a `ReduceLROnPlateau` scheduler is used", plateau_without_monitor),
+    (r"the 'loss' key needs to be present", no_loss_key),
     (r"Error\(s\) in loading state_dict", state_dict_mismatch),
     (r"checkpoint contains only the model", weights_only),
     (r"loaded state dict (?:contains a parameter group|has a different number of parameter groups)", other_optimizer),

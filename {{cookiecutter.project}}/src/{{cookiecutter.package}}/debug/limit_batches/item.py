@@ -90,6 +90,10 @@ class LimitBatches(Check):
         self.seen_labels: list[Tensor] = []
         self.spoilt: set[tuple[str, str]] = set()
 
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        super().setup(trainer, pl_module, stage)
+        self.source = trainer.fit_loop._data_source
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.criteria, self.first_layer = CriterionCalls(pl_module), FirstLayer(pl_module)
         self.watching = around_training_step(pl_module, self.criteria, self.first_layer)
@@ -154,8 +158,31 @@ class LimitBatches(Check):
             self.watching.__exit__(None, None, None)
 
     def explain(self, error: Exception) -> Finding | None:
-        """Return the labels that the network has no output for, where that is what the criterion raised about."""
+        """Return the labels without an output, or the samples of another size, that an exception is about."""
+        if "stack expects each tensor to be equal size" in str(error):
+            return self._odd_one_out(error)
         return self._outside() if hasattr(self, "criteria") else None
+
+    def _odd_one_out(self, error: Exception) -> Finding | None:
+        until = time.monotonic() + self.seconds
+        for split in splits("train", self.source.dataloader()):
+            sizes: dict[str, list[int]] = {}
+            for index in range(len(split.dataset)) if split.indexable else ():
+                largest = max(tensors(split.items([index])), key=row_size, default=None)
+                if largest is None or time.monotonic() > until:
+                    break
+                sizes.setdefault("x".join(map(str, largest.shape)), []).append(index)
+            if len(sizes) > 1:
+                usual, *others = sorted(sizes, key=lambda size: -len(sizes[size]))
+                return Finding(
+                    FAILED,
+                    f"item {sizes[others[0]][0]} of the training set is {others[0]} and others are {usual}; "
+                    f"{sum(len(sizes[size]) for size in others)} of the first {index + 1} are of another size",
+                    f"{split.where}, item {sizes[others[0]][0]}",
+                    f"samples of several sizes make no batch: {error}",
+                    "resize, crop or pad them in the dataset, or give the DataLoader a collate_fn that can",
+                )
+        return None
 
     def _judge_empty(self, trainer: Trainer) -> None:
         """Lightning trains nothing, and says so in a warning, where the loader is empty."""
@@ -479,9 +506,6 @@ class LimitBatches(Check):
                     "the network cannot learn what it never sees: the data were cut where they are sorted by class",
                     "split at random, or by class (stratified)",
                 )
-
-    def findings_about(self, start: str) -> bool:
-        return any(finding.what.startswith(start) for finding in self.findings)
 
     def _unseen(self, own: Tensor, other: Tensor) -> list[int]:
         """Return the classes that are common in `other` and missing in `own`."""

@@ -3,7 +3,8 @@
 import gc
 import inspect
 import math
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -12,9 +13,11 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities import CombinedLoader
 from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from ..check import Check, NoWorkers, stop
 from ..held import NOWHERE, graph_nodes, plain_bytes
+from ..limit_batches.splits import splits
 from ..observe import tensors
 from .peak_memory import ACTIVATIONS, Peak, batch_size, predict
 
@@ -111,6 +114,7 @@ class Memory(Check):
         self.kept.append(plain_bytes(pl_module, own_callbacks(trainer)))
         self._judge_graphs()
         self._judge_kept()
+        self._judge_datasets(trainer)
         if not self.graphs:
             self.notes.append("no step was taken")
         elif not self.findings:
@@ -153,6 +157,26 @@ class Memory(Check):
                 "on_validation_epoch_end; or use a torchmetrics.Metric",
             )
 
+    def _judge_datasets(self, trainer: Trainer) -> None:
+        """Load one sample again and again: a cache has it after the first time, and only a leak goes on growing."""
+        for split in splits("train", trainer.train_dataloader):
+            if not split.indexable or not len(split.dataset):
+                continue
+            sizes = []
+            with isolate_rng():
+                for _ in range(3):
+                    split.items([0])
+                    sizes.append({name: len(value) for name, value in containers(split.dataset)})
+            for name in sizes[0]:
+                if rises([size.get(name, 0) for size in sizes]):
+                    place = f"{split.where}.{name}"
+                    self.fail(
+                        f"{place} grows each time that one sample is loaded: {sizes[0][name]} to {sizes[-1][name]}",
+                        place,
+                        "it grows with every sample of every epoch, in every worker, until memory is full",
+                        f"keep nothing in {name}, or one entry a sample, under its index",
+                    )
+
     def _largest_batch(self, pl_module: LightningModule, trainer: Trainer, raw: Any, peak: Peak) -> int | None:
         """Return how many samples fill the budget, by a line through the peaks of this batch and of twice as many."""
         samples = batch_size(raw)
@@ -166,7 +190,7 @@ class Memory(Check):
         self, pl_module: LightningModule, trainer: Trainer, raw: Any, peak: Peak, fits: int | None
     ) -> None:
         kind, most = max(peak.parts.items(), key=lambda part: part[1])
-        module = peak.largest_module() if kind == ACTIVATIONS else ""
+        module = peak.largest_module() if kind == ACTIVATIONS else largest_owner(pl_module)
         largest = f"{kind}{f' of {module}' if module else ''}, {size(most)}"
         self.fail(
             f"predicted peak {size(peak.bytes)} + {self.overhead_gb:g} GiB overhead exceeds the budget of "
@@ -226,6 +250,22 @@ def checkpointing(pl_module: LightningModule, blocks: list[str]) -> str:
     if "checkpoint_stages" in inspect.signature(type(pl_module).__init__).parameters:
         return f"'model.checkpoint_stages=[{','.join(path.removeprefix('net.') for path in blocks)}]'"
     return f"x = torch.utils.checkpoint.checkpoint({blocks[0]}, x, use_reentrant=False) for {', '.join(blocks[:4])}"
+
+
+def largest_owner(pl_module: LightningModule) -> str:
+    """Return the module that holds more than half of all parameters itself, or ""; gradients and states go with it."""
+    counts = {path: sum(p.numel() for p in m.parameters(recurse=False)) for path, m in pl_module.named_modules()}
+    largest = max(counts, key=counts.get)
+    return largest if 2 * counts[largest] > sum(counts.values()) else ""
+
+
+def containers(dataset: Any) -> Iterator[tuple[str, Any]]:
+    """Yield name and value of what a dataset, and those that it wraps, keeps things in."""
+    for name, value in list(getattr(dataset, "__dict__", {}).items()):
+        if isinstance(value, (list, dict, set, deque)):
+            yield name, value
+        elif isinstance(value, Dataset) and value is not dataset:
+            yield from ((f"{name}.{inner}", each) for inner, each in containers(value))
 
 
 def own_callbacks(trainer: Trainer) -> list[Callback]:
