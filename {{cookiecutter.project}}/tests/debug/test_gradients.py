@@ -238,6 +238,7 @@ class TestFault:
         finding = self.judge(examine, deep(net, 12, nn.Sigmoid))
         assert finding.what.startswith("gradients vanish along depth")
         assert finding.where.startswith("first to head")
+        assert "most of it from deep." in finding.where
 
     def test_exploding_along_depth(self, examine, net):
         finding = self.judge(examine, deep(net, 8, nn.Identity, weight=1.0), gradient_clip_val=1e-3)

@@ -14,6 +14,8 @@ from torchmetrics import Metric
 
 from ..observe import tensors
 
+MOST = 0.9  # of the change along depth, by its logarithm
+
 
 class Signals:
     """Norms of the gradients that arrive at the outputs of all modules that learn, in the order of their calls."""
@@ -56,6 +58,17 @@ def along_depth(sizes: dict[str, float], vanishing: float, exploding: float) -> 
         if far and steepest < 0.5 * abs(math.log(ratio)):
             return kind, ratio
     return None
+
+
+def steepest_part(sizes: dict[str, float]) -> tuple[str, str]:
+    """Return the first and last module of the shortest stretch that makes most of the change along depth."""
+    names, logarithms = list(sizes), [math.log(value) for value in sizes.values()]
+    whole = logarithms[0] - logarithms[-1]
+    stretches = ((start, start + length) for length in range(1, len(names)) for start in range(len(names) - length))
+    first, last = next(
+        (start, end) for start, end in stretches if (logarithms[start] - logarithms[end]) / whole >= MOST
+    )
+    return names[first], names[last]
 
 
 class Updates:

@@ -17,7 +17,7 @@ from ..criterion_calls import around_training_step
 from ..observe import loss_of
 from ..verdict import Finding
 from .backward_graph import BackwardGraph, Cut
-from .gradient_sizes import Signals, Updates, along_depth, gradient_norms
+from .gradient_sizes import Signals, Updates, along_depth, gradient_norms, steepest_part
 from .optimizer_holdings import Holdings, gather, one_in_several_places, shown
 from .sample_leak import SampleLeak
 
@@ -284,10 +284,11 @@ class Gradients(Check):
         found = None if self.reported else along_depth(sizes, self.vanishing, self.exploding)
         if found is not None:
             kind, ratio = found
-            first, last = next(iter(sizes)), list(sizes)[-1]
+            (first, *_, last), (begin, end) = sizes, steepest_part(sizes)
             self.fail(
                 f"gradients {kind} along depth: {sizes[first]:.1e} at {first}, {sizes[last]:.1e} at {last}",
-                f"{first} to {last}: {len(sizes)} modules, a factor {ratio ** (1 / len(sizes)):.2g} each",
+                f"{first} to {last}: {len(sizes)} modules, a factor {ratio ** (1 / len(sizes)):.2g} each; "
+                f"most of it from {begin} to {end}",
                 "the first layers hardly learn" if kind == "vanish" else "every step throws the first layers about",
                 "ReLU or GELU for sigmoid or tanh, residual connections, norms, initialisation by kaiming, xavier",
             )
