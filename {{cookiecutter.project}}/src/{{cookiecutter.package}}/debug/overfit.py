@@ -74,6 +74,7 @@ class Overfit(Check):
             for name, value in pl_module.state_dict().items()
             if isinstance(value, Tensor) and not is_lazy(value)  # a module may keep anything as its extra state
         }
+        self.first_step = trainer.global_step
         self.first_rates = self.highest_rates = learning_rates(trainer)
         self.update = 0.0  # of the whole parameter vector, relative to its norm
         self.weights: Tensor | None = None
@@ -112,15 +113,15 @@ class Overfit(Check):
         self.last_batch = batch
         self.accuracy = self.logits.accuracy(batch)
         self.left = flat(pl_module) if len(self.losses) < WATCHED else None
-        if self.weights is not None and trainer.global_step == 1:
+        if self.weights is not None and self._taken(trainer) == 1:
             self.update = float((flat(pl_module) - self.weights).norm() / self.weights.norm())
         if batch_idx % REPORT_EVERY == 0:
-            print(f"  overfit: step {trainer.global_step}, {self._standing()}", flush=True)
+            print(f"  overfit: step {self._taken(trainer)}, {self._standing()}", flush=True)
         right = self.accuracy is None or self.accuracy >= self.min_accuracy
         self.reached = self.losses[-1] <= self.max_loss + self._floor(pl_module) and right
         if self.losses[-1] < self.best - 0.01 * abs(self.best) or math.isinf(self.best):
-            self.best, self.best_step = self.losses[-1], trainer.global_step
-        given_up = trainer.global_step - self.best_step >= self.patience
+            self.best, self.best_step = self.losses[-1], self._taken(trainer)
+        given_up = self._taken(trainer) - self.best_step >= self.patience
         if self.reached or given_up or not math.isfinite(self.losses[-1]):
             stop(trainer)
 
@@ -129,12 +130,12 @@ class Overfit(Check):
         if self.skipped:
             return
         self.facts |= {"first_loss": self.losses[0], "last_loss": self.losses[-1], "accuracy": self.accuracy}
-        self.facts |= {"steps": trainer.global_step, "update_ratio": self.update}
-        self.seen = f"{self._standing()} after {trainer.global_step} steps; off: {'; '.join(self.facts['turned_off'])}"
+        self.facts |= {"steps": self._taken(trainer), "update_ratio": self.update}
+        self.seen = f"{self._standing()} after {self._taken(trainer)} steps; off: {'; '.join(self.facts['turned_off'])}"
         if self.reached:
             return
         course = self._course()
-        what = f"one batch could not be memorised: {self._standing()} after {trainer.global_step} steps; it {course}"
+        what = f"one batch could not be memorised: {self._standing()} after {self._taken(trainer)} steps; it {course}"
         decay = self._too_much_decay(trainer, pl_module) if course == "stalled" else None
         if decay is not None:
             value, without = decay
@@ -182,6 +183,10 @@ class Overfit(Check):
         return max(
             (entropy_of_smoothing(value, self.logits.value.shape[1]) for value in smoothing if value > 0), default=0.0
         )
+
+    def _taken(self, trainer: Trainer) -> int:
+        """Return how many steps the optimizer has taken here: a resumed run has others behind it."""
+        return trainer.global_step - self.first_step
 
     def _standing(self) -> str:
         accuracy = "" if self.accuracy is None else f", accuracy {self.accuracy:.3f}"
@@ -234,7 +239,7 @@ class Overfit(Check):
             why = f"{moved}; about {TYPICAL_UPDATE:g} is usual: the learning rate is too high"
             return f"optimizer.lr={highest:g}", why, f"{again} optimizer.lr={highest / 10:g}"
         if rate_now < rate / 100:
-            where = f"lr_scheduler: learning rate {rate:g} -> {rate_now:.1e} in {trainer.global_step} steps"
+            where = f"lr_scheduler: learning rate {rate:g} -> {rate_now:.1e} in {self._taken(trainer)} steps"
             why = "the schedule ends training before it began; perhaps it steps by batches and not by epochs"
             return where, why, "set the scheduler's interval to epoch, or its length in steps"
         if clip is not None and self.grad_norm > 100 * clip:  # the weights may still move, by weight decay

@@ -47,6 +47,7 @@ class Gradients(Check):
         self.kept: dict[int, list[bool]] = {}  # of an optimizer: whether they were not, by step
         self.first_of_step = True
         self.graph: BackwardGraph | None = None
+        self.leak: SampleLeak | None = None
         self.around: AbstractContextManager | None = None  # of the graph, while it is recorded
         self.losses_of: dict[str, Tensor] = {}  # of a parameter: what the first step of its optimizer follows
         self.loss: Tensor | None = None  # of the last backward pass that was recorded
@@ -77,7 +78,7 @@ class Gradients(Check):
         self.first_of_step = batch_idx % trainer.accumulate_grad_batches == 0
         if self.first_of_step:
             self.updates.before_step()
-        if batch_idx == 0 and trainer.current_epoch == 0:
+        if self.leak is None:
             self.leak = SampleLeak(pl_module)
             self.around = around_training_step(pl_module, self.graph, tell=self._keep_loss)
             self.around.__enter__()
