@@ -2,6 +2,7 @@ import json
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
@@ -182,6 +183,22 @@ def test_network_that_fails_on_a_short_last_batch_is_named(examine, net, make):
     assert finding.where.startswith("first (Linear), ")
     whole = make(lambda dataset: Subset(dataset, range(100)), drop_last=True)
     assert whats(examine("limit_batches", Fixed(), whole)) == []
+
+
+def test_norm_that_takes_no_last_batch_of_one_sample_is_named(examine, net, make):
+    class Normed(net):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(8)
+
+        def forward(self, inputs):
+            return super().forward(self.norm(inputs))
+
+    module = Normed()
+    [finding] = examine("limit_batches", module, make(lambda dataset: Subset(dataset, range(97)))).findings
+    assert finding.what.startswith("the last batch of an epoch has 1 samples, not 16, and the network fails")
+    assert finding.where.startswith("norm (BatchNorm1d), ")
+    assert int(module.norm.num_batches_tracked) == 5
 
 
 def test_sample_of_another_size_is_named_though_no_batch_can_be_made(examine, net, make):

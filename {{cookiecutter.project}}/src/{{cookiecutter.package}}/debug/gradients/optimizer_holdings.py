@@ -73,7 +73,8 @@ def one_in_several_places(root: nn.Module) -> Iterator[Finding]:
     """Tell of layers that one container holds several times: [layer] * 3 are no three layers."""
     for path, module in root.named_modules():
         names: dict[int, list[str]] = {}
-        for name, child in module._modules.items():
+        is_container = isinstance(module, (nn.Sequential, nn.ModuleList, nn.ModuleDict))  # else it may be an alias
+        for name, child in module._modules.items() if is_container else ():
             if child is not None and any(p.requires_grad for p in child.parameters()):
                 names.setdefault(id(child), []).append(f"{path}.{name}".lstrip("."))
         for same in names.values():

@@ -205,8 +205,8 @@ class LimitBatches(Check):
         rest = len(split.dataset) % count if split.indexable and count and not split.loader.drop_last else 0
         if rest == 0:
             return
+        # In the mode of training: BatchNorm takes no batch of one sample there.
         with unwatched(pl_module), unchanged(pl_module), torch.no_grad(), trainer.precision_plugin.forward_context():
-            pl_module.eval()
             try:
                 pl_module(self.batch_input)
             except Exception:  # it is called in another way
