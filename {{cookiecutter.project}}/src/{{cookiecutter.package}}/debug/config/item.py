@@ -42,7 +42,6 @@ from .targets import (
     parameters_of,
     splatted,
     unknown_arguments,
-    unused_parameters,
     value_of,
     walk,
 )
@@ -334,14 +333,6 @@ class ConfigCheck(Check):
             )
         if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()):
             self._judge_swallowed(owner, node, [key for key in given if key not in parameters], parameters, name)
-        for argument in unused_parameters(target, given):
-            self.warn(
-                f"{name} takes {argument} and does nothing with it: {owner}.{argument}="
-                f"{shown(value_of(node, argument))} changes nothing",
-                self.where(f"{owner}.{argument}"),
-                "its code has another value written in, or leaves it out",
-                f"use {argument} in {name}.__init__, or take it out of there and of the config",
-            )
         annotations = annotations_of(target)
         for argument in given:
             parameter, value = parameters.get(argument), value_of(node, argument)

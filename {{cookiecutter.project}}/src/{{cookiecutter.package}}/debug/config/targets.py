@@ -1,10 +1,8 @@
 """Whether the values of a config fit what they are given to: the `_target_` of each node and its signature."""
 
-import ast
 import inspect
 import re
 import sys
-import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -17,7 +15,6 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning import Trainer
 
-from ..own_code import is_own
 from .code_reads import Code
 
 HYDRA_KEYS = {"_target_", "_partial_", "_args_", "_recursive_", "_convert_", "_mode_"}
@@ -26,7 +23,6 @@ EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 BOOLEAN = {"true", "false", "yes", "no", "on", "off"}
 UNKNOWN = object()  # a value that does not resolve
 OTHER_TEXTS = type("OtherTexts", (), {})  # an annotation's Literal lists texts, and the one in question is none of them
-TAKE_ALL = {"locals", "vars", "save_hyperparameters", "currentframe"}  # calls that look at every argument of a function
 CONSTRUCTORS = {"get_class", "get_method", "get_object"}  # of hydra.utils: the code calls a target itself
 
 
@@ -105,25 +101,6 @@ def unknown_arguments(given: list[str], parameters: dict[str, inspect.Parameter]
         return []
     takes = {name for name, parameter in parameters.items() if parameter.kind is not parameter.POSITIONAL_ONLY}
     return [key for key in given if key not in takes and not (code is not None and key in code.popped)]
-
-
-def unused_parameters(target: Callable, given: list[str]) -> list[str]:
-    """Return those of the given arguments that the project's own function, or class, never looks at."""
-    function = inspect.unwrap(target.__init__ if inspect.isclass(target) else target)
-    code = getattr(function, "__code__", None)
-    if code is None or not is_own(code.co_filename):
-        return []
-    try:
-        [tree] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return []
-    used = {node.id for part in tree.body for node in ast.walk(part) if isinstance(node, ast.Name)}
-    calls = {ast.unparse(node.func).rpartition(".")[2] for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    is_stub = all(isinstance(part, (ast.Pass, ast.Raise, ast.Expr)) for part in tree.body)
-    if is_stub or calls & TAKE_ALL:
-        return []
-    named = {argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)}
-    return [argument for argument in given if argument in named - used]
 
 
 def absent_arguments(node: DictConfig, parameters: dict[str, inspect.Parameter], code: Code | None) -> list[str]:
