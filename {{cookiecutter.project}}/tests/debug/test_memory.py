@@ -4,6 +4,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 from torchmetrics import CatMetric
 
+from {{ cookiecutter.package }}.debug.memory.item import largest_owner
+
 KEPT = []
 
 
@@ -54,6 +56,15 @@ class Wide(nn.Module):
 
     def forward(self, inputs):
         return self.head(self.body(inputs))
+
+
+def test_module_that_holds_most_parameters_is_found(net):
+    module = net()
+    assert largest_owner(module) == "first"
+    module.first = Wide()
+    assert largest_owner(module) == "first.body.2"
+    module.extra = nn.Linear(4096, 4096)
+    assert largest_owner(module) == ""
 
 
 def test_prediction_counts_weights_gradients_and_state(examine, net):

@@ -19,9 +19,10 @@ from ..check import Check, NoWorkers, stop
 from ..held import NOWHERE, graph_nodes, plain_bytes
 from ..limit_batches.splits import splits
 from ..observe import tensors
-from .peak_memory import ACTIVATIONS, Peak, batch_size, predict
+from .peak_memory import ACTIVATIONS, GRADIENTS, OPTIMIZER, PARAMETERS, Peak, batch_size, predict
 
 GIB = 2**30
+OF_PARAMETERS = (PARAMETERS, GRADIENTS, OPTIMIZER)  # parts of the peak that parameters bring along
 
 
 class Memory(Check):
@@ -193,7 +194,8 @@ class Memory(Check):
         self, pl_module: LightningModule, trainer: Trainer, raw: Any, peak: Peak, fits: int | None
     ) -> None:
         kind, most = max(peak.parts.items(), key=lambda part: part[1])
-        module = peak.largest_module() if kind == ACTIVATIONS else largest_owner(pl_module)
+        owner = largest_owner(pl_module) if kind in OF_PARAMETERS else ""
+        module = peak.largest_module() if kind == ACTIVATIONS else owner
         largest = f"{kind}{f' of {module}' if module else ''}, {size(most)}"
         self.fail(
             f"predicted peak {size(peak.bytes)} + {self.overhead_gb:g} GiB overhead exceeds the budget of "
