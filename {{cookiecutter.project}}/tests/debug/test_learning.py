@@ -102,6 +102,20 @@ def test_frozen_part_in_eval_mode_raises_no_alarm(examine, net):
     assert examine("learning", Frozen(), max_epochs=5).status == "passed"
 
 
+def behind(net, layer):
+    """A network whose inputs go through `layer` first."""
+
+    class With(net):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, inputs):
+            return super().forward(self.layer(inputs))
+
+    return With()
+
+
 @pytest.mark.parametrize(
     ("layer", "what", "where"),
     [
@@ -116,29 +130,15 @@ def test_frozen_part_in_eval_mode_raises_no_alarm(examine, net):
     ],
 )
 def test_layer_that_cannot_do_its_work_is_named(examine, net, layer, what, where):
-    class With(net):
-        def __init__(self):
-            super().__init__()
-            self.layer = layer
-
-        def forward(self, inputs):
-            return super().forward(self.layer(inputs))
-
-    found = [(finding.what, finding.where) for finding in examine("learning", With(), max_epochs=5).findings]
+    found = [
+        (finding.what, finding.where) for finding in examine("learning", behind(net, layer), max_epochs=5).findings
+    ]
     assert [text for text, place in found if text.startswith(what) and where in place], found
 
 
 @pytest.mark.parametrize("layer", [nn.BatchNorm1d(8), nn.BatchNorm1d(8, momentum=None), nn.InstanceNorm1d(8)])
 def test_usual_norms_raise_no_alarm(examine, net, layer):
-    class With(net):
-        def __init__(self):
-            super().__init__()
-            self.layer = layer
-
-        def forward(self, inputs):
-            return super().forward(self.layer(inputs))
-
-    verdict = examine("learning", With(), max_epochs=5)
+    verdict = examine("learning", behind(net, layer), max_epochs=5)
     assert verdict.status == "passed", verdict.findings
 
 

@@ -1,6 +1,7 @@
 """What happens in a training step, seen from outside: the network's outputs, and the place in the code."""
 
 import os
+import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy
 import pytorch_lightning
 import torch
 from pytorch_lightning import LightningModule, Trainer
@@ -30,6 +32,13 @@ def tensors(batch: Any) -> Iterator[Tensor]:
     elif isinstance(batch, (list, tuple)):
         for value in batch:
             yield from tensors(value)
+
+
+def seed_all() -> None:
+    """Let Python, NumPy and torch draw from the same random numbers each time."""
+    random.seed(0)
+    numpy.random.seed(0)
+    torch.manual_seed(0)
 
 
 def loss_of(outputs: Any, trainer: Trainer) -> Tensor | None:

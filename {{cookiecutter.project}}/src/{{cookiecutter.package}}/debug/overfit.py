@@ -276,8 +276,8 @@ class Overfit(Check):
                 return f"{path}.label_smoothing={smoothing:g}", "it asks for the same probability of every class"
             if self.logits.value is not None and 0 <= module.ignore_index < self.logits.value.shape[1]:
                 return f"{path}.ignore_index={module.ignore_index}", "samples of that class count nothing"
-            if weight is not None and 2 * int((weight == 0).sum()) >= len(weight):
-                zeros = int((weight == 0).sum())
+            zeros = 0 if weight is None else int((weight == 0).sum())
+            if zeros and 2 * zeros >= len(weight):
                 return f"{path}.weight", f"{zeros} of {len(weight)} classes have a weight of 0: they count nothing"
         return None
 

@@ -344,7 +344,7 @@ class ConfigCheck(Check):
     def _judge_swallowed(
         self, owner: str, node: DictConfig, given: list[str], parameters: Mapping[str, Parameter], name: str
     ) -> None:
-        """Arguments that `**kwargs` takes, and that are almost called as a parameter which nobody has given."""
+        """Arguments that `**kwargs` takes, and that are almost called as a parameter."""
         for argument in given if self.code is None else set(given) - self.code.popped:
             near = get_close_matches(argument, parameters, n=1, cutoff=ALIKE)
             if near:

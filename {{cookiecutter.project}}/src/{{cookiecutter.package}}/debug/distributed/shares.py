@@ -1,6 +1,5 @@
 """Which share of the data each rank gets: what its samplers draw, and what its batches hold."""
 
-import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import wraps
@@ -15,6 +14,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SequentialSampler
 from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from ..observe import seed_all
 
 PROBED = 3  # samples of a dataset that tell whether the ranks have the same one
 
@@ -103,9 +104,7 @@ def content_of(dataset: Any, samples: int | None) -> str | None:
         return None
     positions = sorted({samples * part // PROBED for part in range(PROBED)})
     with isolate_rng(include_cuda=False):
-        torch.manual_seed(0)
-        numpy.random.seed(0)
-        random.seed(0)
+        seed_all()
         try:
             return digest([dataset[position] for position in positions])
         except Exception:  # a dataset may want other keys than numbers

@@ -45,7 +45,6 @@ class Gradients(Check):
         self.norms: dict[str, list[float | None]] = {}  # of a parameter's gradient, by step
         self.zeroed: set[int] = set()  # optimizers whose gradients were zero since their last step
         self.kept: dict[int, list[bool]] = {}  # of an optimizer: whether they were not, by step
-        self.first_of_step = True
         self.graph: BackwardGraph | None = None
         self.leak: SampleLeak | None = None
         self.around: AbstractContextManager | None = None  # of the graph, while it is recorded
@@ -75,8 +74,7 @@ class Gradients(Check):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if self.skipped:
             return
-        self.first_of_step = batch_idx % trainer.accumulate_grad_batches == 0
-        if self.first_of_step:
+        if batch_idx % trainer.accumulate_grad_batches == 0:
             self.updates.before_step()
         if self.leak is None:
             self.leak = SampleLeak(pl_module)

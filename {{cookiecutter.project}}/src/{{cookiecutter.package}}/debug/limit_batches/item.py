@@ -1,13 +1,11 @@
 """Five batches to train on, two to validate and to test with: are the data what they claim to be?"""
 
 import math
-import random
 import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import numpy
 import torch
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.utilities.model_helpers import is_overridden
@@ -18,7 +16,7 @@ from torch.utils.data import BatchSampler
 from ..check import Check
 from ..criterion_calls import CriterionCall, CriterionCalls, around_training_step
 from ..diagnosis.diagnose import diagnose
-from ..observe import loss_of, tensors, unchanged, unwatched
+from ..observe import loss_of, seed_all, tensors, unchanged, unwatched
 from ..verdict import FAILED, Finding
 from .input_scale import FirstLayer, average, scaling
 from .label_fit import Sample, accuracy, confusion, nearness, renamed, sample_of
@@ -132,7 +130,7 @@ class LimitBatches(Check):
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not hasattr(self, "watching"):
-            self._judge_empty(trainer)
+            self._judge_empty()
             return
         self.watching.__exit__(None, None, None)
         if not self.forms:
@@ -184,9 +182,9 @@ class LimitBatches(Check):
                 )
         return None
 
-    def _judge_empty(self, trainer: Trainer) -> None:
+    def _judge_empty(self) -> None:
         """Lightning trains nothing, and says so in a warning, where the loader is empty."""
-        for split in splits("train", trainer.fit_loop._data_source.dataloader()):
+        for split in splits("train", self.source.dataloader()):
             loader = split.loader
             if size(split) == 0 or (split.indexable and len(loader) == 0):
                 self.fail(
@@ -405,9 +403,7 @@ class LimitBatches(Check):
             for index in part.indices:
                 if time.monotonic() > self.until:
                     break
-                torch.manual_seed(0)
-                numpy.random.seed(0)
-                random.seed(0)
+                seed_all()
                 row = max(tensors(train.items([index])), key=row_size, default=None)
                 if row is None:
                     return
