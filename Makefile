@@ -3,6 +3,7 @@
 PYTHON ?= python3
 PIP := -m pip install --disable-pip-version-check --require-hashes
 DEMO := demo/digit-classifier
+PYTHON_CODE := --config pyproject.toml benchmarks docs hooks requirements tests '{{cookiecutter.project}}/packages'
 
 .PHONY: demo test lint format pages lock
 
@@ -23,13 +24,13 @@ test: .venv/test/installed
 	.venv/test/bin/python -m pytest
 
 lint: .venv/test/installed
-	.venv/test/bin/python -m ruff check benchmarks docs hooks requirements tests
-	.venv/test/bin/python -m ruff format --check benchmarks docs hooks requirements tests
+	.venv/test/bin/python -m ruff check $(PYTHON_CODE)
+	.venv/test/bin/python -m ruff format --check $(PYTHON_CODE)
 
 # Lets ruff fix a generated project and carries the result back into the template.
 format: .venv/test/installed
-	.venv/test/bin/python -m ruff check --fix benchmarks docs hooks requirements tests
-	.venv/test/bin/python -m ruff format benchmarks docs hooks requirements tests
+	.venv/test/bin/python -m ruff check --fix $(PYTHON_CODE)
+	.venv/test/bin/python -m ruff format $(PYTHON_CODE)
 	.venv/test/bin/python requirements/format_template.py
 
 # What the examples of docs/debug print, into their pages.

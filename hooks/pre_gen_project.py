@@ -17,22 +17,23 @@ ANSWERS = json.loads(r'''{{ cookiecutter | tojson }}''')  # fmt: skip
 WINDOWS = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
 
 # The project's own folders and scripts: a package of that name would hide one, or be hidden by it.
-TOP_LEVEL = {"conf", "conftest", "data", "docs", "eval", "multirun", "outputs", "src", "test", "tests", "train"}
+TOP_LEVEL = set("conf conftest data docs eval multirun outputs packages src test tests train".split())  # noqa: SIM905
 
 # Import and distribution names, normalised, of what the project imports or is likely to have beside it.
 DEPENDENCIES = set(
     """
-    absl absl-py alembic antlr4 antlr4-python3-runtime click cloudpickle contourpy cv2 cycler docker
+    absl absl-py alembic annotated-types antlr4 antlr4-python3-runtime click cloudpickle contourpy cv2 cycler docker
     editables filelock flask fonttools fsspec functorch git gitpython graphene grpc grpcio hatchling
     huggingface-hub hydra hydra-core hydra-joblib-launcher hydra-optuna-sweeper hydra-plugins
     hydra-ray-launcher hydra-submitit-launcher jinja2 joblib jsonargparse kiwisolver lightning
     lightning-fabric lightning-utilities markdown markupsafe matplotlib mlflow mlflow-skinny mpmath networkx
     numpy nvidia omegaconf onnx onnxruntime onnxscript opencv-python optuna packaging pandas pil pillow pip
-    pkg-resources platformdirs pluggy pre-commit protobuf psutil pyarrow pydantic pygments pylab pyparsing
+    pkg-resources platformdirs pluggy pre-commit protobuf psutil pyarrow pydantic pydantic-core pygments pylab pyparsing
     pyrefly pytest pytorch-lightning pyyaml ray requests rich ruff safetensors scikit-image scikit-learn scipy
     seaborn sentry-sdk setuptools six skimage sklearn skops sqlalchemy submitit sympy tensorboard
-    tensorboardx tensorflow timm torch torchaudio torchgen torchmetrics torchvision tqdm transformers triton
-    typing-extensions urllib3 uv wandb werkzeug wheel yaml
+    tensorboardx tensorflow timm torch torchaudio torchgen torchmetrics torchvision tqdm
+    training-checklist training-config training-runs transformers triton
+    typing-extensions typing-inspection urllib3 uv wandb werkzeug wheel yaml
     """.split()  # noqa: SIM905, a literal would take a hundred lines
 )
 

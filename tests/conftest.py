@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from faulty.commands import Commands
+from faulty.commands import Commands, sources
 
 
 @pytest.fixture(scope="session")
@@ -91,22 +91,54 @@ class Project:
 
 @pytest.fixture(scope="session")
 def install(environment, tmp_path_factory):
-    """`install(folder)`: the project in a virtual environment of its own, editable, with the packages of this one."""
+    """`install(folder, *requirements)`: a project in a virtual environment of its own, with the packages of this one.
 
-    def run(folder: Path) -> Project:
+    Editable, as quickly as that can be had; where there are `requirements`, pip installs these instead.
+    """
+
+    def run(folder: Path, *requirements: str | Path) -> Project:
         home = tmp_path_factory.mktemp("environment")
         venv.create(home / "venv", with_pip=False)
-        # Scheme "venv": elsewhere than the default on some Linux distributions.
-        paths = sysconfig.get_paths("venv", vars={"base": str(home / "venv"), "platbase": str(home / "venv")})
-        packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-        lines = [*sorted(packages), str(folder / "src")]
-        Path(paths["purelib"], "editable.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        python = share_packages(home / "venv", *([] if requirements else sources(folder)))
+        if requirements:
+            pip("--python", python, "install", *requirements)
         settings = ("MLFLOW_", "WANDB_", "MPL", "PYTHON", "PL_", "CUDA_")
         inherited = {name: value for name, value in environment.items() if not name.startswith(settings)}
         nowhere = "http://127.0.0.1:9"  # nothing listens there, so that every request is refused at once
         proxies = {name: nowhere for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
         own = {"HOME": str(home), "USERPROFILE": str(home), "PYTHONUTF8": "1", "CUDA_VISIBLE_DEVICES": ""}
-        return Project(folder, Path(paths["scripts"], "python"), inherited | proxies | own)
+        return Project(folder, python, inherited | proxies | own)
+
+    return run
+
+
+def pip(*arguments: str | Path) -> None:
+    """Run pip with what is there: without an index, and with builds in this environment."""
+    alone = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+    command = [sys.executable, "-m", "pip", *arguments, *alone]
+    finished = subprocess.run(command, capture_output=True, encoding="utf-8")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+def share_packages(environment: Path, *folders: Path) -> Path:
+    """Let a virtual environment import this one's packages, and what lies in `folders`; return its Python."""
+    # Scheme "venv": elsewhere than the default on some Linux distributions.
+    paths = sysconfig.get_paths("venv", vars={"base": str(environment), "platbase": str(environment)})
+    packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    lines = [*sorted(packages), *map(str, folders)]
+    Path(paths["purelib"], "shared.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return Path(paths["scripts"], "python")
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    """`wheel(folder)`: the wheel that is built of the distribution in `folder`."""
+
+    def run(folder: Path) -> Path:
+        place = tmp_path_factory.mktemp("wheel")
+        pip("wheel", "--wheel-dir", place, folder)
+        [path] = place.iterdir()
+        return path
 
     return run
 

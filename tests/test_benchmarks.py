@@ -27,7 +27,8 @@ def test_every_change_fits_the_template(template):
 
 
 def test_every_item_has_faults(template):
-    options = {path.stem for path in (template / "{{cookiecutter.project}}" / "conf" / "debug").glob("*.yaml")}
+    checklist = template / "{{cookiecutter.project}}/packages/training-checklist/src/training_checklist"
+    options = {path.stem for path in (checklist / "conf" / "debug").glob("*.yaml")}
     assert {fault.items[0] for fault in own_faults()} == options - NO_FAULT_OF_ITS_OWN
 
 

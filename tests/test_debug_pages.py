@@ -11,7 +11,8 @@ from clean import assert_clean
 from documentation import blocks, follow
 
 PROJECT = Path(__file__).parents[1] / "{{cookiecutter.project}}"
-ITEMS = sorted(path.stem for path in (PROJECT / "conf/debug").glob("*.yaml"))
+OPTIONS = "packages/training-checklist/src/training_checklist/conf/debug"
+ITEMS = sorted(path.stem for path in (PROJECT / OPTIONS).glob("*.yaml"))
 FINDING = re.compile(r"^(\w+ (failed|warning): |\+debug=)", re.MULTILINE)
 TABLE = "\n┏"
 

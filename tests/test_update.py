@@ -76,6 +76,33 @@ def test_update_brings_the_change_and_keeps_local_edits(repository, project, run
     run(project, *CRUFT, "check")
 
 
+def test_update_replaces_the_packages_where_the_owner_has_changed_every_file_of_the_code(repository, project, run):
+    mine = {}
+    for path in (path for folder in ("src", "tests") for path in (project / folder).rglob("*.py")):
+        mine[path] = "# mine\n" + path.read_text(encoding="utf-8")
+        path.write_text(mine[path], encoding="utf-8")
+    commit(run, project)
+    packages = repository / "{{cookiecutter.project}}/packages"
+    edited = packages / "training-config/src/training_config/check.py"
+    edited.write_text("# theirs\n" + edited.read_text(encoding="utf-8"), encoding="utf-8")
+    (packages / "training-runs/src/training_runs/added.py").write_text("NEW = True\n", encoding="utf-8")
+    (packages / "training-checklist/src/training_checklist/anomaly.py").unlink()
+    commit(run, repository)
+
+    run(project, *CRUFT, "update", "--skip-apply-ask")
+
+    assert contents(project / "packages") == contents(packages)
+    assert {path: path.read_text(encoding="utf-8") for path in mine} == mine
+    assert list(project.rglob("*.rej")) == []
+    status = run(project, "git", "status", "--porcelain").splitlines()
+    assert {line.split()[1].partition("/")[0] for line in status} == {".cruft.json", "packages"}
+    run(project, *CRUFT, "check")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_update_brings_back_nothing_that_was_not_chosen(repository, project, run):
     workflow = repository / "{{cookiecutter.project}}/.github/workflows/test.yml"
     workflow.write_text(workflow.read_text(encoding="utf-8") + "\n# theirs\n", encoding="utf-8")

@@ -11,24 +11,23 @@ from pathlib import Path
 
 import hydra
 from omegaconf import DictConfig
-
-from {{ cookiecutter.package }}.training import command_line, resolvers
+from training_runs.records.runs import find_checkpoint, find_run
+from training_runs.start import entry_point, resolvers
+from training_runs.sweeps.sweep_summary import find_sweep, summarise
 
 resolvers.register()
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="eval")
 def main(cfg: DictConfig) -> None:
-    # Imported here: --help, --cfg, completion and composition errors answer without torch.
-    from {{ cookiecutter.package }}.evaluation.evaluate import classify_folder, export_run, test_run
-    from {{ cookiecutter.package }}.training.runs import find_checkpoint, find_run
-    from {{ cookiecutter.package }}.training.sweep_summary import find_sweep, summarise
-
     if cfg.summary is not None:
         summarise(find_sweep(cfg.summary))
         return
     run = find_run(cfg.run)
     checkpoint = find_checkpoint(run, cfg.ckpt)
+    # Imported here: --help, --cfg, completion, summaries and most mistakes are answered without torch.
+    from {{ cookiecutter.package }}.evaluation.evaluate import classify_folder, export_run, test_run
+
     if cfg.predict is not None:
         classify_folder(run, checkpoint, Path(cfg.predict), cfg)
     elif cfg.export is not None:
@@ -38,4 +37,4 @@ def main(cfg: DictConfig) -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main, Path(__file__).parent / "conf", "eval")
+    entry_point.run(main, Path(__file__).parent / "conf", "eval")

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import hydra
 from omegaconf import DictConfig
-
-from {{ cookiecutter.package }}.training import command_line, resolvers
-from {{ cookiecutter.package }}.training.launch import run_job
-from {{ cookiecutter.package }}.training.rerun import original_config
+from training_runs.launching.launch import run_job
+from training_runs.records import rerun, resume
+from training_runs.start import entry_point, resolvers
 
 resolvers.register()
 
@@ -23,21 +22,16 @@ def train(cfg: DictConfig) -> float | None:
     """Run one job and return its best value of `cfg.monitor`, for a sweeper to optimise."""
     # Imported here: --help, --cfg, completion and composition errors answer without torch.
     from hydra.utils import instantiate
-
-    from {{ cookiecutter.package }}.training import console
-    from {{ cookiecutter.package }}.training.devices import stop_searching_for_gpus
-    from {{ cookiecutter.package }}.training.launch import check_launched
-    from {{ cookiecutter.package }}.training.monitor_check import MonitorCheck
-    from {{ cookiecutter.package }}.training.run_record import RunRecord
-    from {{ cookiecutter.package }}.training.seed import seed_everything
+    from training_runs.callbacks.monitor_check import MonitorCheck
+    from training_runs.records.run_record import RunRecord
+    from training_runs.start import console, gpu_search, seed
 
     console.silence_known_warnings()
-    stop_searching_for_gpus()
-    check_launched(cfg)
+    gpu_search.stop_searching_for_gpus()
     if cfg.print_config:
         console.print_config(cfg)
     with RunRecord(cfg) as record:
-        seed_everything(cfg.seed, deterministic=bool(cfg.trainer.get("deterministic")))
+        seed.seed_everything(cfg.seed, deterministic=bool(cfg.trainer.get("deterministic")))
         datamodule = instantiate(cfg.data)
         model = instantiate(cfg.model)
         callbacks = [instantiate(part) for part in cfg.get("callbacks", {}).values() if part is not None]
@@ -47,14 +41,21 @@ def train(cfg: DictConfig) -> float | None:
         if cfg.test:
             best = record.best_checkpoint
             trainer.test(model, datamodule=datamodule, ckpt_path=best, weights_only=True, verbose=False)
-    console.print_summary(record.metrics, record.pointers())
+    console.print_summary(record.metrics, record.pointers(evaluate="python eval.py run="))
     return record.metrics.get(cfg.monitor)
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 def main(cfg: DictConfig) -> float | None:
-    return run_job(train, original_config(cfg), __file__)
+    from training_runs.start.feasibility import check_job
+
+    cfg = rerun.original_config(cfg)  # with rerun=<run dir>, the config of that run
+    if resume.is_finished(cfg):  # a job of a sweep that is started again; resume=<a run that came to its end>
+        return resume.recorded_value(cfg)
+    cfg = resume.saved_config(cfg)  # where a run goes on, its own config with what is overridden now
+    check_job(cfg)  # every mistake at once, before anything heavy runs
+    return run_job(train, cfg, __file__)  # here, or in processes that each run this file
 
 
 if __name__ == "__main__":
-    command_line.run(main, Path(__file__).parent / "conf", "train")
+    entry_point.run(main, Path(__file__).parent / "conf", "train")

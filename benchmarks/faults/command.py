@@ -6,6 +6,7 @@ import runpy
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -30,13 +31,17 @@ def start_server(variables: dict[str, str]) -> None:
     context.set_forkserver_preload(list(HEAVY))
 
 
-def train(folder: Path, source: str, overrides: list[str]) -> tuple[int | None, float]:
+def train(folder: Path, source: Sequence[str], overrides: list[str]) -> tuple[int | None, float]:
     """Run `python train.py` with `overrides` in a folder; what it says goes to <folder>.txt, outside of it.
+
+    Args:
+        source: folders that packages are imported from, relative to `folder` or absolute.
 
     Returns:
         The exit code, or None where it had to be stopped, and seconds.
     """
-    process = multiprocessing.get_context("forkserver").Process(target=_train, args=(str(folder), source, overrides))
+    paths = [str(folder / each) for each in source]
+    process = multiprocessing.get_context("forkserver").Process(target=_train, args=(str(folder), paths, overrides))
     LIVE.add(process)
     started = time.monotonic()
     process.start()
@@ -61,7 +66,7 @@ def end(process: ForkServerProcess) -> None:
     process.join()
 
 
-def _train(folder: str, source: str, overrides: list[str]) -> None:
+def _train(folder: str, paths: list[str], overrides: list[str]) -> None:
     os.setsid()
     multiprocessing.set_start_method(None, force=True)  # the platform's own for loader workers
     os.chdir(folder)
@@ -73,7 +78,7 @@ def _train(folder: str, source: str, overrides: list[str]) -> None:
         name for name, module in sys.modules.items() if own in Path(getattr(module, "__file__", None) or "/").parents
     ]:
         del sys.modules[name]  # which +debug=config would take for code of the project
-    os.environ["PYTHONPATH"] = os.path.join(folder, source)
-    sys.path[:] = [folder, os.environ["PYTHONPATH"], *(path for path in sys.path if path != str(own))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    sys.path[:] = [folder, *paths, *(path for path in sys.path if path != str(own))]
     sys.argv = ["train.py", *overrides]
     runpy.run_path("train.py", run_name="__main__")

@@ -31,7 +31,7 @@ from results import as_table, totals, write_results
 from suite import HERE, Unfit, Variant, foreign, own_faults, own_healthy
 
 TEMPLATE = HERE.parents[1]
-PACKAGE = "src/digit_classifier"
+CHECKLIST = ("training-config", "training-checklist")  # all that a foreign project gets
 UNTOUCHED = Variant(id="untouched", what="nothing is changed")
 
 
@@ -42,14 +42,14 @@ class Bench:
     Args:
         project: the untouched project.
         folder: where its changed copies go.
-        source: what its packages are imported from, relative to a copy.
+        source: folders that packages are imported from, relative to a copy where they belong to it.
         debug: override that asks for an item.
         always: overrides of every command.
     """
 
     project: Path
     folder: Path
-    source: str
+    source: tuple[str, ...]
     debug: str
     always: tuple[str, ...]
 
@@ -151,10 +151,11 @@ def prepare(arguments: argparse.Namespace, folder: Path) -> tuple[Bench, list[Va
     own = generate(folder)
     if arguments.project is None:
         faults, healthy = own_faults(), own_healthy()
-        bench = Bench(own, folder, "src", "+debug", ("data=mnist_sample",))
+        source = [path.relative_to(own).as_posix() for path in sources(own)]
+        bench = Bench(own, folder, tuple(source), "+debug", ("data=mnist_sample",))
     else:
         faults, healthy = foreign(arguments.faults)
-        bench = Bench(with_debug(arguments.project, own, folder), folder, "src", "debug", ())
+        bench = Bench(arguments.project.resolve(), folder, (str(installed(own, folder)),), "debug", ())
     if arguments.items:
         faults = [fault for fault in faults if fault.items[0] in arguments.items]
     if arguments.only:
@@ -173,19 +174,22 @@ def generate(folder: Path) -> Path:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     [project] = out.iterdir()
     shutil.rmtree(project / ".git", ignore_errors=True)
-    compileall.compile_dir(project / "src", quiet=1)  # once, and not in every copy
+    for path in sources(project):
+        compileall.compile_dir(path, quiet=1)  # once, and not in every copy
     return project
 
 
-def with_debug(project: Path, own: Path, folder: Path) -> Path:
-    """Return a copy of a foreign project with this template's debug package and its configs."""
-    copy = folder / "foreign"
-    if not copy.is_dir():
-        shutil.copytree(project, copy)
-        shutil.copytree(own / "conf" / "debug", copy / "configs" / "debug", dirs_exist_ok=True)
-        shutil.copytree(own / PACKAGE / "debug", copy / PACKAGE / "debug")
-        (copy / PACKAGE / "__init__.py").touch()
-    return copy
+def sources(project: Path) -> list[Path]:
+    """Return the folders that a generated project's package and libraries are imported from."""
+    return [project / "src", *sorted(project.glob("packages/*/src"))]
+
+
+def installed(own: Path, folder: Path) -> Path:
+    """Return a folder of libraries with the checklist in it as an installation leaves it; Hydra finds it by itself."""
+    libraries = folder / "site-packages"
+    for name in CHECKLIST:
+        shutil.copytree(own / "packages" / name / "src", libraries, dirs_exist_ok=True)
+    return libraries
 
 
 def check(bench: Bench, variants: list[Variant]) -> int:

@@ -2,7 +2,7 @@
 
 python benchmarks/resume/kill.py PROJECT [--kills 25] [--seed 0]
 
-PROJECT is a generated project whose package this Python can import. Writes RESULTS.md beside this file.
+PROJECT is a generated project whose package and libraries this Python can import. Writes RESULTS.md beside this file.
 """
 
 import argparse

@@ -80,7 +80,8 @@ class Bench:
     rows: list[Row] = field(default_factory=list)
 
     def environment(self, threads: int | None = None) -> dict[str, str]:
-        environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join((str(self.project / "src"), str(HERE)))}
+        source = [self.project / "src", *self.project.glob("packages/*/src"), HERE]
+        environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(map(str, source))}
         return environment | ({} if threads is None else {"OMP_NUM_THREADS": str(threads)})
 
     def bare(self, *options: str, scale: int = 1) -> list[str]:

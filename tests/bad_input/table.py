@@ -17,19 +17,19 @@ from pathlib import Path
 import digit_classifier.data
 import pytest
 import torch
-from digit_classifier.training.runs import read_record
 from PIL import Image
+from training_runs.records.runs import read_record
 
 # What is left: nothing; what Hydra writes before it starts a job; a record that says "failed", with the line.
 NOTHING, CONFIG, RECORD = [], [".hydra", "train.log"], [".hydra", "report.html", "run.json", "train.log"]
 
-SEED = "must be a whole number from 0 to 4294967295, or null"
-DEVICES = "must be auto, a number of at least 1, or a list of numbers such as [0,1]"
+SEED = "must be a whole number from 0 to 4294967295 or null"
+DEVICES = "must be auto, a whole number of at least 1, or a list of numbers such as [0,1]"
 SHARE = "must be a whole number of batches, or a share from 0.0 to 1.0"
 REFUSED = "is refused: what a config builds must not run or delete what it likes"
 PRECISIONS = (
-    "64 or 32 or 16 or transformer-engine or transformer-engine-float16 or 16-true or 16-mixed or bf16-true or "
-    "bf16-mixed or 32-true or 64-true or bf16 or null"
+    "64, 32, 16, transformer-engine, transformer-engine-float16, 16-true, 16-mixed, bf16-true, "
+    "bf16-mixed, 32-true, 64-true, bf16 or null"
 )
 
 TRAIN = [
@@ -123,12 +123,12 @@ TRAIN = [
     ("seed=4294967296", f"seed=4294967296 {SEED}", CONFIG),
     ("mode=maximum", "mode=maximum must be min or max", CONFIG),
     ("test=perhaps", "test=perhaps must be true or false", CONFIG),
-    ("data.batch_size=abc", "data.batch_size=abc must be a whole number", CONFIG),
-    ("data.batch_size=2.5", "data.batch_size=2.5 must be a whole number", CONFIG),
-    ("data.batch_size=null", "data.batch_size=null must be a whole number", CONFIG),
-    ("data.batch_size=true", "data.batch_size=True must be a whole number", CONFIG),
-    ("data.batch_size=0", "data.batch_size=0 must be at least 1", RECORD),
-    ("data.num_workers=-1", "data.num_workers=-1 must be at least 0", RECORD),
+    ("data.batch_size=abc", "data.batch_size=abc must be a whole number of at least 1", CONFIG),
+    ("data.batch_size=2.5", "data.batch_size=2.5 must be a whole number of at least 1", CONFIG),
+    ("data.batch_size=null", "data.batch_size=null must be a whole number of at least 1", CONFIG),
+    ("data.batch_size=true", "data.batch_size=True must be a whole number of at least 1", CONFIG),
+    ("data.batch_size=0", "data.batch_size=0 must be a whole number of at least 1", CONFIG),
+    ("data.num_workers=-1", "data.num_workers=-1 must be a whole number of at least 0", CONFIG),
     ("data.std=[0]", "data.std=[0] must be greater than 0: pixels are divided by it", RECORD),
     (
         "data.mean=[0,0]",
@@ -146,10 +146,18 @@ TRAIN = [
         "data.val_size=4000 must lie between 1 and 3999: mnist_sample has 4000 training images",
         RECORD,
     ),
+    ("data.val_size=0", "data.val_size=0 must lie between 1 and 3999: mnist_sample has 4000 training images", RECORD),
     ("data.num_classes=5", "data.class_names has 10 names but data.num_classes=5", RECORD),
     ("model.net=null", "model.net=null must be Module", CONFIG),
+    ("model.init=xavier", "model.init='xavier' must be one of pytorch, kaiming_normal", RECORD),
+    (
+        "model.compile=fast",
+        "model.compile=fast must be true, false or one of default, reduce-overhead, max-autotune, "
+        "max-autotune-no-cudagraphs",
+        RECORD,
+    ),
     ("model.net.dropout=2", "model.net.dropout=2 must be a number from 0 to 1", CONFIG),
-    ("model.net.dropout=abc", "model.net.dropout=abc must be a number", CONFIG),
+    ("model.net.dropout=abc", "model.net.dropout=abc must be a number from 0 to 1", CONFIG),
     (
         "optimizer.lr=abc",
         "optimizer.lr=abc must be a number or Tensor",
@@ -169,21 +177,21 @@ TRAIN = [
         "scheduler.scheduler.warmup_fraction=3 must lie in [0, 1)",
         CONFIG,
     ),
-    ("trainer.max_epochs=abc", "trainer.max_epochs=abc must be a whole number or null", CONFIG),
-    ("trainer.max_epochs=-5", "trainer.max_epochs=-5 must be a whole number, -1 for no end, or null", CONFIG),
+    ("trainer.max_epochs=abc", "trainer.max_epochs=abc must be a whole number, -1 for no end or null", CONFIG),
+    ("trainer.max_epochs=-5", "trainer.max_epochs=-5 must be a whole number, -1 for no end or null", CONFIG),
     (
         "trainer.accumulate_grad_batches=0",
         "trainer.accumulate_grad_batches=0 must be a whole number of at least 1",
         CONFIG,
     ),
-    ("trainer.gradient_clip_val=-1", "trainer.gradient_clip_val=-1 must be a number of at least 0, or null", CONFIG),
+    ("trainer.gradient_clip_val=-1", "trainer.gradient_clip_val=-1 must be a number of at least 0 or null", CONFIG),
     ("++trainer.limit_val_batches=1.5", f"trainer.limit_val_batches=1.5 {SHARE}", CONFIG),
     ("trainer.precision=half", f"trainer.precision=half must be {PRECISIONS}", CONFIG),
     ("trainer.devices=0", f"trainer.devices=0 {DEVICES}", CONFIG),
     ("trainer.devices=abc", f"trainer.devices=abc {DEVICES}", CONFIG),
     (
         "callbacks.checkpoint.save_top_k=-2",
-        "callbacks.checkpoint.save_top_k=-2 must be a whole number, or -1 for all",
+        "callbacks.checkpoint.save_top_k=-2 must be a whole number, -1 for all",
         CONFIG,
     ),
     # Parts that do not go together, with each other or with this machine.
@@ -272,6 +280,13 @@ TRAIN = [
     ),
     # Data.
     ("data=mnist data.dataset=MNST", "data.dataset=MNST must be MNIST, FashionMNIST or KMNIST", RECORD),
+    (
+        "data=mnist data.fallback=null",
+        "MNIST is not in FOLDER/data and cannot be downloaded (no answer from "
+        "https://ossci-datasets.s3.amazonaws.com/mnist/ within 5 s); put its four IDX files into "
+        "FOLDER/data/MNIST/raw, or set data=mnist_sample",
+        RECORD,
+    ),
     ("data=mnist data.fallback=sample", "data.fallback='sample' must be mnist_sample or null", RECORD),
     (
         "data=fashion_mnist",

@@ -47,7 +47,7 @@ class Commands:
         self.environment = environment | {
             MARK: self.mark,
             "PROJECT": str(project),
-            "PYTHONPATH": f"{project / 'src'}{os.pathsep}{Path(__file__).parents[1]}",
+            "PYTHONPATH": os.pathsep.join(map(str, (*sources(project), Path(__file__).parents[1]))),
             "PYTHONUNBUFFERED": "1",
             "OMP_NUM_THREADS": "1",  # two ranks and one process sum in the same order
         }
@@ -99,6 +99,11 @@ class Commands:
                 os.kill(process, signal.SIGKILL)
             except ProcessLookupError:
                 continue
+
+
+def sources(project: Path) -> list[Path]:
+    """Return the folders of a project whose packages an editable installation lets import."""
+    return [project / "src", *sorted(project.glob("packages/*/src"))]
 
 
 def with_small(*arguments: str) -> list[str]:

@@ -4,9 +4,9 @@ import os
 import sys
 
 import hydra
-from digit_classifier.training import resolvers
 from hydra.utils import instantiate
 from omegaconf import DictConfig
+from training_runs.start import resolvers
 
 resolvers.register()
 

@@ -13,11 +13,8 @@ import pytest
 import torch
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-
-from {{ cookiecutter.package }}.training import resolvers
-from {{ cookiecutter.package }}.training.sweep_summary import SweepSummary
-
-PROJECT = Path(__file__).parents[1]
+from training_runs.start import resolvers
+from training_runs.sweeps.sweep_summary import SweepSummary
 
 # A run of a second: two steps, one batch to validate and one to test.
 TINY = (
@@ -32,6 +29,12 @@ TINY = (
 )
 
 resolvers.register()
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The project's folder."""
+    return Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -67,7 +70,7 @@ def one_thread():
 
 
 @pytest.fixture(autouse=True)
-def no_leftovers():
+def no_leftovers_of_hydra():
     yield
     clear_hydra()
 
@@ -78,13 +81,13 @@ def clear_hydra() -> None:
 
 
 @pytest.fixture
-def compose(tmp_path):
+def compose(root, tmp_path):
     """`compose(*overrides)`: conf/train.yaml on the bundled sample, outside a Hydra application."""
 
     def run(*overrides: str):
         folder = tmp_path.as_posix()
         outside = ["data=mnist_sample", f"output_dir='{folder}'", f"data_dir='{folder}/data'"]
-        with hydra.initialize_config_dir(str(PROJECT / "conf"), version_base="1.3"):
+        with hydra.initialize_config_dir(str(root / "conf"), version_base="1.3"):
             return hydra.compose("train", overrides=[*outside, *overrides])
 
     return run
@@ -93,8 +96,8 @@ def compose(tmp_path):
 @contextmanager
 def as_process(folder: Path, *argv: str):
     """Working directory, arguments, environment, logging and torch's switches, all put back in the end."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    logger = logging.getLogger()
+    handlers, level = logger.handlers[:], logger.level
     environment = dict(os.environ)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -103,9 +106,9 @@ def as_process(folder: Path, *argv: str):
         try:
             yield
         finally:
-            for handler in set(root.handlers) - set(handlers):
+            for handler in set(logger.handlers) - set(handlers):
                 handler.close()
-            root.handlers[:], root.level = handlers, level
+            logger.handlers[:], logger.level = handlers, level
             os.environ.clear()
             os.environ.update(environment)
             torch.use_deterministic_algorithms(False)
@@ -113,84 +116,74 @@ def as_process(folder: Path, *argv: str):
             clear_hydra()
 
 
-def run_script(name: str, folder: Path, *arguments: str) -> None:
-    """Run the project's script `name` in `folder` as the command line does, but in this process."""
-    with as_process(folder, name, *arguments):
-        runpy.run_path(str(PROJECT / name), run_name="__main__")
+@pytest.fixture(scope="session")
+def script_in(root):
+    """`script_in(folder, name, *arguments)`: a script of the project as the command line runs it, in this process."""
 
+    def run(folder: Path, name: str, *arguments: str) -> None:
+        with as_process(folder, name, *arguments):
+            runpy.run_path(str(root / name), run_name="__main__")
 
-def run_train(folder: Path, *arguments: str) -> Path:
-    """Run train.py in `folder`; return the directory of the run."""
-    runs = "outputs/*/*/*/run.json"  # those of a checklist's items lie deeper
-    before = set(folder.glob(runs))
-    run_script("train.py", folder, *arguments)
-    [record] = set(folder.glob(runs)) - before
-    return record.parent
+    return run
 
 
 @pytest.fixture
-def script(tmp_path):
-    """`script(name, *arguments)`: a script of the project in this process, in a folder where nothing is."""
-    return lambda name, *arguments: run_script(name, tmp_path, *arguments)
-
-
-@pytest.fixture
-def train(tmp_path):
-    """`train(*overrides)`: a tiny run in this process; its directory."""
-    return lambda *overrides: run_train(tmp_path, *TINY, *overrides)
-
-
-@pytest.fixture
-def train_as_given(tmp_path):
-    """`train_as_given(*overrides)`: a run with these overrides and no others; its directory."""
-    return lambda *overrides: run_train(tmp_path, *overrides)
+def script(script_in, tmp_path):
+    """`script(name, *arguments)`: the same in a folder where nothing is."""
+    return lambda name, *arguments: script_in(tmp_path, name, *arguments)
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory) -> Path:
-    """The directory of a tiny run with seed 0. Not to be changed."""
-    return run_train(tmp_path_factory.mktemp("tiny"), *TINY, "seed=0")
+def train_in(script_in):
+    """`train_in(folder, *overrides)`: a run with these overrides and no others; its directory."""
 
+    def run(folder: Path, *overrides: str) -> Path:
+        records = "outputs/*/*/*/run.json"  # those of a checklist's items lie deeper
+        before = set(folder.glob(records))
+        script_in(folder, "train.py", *overrides)
+        [record] = set(folder.glob(records)) - before
+        return record.parent
 
-@pytest.fixture(scope="session")
-def shown(tmp_path_factory) -> Path:
-    """The directory of a small run with all that people look at: TensorBoard, figures, report. Not to be changed."""
-    watched = ("callbacks=[checkpoint,figures,lr_monitor,step_monitor]", "logger=[tensorboard,csv]")
-    longer = ("trainer.max_epochs=2", "trainer.limit_train_batches=6", "trainer.log_every_n_steps=3")
-    return run_train(tmp_path_factory.mktemp("shown"), *TINY, *watched, *longer, "seed=0", "optimizer.lr=0.002")
-
-
-@pytest.fixture(scope="session")
-def train_in():
-    """`train_in(folder, *arguments)`: train.py in this process."""
-    return lambda folder, *arguments: run_script("train.py", folder, *arguments)
+    return run
 
 
 @pytest.fixture
-def sweep(tmp_path):
-    """`sweep(*overrides)`: a multirun of tiny runs in this process; the directories of its runs, in their order."""
+def train(train_in, tmp_path):
+    """`train(*overrides)`: a tiny run; its directory."""
+    return lambda *overrides: train_in(tmp_path, *TINY, *overrides)
+
+
+@pytest.fixture
+def sweep(script_in, tmp_path):
+    """`sweep(*overrides)`: a multirun of tiny runs; the directories of its runs, in their order."""
 
     def run(*overrides: str) -> list[Path]:
-        run_script("train.py", tmp_path, "--multirun", *TINY, *overrides)
+        script_in(tmp_path, "train.py", "--multirun", *TINY, *overrides)
         return sorted(record.parent for record in tmp_path.glob("multirun/**/run.json"))
 
     return run
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory) -> Path:
-    """The directory of a run over the whole sample, good enough to recognise most digits. Not to be changed."""
-    whole = ("data=mnist_sample", "trainer=cpu", "trainer.max_epochs=1", "callbacks=checkpoint", "logger=csv")
-    return run_train(tmp_path_factory.mktemp("trained"), *whole, "optimizer.lr=0.003")
-
-
-@pytest.fixture(scope="session")
-def evaluate_in():
-    """`evaluate_in(folder, *overrides)`: eval.py in this process, on the CPU."""
-    return lambda folder, *overrides: run_script("eval.py", folder, "accelerator=cpu", *overrides)
+def evaluate_in(script_in):
+    """`evaluate_in(folder, *overrides)`: eval.py on the CPU."""
+    return lambda folder, *overrides: script_in(folder, "eval.py", "accelerator=cpu", *overrides)
 
 
 @pytest.fixture
 def evaluate(evaluate_in, tmp_path):
     """`evaluate(*overrides)`: the same in a folder where nothing is."""
     return lambda *overrides: evaluate_in(tmp_path, *overrides)
+
+
+@pytest.fixture(scope="session")
+def tiny(train_in, tmp_path_factory) -> Path:
+    """The directory of a tiny run with seed 0. Not to be changed."""
+    return train_in(tmp_path_factory.mktemp("tiny"), *TINY, "seed=0")
+
+
+@pytest.fixture(scope="session")
+def trained(train_in, tmp_path_factory) -> Path:
+    """The directory of a run over the whole sample, good enough to recognise most digits. Not to be changed."""
+    whole = ("data=mnist_sample", "trainer=cpu", "trainer.max_epochs=1", "callbacks=checkpoint", "logger=csv")
+    return train_in(tmp_path_factory.mktemp("trained"), *whole, "optimizer.lr=0.003")

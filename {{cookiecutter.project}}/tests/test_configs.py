@@ -1,8 +1,6 @@
-"""Every file in conf/ composes, fits the code that it configures, and says how to use it; found on disk, not listed."""
+"""Every file in conf/ composes and fits the code that it configures; found on disk, not listed."""
 
 import re
-import shlex
-import sys
 import tomllib
 from functools import cache
 from importlib.metadata import distributions
@@ -12,11 +10,6 @@ import pytest
 import torch
 import yaml
 from hydra import compose, initialize_config_dir
-from hydra._internal import config_loader_impl
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra._internal.defaults_list import create_defaults_list
-from hydra._internal.utils import get_args_parser
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig
@@ -24,21 +17,18 @@ from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.accelerators import CUDAAccelerator, MPSAccelerator
 from torch import nn
 from torch.optim import Optimizer
-
-from {{ cookiecutter.package }}.debug.config.code_reads import read_code
-from {{ cookiecutter.package }}.errors import ConfigError
-from {{ cookiecutter.package }}.models.schedules import build_schedule
-from {{ cookiecutter.package }}.training.command_line import missing_plugins
-from {{ cookiecutter.package }}.training.config_check import check_config, missing
+from training_config.check import check_config, missing
+from training_config.errors import ConfigError
+from training_runs.schedules import build_schedule
+from training_runs.start.feasibility import check_job
 
 PROJECT = Path(__file__).parents[1]
 CONF = PROJECT / "conf"
-FILES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml"))
-TEXTS = {name: (CONF / f"{name}.yaml").read_text(encoding="utf-8") for name in FILES}
-OPTIONS = [name for name in FILES if "/" in name]
-
-# Outside an application nothing answers for `hydra:`, in which these lie.
-OUTSIDE = ["output_dir=nowhere", "data_dir=nowhere"]
+TEXTS = {
+    path.relative_to(CONF).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+    for path in sorted(CONF.rglob("*.yaml"))
+}
+OPTIONS = [name for name in TEXTS if "/" in name]
 
 # A group outside the defaults list of train.yaml is added to it: +experiment=baseline.
 ENTRIES = [entry for entry in yaml.safe_load(TEXTS["train"])["defaults"] if isinstance(entry, dict)]
@@ -47,15 +37,10 @@ DEFAULTS = {key.removeprefix("optional ") for entry in ENTRIES for key in entry}
 # What an option leaves to others to fill in is `???`.
 ABSTRACT = [name for name in OPTIONS if "???" in TEXTS[name]]
 
-
-def found(pattern: str) -> dict[str, str]:
-    """What `pattern` finds in the files where it finds something."""
-    return {name: match[1] for name, text in TEXTS.items() if (match := re.search(pattern, text))}
-
-
 # An option that needs packages says which extra of pyproject.toml brings them.
-NEEDS = found(r"needs pip install -e '\.\[(\w+)\]'")
-PLUGINS = found(r"override /(hydra/\w+: \w+)")
+NEEDS = {
+    name: match[1] for name, text in TEXTS.items() if (match := re.search(r"needs pip install -e '\.\[(\w+)\]'", text))
+}
 EXTRAS = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 
 
@@ -65,8 +50,7 @@ def is_installed(extra: str) -> bool:
 
 
 # Nothing can be composed, or bound to its target, of a package that is not there.
-OUT_OF_REACH = [name for name in NEEDS if name in OPTIONS and not is_installed(NEEDS[name])]
-FILES_IN_REACH = [name for name in FILES if name not in OUT_OF_REACH]
+OUT_OF_REACH = [name for name in NEEDS if not is_installed(NEEDS[name])]
 CONCRETE = [name for name in OPTIONS if name not in ABSTRACT + OUT_OF_REACH]
 
 
@@ -77,76 +61,29 @@ def options(group: str) -> list[str]:
 # Composed once for all tests of an option; nothing writes to the directory.
 @cache
 def composed(name: str) -> DictConfig:
-    """conf/train.yaml with the file `group/option` chosen, outside an application."""
+    """conf/train.yaml with the file `group/option` chosen, outside an application, where nothing answers `hydra:`."""
     group, _, option = name.rpartition("/")
     chosen = f"{'' if group in DEFAULTS else '+'}{group}={option}"
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("train", overrides=["data=mnist_sample", *OUTSIDE, chosen])
+        return compose("train", overrides=["data=mnist_sample", "output_dir=nowhere", "data_dir=nowhere", chosen])
 
 
 @pytest.mark.parametrize("name", CONCRETE)
 def test_option_composes_and_fits_its_targets(name):
-    check_config(composed(name), trains=False)  # a machine without GPU has options for one too
+    check_job(composed(name), trains=False)  # a machine without GPU has options for one too
 
 
 @pytest.mark.parametrize("name", ABSTRACT)
 def test_option_that_leaves_a_value_open_is_refused_by_its_key(name):
     cfg = composed(name)
     with pytest.raises(ConfigError) as refused:
-        check_config(cfg)
+        check_job(cfg, trains=False)
     assert [line.partition("=")[0] for line in str(refused.value).splitlines()] == missing(cfg)
 
 
-@pytest.mark.parametrize("option", [option for option in options("debug") if "/" not in option])
-def test_debug_item_draws_no_figures(option):
-    assert not composed(f"debug/{option}").figures
-
-
-def test_code_reads_the_config_by_name():
-    # +debug=config can name no key that nothing reads where code goes through all of them.
-    assert not read_code([PROJECT]).loops
-
-
-def test_evaluation_config_composes():
+def test_evaluation_config_composes_and_fits():
     with initialize_config_dir(str(CONF), version_base="1.3"):
         check_config(compose("eval"))
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_file_opens_with_its_purpose_and_a_command(name):
-    purpose, command = opening(name)
-    assert re.fullmatch(r"# [A-Z0-9].*\.", purpose)
-    assert re.match(r"# python \w+\.py\b", command)
-
-
-@pytest.mark.parametrize("name", FILES_IN_REACH)
-def test_command_in_the_file_composes_that_file(name, monkeypatch):
-    loaded = []
-
-    def spy(*arguments, **options):
-        found = create_defaults_list(*arguments, **options)
-        loaded.append([default.config_path for default in found.defaults])
-        return found
-
-    monkeypatch.setattr(config_loader_impl, "create_defaults_list", spy)
-    _, script, *arguments = shlex.split(opening(name)[1].removeprefix("# "))
-    assert (PROJECT / script).is_file()
-    given = get_args_parser().parse_args(arguments).overrides
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        for job in jobs(given):
-            compose(Path(script).stem, overrides=([] if script == "eval.py" else OUTSIDE) + job)
-    assert all(name in files for files in loaded)
-
-
-def opening(name: str) -> list[str]:
-    """The first two lines, after the one that says where the file's keys go."""
-    return [line for line in TEXTS[name].splitlines() if not line.startswith("# @package")][:2]
-
-
-def jobs(arguments: list[str]) -> list[list[str]]:
-    """The overrides of every job of a sweep; of the only job where nothing is swept."""
-    [batch] = BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(arguments), max_batch_size=None)
-    return batch
 
 
 @pytest.mark.parametrize("option", options("data"))
@@ -208,17 +145,3 @@ def test_logger_writes_below_the_run(option):
     cfg = composed(f"logger/{option}")
     [logger] = instantiate(cfg.logger).values()
     assert Path(logger.log_dir).is_relative_to(cfg.output_dir)
-
-
-@pytest.mark.parametrize("option", [option for option in options("logger") if f"logger/{option}" in NEEDS])
-def test_logger_without_its_package_is_refused_with_the_way_to_install_it(option, monkeypatch):
-    monkeypatch.setitem(sys.modules, option, None)  # as if it were not installed
-    with pytest.raises(ConfigError, match=rf"logger\.{option}.*pip install -e '\.\[{option}\]'"):
-        check_config(composed(f"logger/{option}"))
-
-
-@pytest.mark.parametrize("name", [name for name in NEEDS if name in PLUGINS])
-def test_plugin_that_is_not_installed_is_named_with_the_way_to_install_it(name):
-    plugin = PLUGINS[name].replace(": ", "/")
-    [line] = missing_plugins(f"In '{name}': Could not find '{plugin}'")
-    assert line == f"{plugin} is not installed; install it with: pip install -e '.[{NEEDS[name]}]'"

@@ -2,9 +2,9 @@ import re
 
 import pytest
 import torch
+from training_runs.errors import DataError
 
 from {{ cookiecutter.package }}.data.idx import find_idx, read_idx
-from {{ cookiecutter.package }}.errors import DataError
 
 ARRAY = torch.arange(2 * 3 * 4, dtype=torch.uint8).reshape(2, 3, 4)
 

@@ -1,11 +1,7 @@
-from types import SimpleNamespace
-
 import pytest
 import torch
-from pytorch_lightning import Trainer
 
 from {{ cookiecutter.package }}.data.image_datamodule import ImageDataModule
-from {{ cookiecutter.package }}.errors import ConfigError
 
 ARGUMENTS = {
     "batch_size": 16,
@@ -80,11 +76,8 @@ def test_loading_draws_nothing_from_the_global_generator():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_seed_zero_is_a_seed():
+def test_seed_zero_is_a_seed_and_no_seed_draws_one():
     assert numbered(seed=0).seed == 0
-
-
-def test_no_seed_draws_one():
     assert numbered(seed=None).seed != numbered(seed=None).seed
 
 
@@ -94,11 +87,8 @@ def test_every_training_image_is_in_every_epoch():
     assert len(set(epoch(datamodule, 0))) == 149
 
 
-def test_evaluation_goes_through_the_data_in_order():
+def test_evaluation_and_prediction_go_through_the_test_images_in_order():
     assert numbers(numbered("test").test_dataloader()) == list(range(40))
-
-
-def test_prediction_goes_through_the_test_images_in_order():
     assert numbers(numbered("predict").predict_dataloader()) == list(range(40))
 
 
@@ -120,46 +110,3 @@ def test_batches_are_normalised_after_the_transfer():
     assert normalised.dtype == torch.float32
     assert normalised.flatten().tolist() == pytest.approx([-0.5, -0.1, 1.5])
     assert labels.tolist() == [0, 1, 2]
-
-
-def test_ranks_share_the_evaluation_images_without_repeats():
-    def share(rank: int) -> list[int]:
-        datamodule = numbered()
-        datamodule.trainer = trainer_of_rank(rank)
-        return numbers(datamodule.val_dataloader())
-
-    whole = numbers(numbered().val_dataloader())
-    assert len(whole) % 2 == 1
-    assert sorted(share(0) + share(1)) == sorted(whole)
-
-
-def test_ranks_take_as_many_training_images_each():
-    def share(rank: int) -> list[int]:
-        datamodule = numbered()
-        datamodule.trainer = trainer_of_rank(rank)
-        return epoch(datamodule, 0)
-
-    # 149 images: one of them is seen twice, so that no rank waits for another.
-    assert len(share(0)) == len(share(1)) == 75
-    assert len(set(share(0)) | set(share(1))) == 149
-
-
-def trainer_of_rank(rank: int) -> SimpleNamespace:
-    strategy = SimpleNamespace(root_device=torch.device("cpu"))
-    return SimpleNamespace(world_size=2, global_rank=rank, strategy=strategy, fit_loop=Trainer(logger=False).fit_loop)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"image_shape": [1, 3, 2]}, r"data\.image_shape=\[1, 3, 2\] but the images of numbered are \[1, 2, 2\]"),
-        ({"num_classes": 3, "class_names": "abc"}, r"data\.num_classes=3 but numbered has labels from 0 to 3"),
-        ({"class_names": "abc"}, r"data\.class_names has 3 names but data\.num_classes=4"),
-        ({"batch_size": 0}, r"data\.batch_size=0 must be at least 1"),
-        ({"val_size": 0}, r"data\.val_size=0 must lie between 1 and 199"),
-        ({"val_size": 200}, r"data\.val_size=200 must lie between 1 and 199"),
-    ],
-)
-def test_value_that_does_not_fit_the_data_is_refused_by_its_key(arguments, sentence):
-    with pytest.raises(ConfigError, match=sentence):
-        numbered(**arguments)

@@ -1,6 +1,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from training_runs.figures import save
 
 from {{ cookiecutter.package }}.evaluation import figures
 
@@ -41,7 +42,7 @@ def test_worst_mistakes_show_the_images_that_are_wrong():
 def test_no_mistakes_are_a_figure_too(tmp_path):
     images = torch.zeros(5, 1, 4, 4, dtype=torch.uint8)
     figure = figures.worst_mistakes(images, F.one_hot(LABELS).float(), LABELS, CLASSES, most=25)
-    figures.save(figure, tmp_path / "none")
+    save(figure, tmp_path / "none")
     assert figure.axes[0].get_title() == "0 mistakes in 5"
     assert {path.name for path in tmp_path.iterdir()} == {"none.png", "none.svg"}
 
@@ -54,11 +55,3 @@ def test_calibration_shows_the_accuracy_of_each_confidence():
     assert [bar.get_height() for bar in below.patches] == [0, 0, 0, 0, 0, 1, 0, 0, 0, 4]
     # (4 * |0.95 - 0.75| + 1 * |0.55 - 0|) / 5
     assert above.get_title() == "expected calibration error 27.00%"
-
-
-def test_train_and_val_of_one_metric_are_in_one_plot():
-    curves = {"train/loss": [(1, 2.0), (2, 1.0)], "val/loss": [(1, 2.1), (2, 1.2)], "val/accuracy": [(1, 0.5)]}
-    loss, accuracy = figures.learning_curves(curves).axes
-    assert [line.get_label() for line in loss.lines] == ["train", "val"]
-    assert loss.lines[1].get_xydata().tolist() == [[1, 2.1], [2, 1.2]]
-    assert (loss.get_ylabel(), accuracy.get_ylabel()) == ("loss", "accuracy")

@@ -1,12 +1,9 @@
-from functools import partial
-
 import pytest
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau
+from training_config.errors import ConfigError
 
-from {{ cookiecutter.package }}.errors import ConfigError
-from {{ cookiecutter.package }}.models.schedules import build_schedule, warmup_cosine
+from {{ cookiecutter.package }}.models.schedules import warmup_cosine
 
 
 @pytest.fixture
@@ -50,19 +47,3 @@ def test_rate_stays_at_its_end_when_training_goes_on(optimizer):
 def test_warm_up_outside_its_range_is_refused_by_its_key(optimizer, warmup_fraction):
     with pytest.raises(ConfigError, match=rf"warmup_fraction={warmup_fraction} must lie in \[0, 1\)"):
         warmup_cosine(optimizer, total_steps=30, warmup_fraction=warmup_fraction, final_fraction=0)
-
-
-def test_schedule_that_asks_for_the_length_of_training_gets_it(optimizer):
-    assert build_schedule(partial(OneCycleLR, max_lr=1), optimizer, lambda: 123).total_steps == 123
-
-
-def test_length_given_in_the_config_stays(optimizer):
-    schedule = build_schedule(partial(OneCycleLR, max_lr=1, total_steps=7), optimizer, lambda: 123)
-    assert schedule.total_steps == 7
-
-
-def test_length_of_training_is_not_asked_for_where_no_schedule_needs_it(optimizer):
-    def unknown() -> int:
-        raise AssertionError("asked")
-
-    build_schedule(partial(ReduceLROnPlateau, patience=1), optimizer, unknown)

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-
-from ..errors import DataError
+from training_runs.errors import DataError
 
 UNSIGNED_BYTE = 8  # the type code of an IDX header; the MNIST family has no other
 

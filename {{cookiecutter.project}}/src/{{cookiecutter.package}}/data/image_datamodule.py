@@ -5,15 +5,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from pydantic import NonNegativeInt, PositiveInt
 from pytorch_lightning import LightningDataModule
 from pytorch_lightning.overrides.distributed import UnrepeatedDistributedSampler
 from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler
+from training_config.errors import ConfigError
+from training_runs.errors import DataError
+from training_runs.sampling.epoch_sampler import EpochSampler
+from training_runs.sampling.workers import outlive_stop
 
-from ..errors import ConfigError, DataError
-from .epoch_sampler import EpochSampler
 from .in_memory import InMemoryDataset, pass_through
-from .workers import outlive_stop
 
 Batch = tuple[Tensor, Tensor]
 
@@ -39,8 +41,8 @@ class ImageDataModule(LightningDataModule):
 
     def __init__(
         self,
-        batch_size: int,
-        num_workers: int,
+        batch_size: PositiveInt,
+        num_workers: NonNegativeInt,
         val_size: int,
         split_seed: int,
         seed: int | None,
@@ -51,10 +53,6 @@ class ImageDataModule(LightningDataModule):
         class_names: Sequence[str],
     ) -> None:
         super().__init__()
-        if batch_size < 1:
-            raise ConfigError(f"data.batch_size={batch_size} must be at least 1")
-        if num_workers < 0:
-            raise ConfigError(f"data.num_workers={num_workers} must be at least 0")
         if len(image_shape) != 3 or min(image_shape) < 1:
             raise ConfigError(f"data.image_shape={list(image_shape)} must be [channels, height, width]")
         if not len(mean) == len(std) == image_shape[0]:

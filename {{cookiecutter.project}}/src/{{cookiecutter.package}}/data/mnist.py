@@ -10,7 +10,9 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from ..errors import ConfigError, DataError
+from training_config.errors import ConfigError
+from training_runs.errors import DataError
+
 from .idx import find_idx, read_idx
 from .image_datamodule import Batch, ImageDataModule
 

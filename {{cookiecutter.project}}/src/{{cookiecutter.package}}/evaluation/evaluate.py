@@ -6,15 +6,17 @@ from pathlib import Path
 import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig
+from pydantic import NonNegativeInt, PositiveInt
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.callbacks import RichProgressBar
 from torch import Tensor
+from training_config.check import find_problems
+from training_config.errors import ConfigError
+from training_runs.figures import save
+from training_runs.records.runs import read_checkpoint, read_config, shortest
+from training_runs.start.console import print_summary, silence_known_warnings
+from training_runs.start.feasibility import check_job, impossible_devices
 
-from ..errors import ConfigError
-from ..training.config_check import check_config
-from ..training.console import print_summary, silence_known_warnings
-from ..training.runs import read_checkpoint, read_config, shortest
-from ..training.value_check import impossible_devices, whole
 from . import figures
 from .export import export_model
 from .own_images import read_images
@@ -34,10 +36,10 @@ def test_run(run: Path, checkpoint: Path, cfg: DictConfig) -> dict[str, float]:
     (output / "metrics.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     names = [str(index) for index in range(len(labels))]
     write_predictions(output / "predictions.csv", names, probabilities, classes, labels)
-    figures.save(figures.confusion_matrix(probabilities, labels, classes), output / "confusion_matrix")
-    figures.save(figures.calibration(probabilities, labels), output / "calibration")
+    save(figures.confusion_matrix(probabilities, labels, classes), output / "confusion_matrix")
+    save(figures.calibration(probabilities, labels), output / "calibration")
     worst = figures.worst_mistakes(images, probabilities, labels, classes, cfg.worst)
-    figures.save(worst, output / "worst_mistakes")
+    save(worst, output / "worst_mistakes")
     written = {path.name: str(shortest(path)) for path in sorted(output.iterdir())}
     print_summary(metrics, {"checkpoint": str(shortest(checkpoint))} | written)
     return metrics
@@ -72,7 +74,7 @@ def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModu
     for unused in ("callbacks", "logger"):  # what they need may be missing here, such as a package or a password
         trained.pop(unused, None)
     trained.data.batch_size = cfg.batch_size
-    check_config(trained, trains=False)
+    check_job(trained, trains=False)
     model = instantiate(trained.model)
     load_weights(model, checkpoint)
     trainer = Trainer(
@@ -92,11 +94,7 @@ def check_choices(cfg: DictConfig) -> None:
     Raises:
         ConfigError: with one line for each.
     """
-    problems = [
-        f"{key}={cfg[key]} must be a whole number of at least {least}"
-        for key, least in (("batch_size", 1), ("worst", 0))
-        if not whole(cfg[key], least)
-    ]
+    problems = find_problems(cfg, {"batch_size": PositiveInt, "worst": NonNegativeInt})
     problems += [line.removeprefix("trainer.") for line in impossible_devices({"accelerator": cfg.accelerator})]
     if problems:
         raise ConfigError("\n".join(problems))

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
-
-from ..errors import ConfigError, JobError
+from training_config.errors import ConfigError
+from training_runs.errors import JobError
 
 CHECKED = 256  # test images
 TOLERANCE = 1e-4  # largest difference of a probability; other kernels sum in another order

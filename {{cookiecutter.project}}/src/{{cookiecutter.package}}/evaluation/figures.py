@@ -1,42 +1,16 @@
-"""Figures of a training and of a classifier's predictions. Nothing here needs a display."""
+"""Figures of a classifier's predictions. Nothing here needs a display."""
 
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import torch
-from matplotlib import rc_context, rc_params_from_file
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from torch import Tensor
 from torchmetrics.functional.classification import multiclass_calibration_error, multiclass_confusion_matrix
+from training_runs.figures import STYLE
 
-STYLE = rc_params_from_file(Path(__file__).with_name("publication.mplstyle"), use_default_template=False)
 BINS = 10  # of confidence
-
-
-@rc_context(STYLE)
-def save(figure: Figure, path: Path) -> None:
-    """Write `path` as .png for screens and as .svg for papers."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path.with_suffix(".png"))
-    figure.set_layout_engine("none")  # it is laid out: half of the time
-    figure.savefig(path.with_suffix(".svg"))
-
-
-@rc_context(STYLE)
-def learning_curves(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Figure:
-    """Draw (step, value) points by the name of their metric, train and val of one metric in one plot."""
-    plots: dict[str, dict[str, Sequence[tuple[float, float]]]] = {}
-    for name, points in curves.items():
-        split, _, metric = name.partition("/")
-        plots.setdefault(metric, {})[split] = points
-    figure = Figure(figsize=(3.4 * len(plots), 2.6), layout="constrained")
-    for axes, (metric, splits) in zip(figure.subplots(1, len(plots), squeeze=False).flat, plots.items(), strict=True):
-        for split, points in splits.items():
-            axes.plot(*zip(*points, strict=True), label=split, marker="." if len(points) < 30 else None)
-        axes.set(xlabel="step", ylabel=metric)
-        axes.legend()
-    return figure
 
 
 @rc_context(STYLE)

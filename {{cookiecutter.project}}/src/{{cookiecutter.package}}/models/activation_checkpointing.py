@@ -5,8 +5,7 @@ from functools import partial
 
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-
-from ..errors import ConfigError
+from training_config.errors import ConfigError
 
 
 def checkpoint_stages(network: nn.Module, names: Sequence[str]) -> None:

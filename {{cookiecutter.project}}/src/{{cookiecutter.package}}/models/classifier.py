@@ -8,14 +8,14 @@ from pytorch_lightning import LightningModule
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from training_config.errors import ConfigError
+from training_runs.schedules import build_schedule
 
-from ..errors import ConfigError
 from .activation_checkpointing import checkpoint_stages as checkpoint_named_stages
 from .criterion_arguments import criterion_arguments
 from .initialization import INITIALIZATIONS
 from .metrics import LossAndAccuracy
 from .parameter_groups import parameter_groups
-from .schedules import build_schedule
 
 Batch = tuple[Tensor, Tensor]
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")

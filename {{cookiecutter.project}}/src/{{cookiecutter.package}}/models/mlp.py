@@ -3,13 +3,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from torch import Tensor, nn
+from training_config.values import Fraction
 
 
 class MLP(nn.Module):
     """Fully connected layers with ReLU and dropout between: the smallest network worth comparing with."""
 
     def __init__(
-        self, image_shape: Sequence[int], num_classes: int, hidden_sizes: Sequence[int], dropout: float
+        self, image_shape: Sequence[int], num_classes: int, hidden_sizes: Sequence[int], dropout: Fraction
     ) -> None:
         super().__init__()
         sizes = [math.prod(image_shape), *hidden_sizes]

@@ -1,14 +1,10 @@
-"""Learning rate schedules that torch has not, and how a schedule learns the length of training."""
+"""Learning rate schedules that torch has not."""
 
-import inspect
 import math
-from collections.abc import Callable
-from functools import partial
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
-
-from ..errors import ConfigError
+from training_config.errors import ConfigError
 
 
 def warmup_cosine(optimizer: Optimizer, total_steps: int, warmup_fraction: float, final_fraction: float) -> LRScheduler:
@@ -31,13 +27,3 @@ def warmup_cosine(optimizer: Optimizer, total_steps: int, warmup_fraction: float
         return final_fraction + (1 - final_fraction) * (1 + math.cos(math.pi * progress)) / 2
 
     return LambdaLR(optimizer, factor)
-
-
-def build_schedule(
-    factory: Callable[..., LRScheduler], optimizer: Optimizer, total_steps: Callable[[], int]
-) -> LRScheduler:
-    """Call `factory`, a partial from the config, with `total_steps` if that is an argument left open."""
-    given = factory.keywords if isinstance(factory, partial) else {}
-    if "total_steps" in inspect.signature(factory).parameters and given.get("total_steps") is None:
-        return factory(optimizer, total_steps=total_steps())
-    return factory(optimizer)

@@ -1,0 +1,107 @@
+"""A check on a small network of the test's own, under the Trainer and the thresholds of the item's config."""
+
+from collections.abc import Callable
+from importlib import resources
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from hydra.utils import instantiate
+from in_project import fixtures
+from pytorch_lightning import LightningDataModule, LightningModule, Trainer, seed_everything
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+from training_checklist import session
+from training_checklist.verdict import Verdict
+
+CONF = resources.files("training_checklist") / "conf" / "debug"
+
+# For the few tests that are about a whole project.
+globals().update(fixtures())
+
+
+class Net(LightningModule):
+    """A healthy classifier of 8 numbers into 4 classes; tests break what they are about."""
+
+    def __init__(self, lr: float = 0.01) -> None:
+        super().__init__()
+        self.lr = lr
+        self.first = nn.Linear(8, 32)
+        self.head = nn.Linear(32, 4)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(torch.relu(self.first(inputs)))
+
+    def loss(self, batch: list[Tensor]) -> Tensor:
+        inputs, labels = batch
+        return functional.cross_entropy(self(inputs), labels)
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        return self.loss(batch)
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        self.log("val/loss", self.loss(batch))
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.Adam(self.parameters(), lr=self.lr)
+
+
+class Data(LightningDataModule):
+    """Numbers around four centres, with the centre as label; mean 0, standard deviation 1."""
+
+    def __init__(self, batch_size: int = 16) -> None:
+        super().__init__()
+        self.batch_size = batch_size
+
+    def part(self, seed: int) -> TensorDataset:
+        generator = torch.Generator().manual_seed(seed)
+        centres = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
+        labels = torch.arange(160) % 4
+        inputs = centres[labels] + 0.3 * torch.randn(160, 8, generator=generator)
+        return TensorDataset((inputs - inputs.mean()) / inputs.std(), labels)
+
+    def train_dataloader(self) -> DataLoader:
+        return DataLoader(self.part(1), self.batch_size, shuffle=True)
+
+    def val_dataloader(self) -> DataLoader:
+        return DataLoader(self.part(2), self.batch_size)
+
+
+@pytest.fixture
+def examine(tmp_path) -> Callable[..., Verdict]:
+    """`examine(item, module, data, **trainer)`: the verdict of one item; an exception of the run is its finding."""
+
+    def run(item: str, module: LightningModule, data: LightningDataModule | None = None, **trainer: Any) -> Verdict:
+        text = (CONF / f"{item}.yaml").read_text(encoding="utf-8")
+        config = yaml.safe_load(text)
+        session.begin()
+        seed_everything(0, verbose=False)
+        check = instantiate(config["callbacks"][f"debug_{item}"])
+        session.add(check)
+        options = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False} | config["trainer"] | trainer
+        quiet = {"enable_progress_bar": False, "enable_model_summary": False, "default_root_dir": tmp_path}
+        try:
+            Trainer(**options, **quiet, callbacks=[check]).fit(module, datamodule=data or Data())
+            check.conclude(tmp_path)
+        except Exception as error:
+            finding = check.explain(error)
+            if finding is None:
+                raise
+            check.findings = [*(known for known in check.findings if known != finding), finding]
+        finally:
+            session.begin()
+        return check.verdict("")
+
+    return run
+
+
+@pytest.fixture
+def net() -> type[Net]:
+    return Net
+
+
+@pytest.fixture
+def data() -> type[Data]:
+    return Data

@@ -1,0 +1,46 @@
+"""Runs the script of a project that a test has written, in this process."""
+
+import json
+import runpy
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from in_project import own_conftest
+
+
+@contextmanager
+def as_command(folder: Path, *argv: str) -> Iterator[None]:
+    """A command in the folder of a project that is a test's own: its modules are imported, and forgotten in the end."""
+    modules = {path.stem for path in folder.glob("*.py")}
+    with own_conftest().as_process(folder, *argv), pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        # Another project's code, which other tests have imported: the item reads what the process has loaded.
+        for name in [name for name in sys.modules if name.startswith("digit_classifier.")]:
+            patch.delitem(sys.modules, name)
+        try:
+            yield
+        finally:
+            for name in modules:
+                sys.modules.pop(name, None)
+
+
+def run_project(folder: Path, items: str, files: dict[str, str], *arguments: str) -> list[dict[str, Any]]:
+    """Write `files` and run train.py with debug items "a,b"; their verdicts, in the order of the jobs."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    before = set(folder.rglob("report.json"))
+    code = 0
+    with as_command(folder, "train.py", *arguments, f"debug=[{items}]"):
+        try:
+            runpy.run_path("train.py", run_name="__main__")
+        except SystemExit as stop:
+            code = stop.code
+    reports = sorted(set(folder.rglob("report.json")) - before)
+    verdicts = [verdict for path in reports for verdict in json.loads(path.read_text())["items"]]
+    assert code == (1 if any(verdict["verdict"] == "failed" for verdict in verdicts) else 0)
+    return verdicts

@@ -1,0 +1,325 @@
+"""A small project, healthy as it stands, gets one fault at a time; the config item must name it, its file and line."""
+
+import pytest
+from own_project import run_project
+from training_config import provenance
+
+PARTS = """
+import pytorch_lightning as pl
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self, width=16, dropout=0.1, betas=(0.9, 0.99), bias=True):
+        super().__init__()
+
+
+class Lit(pl.LightningModule):
+    def __init__(self, net: torch.nn.Module, optimizer, name: str = "lit", steps: int | None = None):
+        super().__init__()
+        self.make_optimizer = optimizer
+
+    def training_step(self, batch, batch_idx):
+        self.log("train/loss", batch.sum())
+
+    def validation_step(self, batch, batch_idx):
+        for split in ("val",):
+            self.log(f"{split}/loss", batch.sum())
+
+    def configure_optimizers(self):
+        return self.make_optimizer(params=self.parameters())
+
+
+class Data(pl.LightningDataModule):
+    def __init__(self, batch_size=32, num_workers=0):
+        super().__init__()
+        self.batch_size = batch_size
+
+    def prepare_data(self):
+        raise AssertionError("data were prepared")
+"""
+TRAIN = """
+import hydra
+import pytorch_lightning as pl
+from hydra.utils import instantiate
+
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="train")
+def main(cfg):
+    pl.seed_everything(cfg.seed)
+    callbacks = [instantiate(part) for part in cfg.callbacks.values()]
+    trainer = pl.Trainer(**cfg.trainer, callbacks=callbacks, logger=False)
+    trainer.fit(instantiate(cfg.model), instantiate(cfg.data))
+    return trainer.callback_metrics["val/loss"]
+
+
+if __name__ == "__main__":
+    main()
+"""
+FILES = {
+    "parts.py": PARTS,
+    "train.py": TRAIN,
+    "conf/train.yaml": """defaults:
+  - data: digits
+  - model: cnn
+  - optimizer: adamw
+  - callbacks: default
+  - experiment: null
+  - debug: null
+  - _self_
+
+seed: 1
+trainer:
+  max_epochs: 3
+  accelerator: cpu
+""",
+    "conf/data/digits.yaml": "_target_: parts.Data\nbatch_size: 64\n",
+    "conf/model/cnn.yaml": "_target_: parts.Lit\nnet:\n  _target_: parts.Net\n  width: 8\noptimizer: ${optimizer}\n",
+    "conf/model/wide.yaml": "_target_: parts.Lit\nnet:\n  _target_: parts.Net\n  width: 64\noptimizer: ${optimizer}\n",
+    "conf/optimizer/adamw.yaml": "_target_: torch.optim.AdamW\n_partial_: true\nlr: 1e-3\n",
+    "conf/callbacks/default.yaml": """checkpoint:
+  _target_: pytorch_lightning.callbacks.ModelCheckpoint
+  monitor: val/loss
+  dirpath: ${hydra:runtime.output_dir}/checkpoints
+""",
+    "conf/experiment/base.yaml": "# @package _global_\ndata:\n  batch_size: 128\noptimizer:\n  lr: 0.002\n",
+}
+
+
+@pytest.fixture
+def judge(tmp_path):
+    """`judge(*overrides, files=...)`: the config item's verdict on the project, with some files written anew."""
+
+    def run(*overrides: str, files: dict[str, str] | None = None) -> dict:
+        [item] = run_project(tmp_path, "config", FILES | (files or {}), "hydra.run.dir=run", *overrides)
+        return item
+
+    return run
+
+
+def finding(item: dict) -> dict:
+    [only] = item["findings"]
+    return only
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_option_beaten_by_what_its_own_defaults_list_names_after_self(judge, is_last):
+    defaults = ["digits", "_self_"] if is_last else ["_self_", "digits"]
+    text = f"defaults: [{', '.join(defaults)}]\nbatch_size: 16\n"
+    item = judge("data=small", files={"conf/data/small.yaml": text})
+    if is_last:
+        assert item["findings"] == []
+    else:
+        assert finding(item)["fix"].endswith(
+            "for good: put _self_ at the end of the defaults list in conf/data/small.yaml"
+        )
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["experiment=base", "data.batch_size=8", "~callbacks.checkpoint", "+callbacks={}"],
+        ["experiment=base", "+model.net.betas=[0.5,0.9]"],
+        ["model=wide", "optimizer._target_=torch.optim.Adam", "optimizer.lr=3e-3", "+model.name='1e5'", "++seed=2"],
+        ["trainer.max_epochs=1", "+trainer.limit_train_batches=0.5", "+trainer.devices='1'", "~callbacks.checkpoint"],
+        ["callbacks.checkpoint.monitor=val/loss_epoch", "+callbacks.checkpoint.filename='{epoch}'"],
+        ["+callbacks.checkpoint.save_last=link", "+trainer.precision='32'"],
+        ["callbacks.checkpoint.monitor=step", "+callbacks.checkpoint.mode=max"],
+    ],
+)
+def test_healthy_config_passes(judge, overrides):
+    item = judge(*overrides)
+    assert item["findings"] == []
+    assert "5 targets fit" in item["seen"] or "4 targets fit" in item["seen"]
+
+
+def test_every_setting_of_a_key_is_told_with_file_and_line(judge, capsys):
+    item = judge("experiment=base", "optimizer.lr=0.1")
+    told = "data.batch_size = 128  conf/experiment/base.yaml:3  (over conf/data/digits.yaml:2 = 64)"
+    assert told in capsys.readouterr().out
+    lr = [(setting["value"], setting["where"]) for setting in item["facts"]["set"]["optimizer.lr"]]
+    assert lr == [
+        (0.001, "conf/optimizer/adamw.yaml:3"),
+        (0.002, "conf/experiment/base.yaml:5"),
+        (0.1, "command line"),
+    ]
+
+
+def test_all_shows_keys_that_were_set_once(judge, capsys):
+    judge("+checks.config.all=true")
+    assert "seed = 1  conf/train.yaml:10" in capsys.readouterr().out
+
+
+def test_file_with_all_keys_is_always_written(judge, tmp_path):
+    judge()
+    assert "seed = 1  conf/train.yaml:10\n" in (tmp_path / "run" / "debug" / "config.txt").read_text()
+
+
+def test_chosen_experiment_beaten_by_the_main_file_fails(judge):
+    beaten = FILES["conf/train.yaml"] + "data:\n  batch_size: 16\n"
+    found = finding(judge("experiment=base", files={"conf/train.yaml": beaten}))
+    assert found["what"] == "data.batch_size is 16, not 128 as experiment=base says"
+    beats = "conf/train.yaml:15 beats 128 of conf/experiment/base.yaml:3 and 64 of conf/data/digits.yaml:2"
+    assert found["where"] == beats
+    assert found["fix"].startswith("python train.py experiment=base data.batch_size=128 ")
+
+
+def test_chosen_experiment_listed_before_the_groups_fails(judge):
+    moved = FILES["conf/train.yaml"].replace("  - experiment: null\n", "")
+    moved = moved.replace("defaults:\n", "defaults:\n  - experiment: null\n")
+    findings = judge("experiment=base", files={"conf/train.yaml": moved})["findings"]
+    assert [found["what"].split(" ")[0] for found in findings] == ["data.batch_size", "optimizer.lr"]
+    assert "put experiment below data in the defaults list of conf/train.yaml" in findings[0]["fix"]
+
+
+def test_chosen_option_beaten_by_the_main_file_fails(judge):
+    beaten = FILES["conf/train.yaml"] + "model:\n  net:\n    width: 4\n"
+    found = finding(judge("model=wide", files={"conf/train.yaml": beaten}))
+    assert found["what"] == "model.net.width is 4, not 64 as model=wide says"
+
+
+def test_main_file_beaten_by_an_option_that_nobody_chose_warns(judge):
+    first = FILES["conf/train.yaml"].replace("  - _self_\n", "").replace("defaults:\n", "defaults:\n  - _self_\n")
+    item = judge(files={"conf/train.yaml": first + "data:\n  batch_size: 16\n"})
+    assert item["verdict"] == "warning"
+    assert finding(item)["what"] == "data.batch_size is 64, not 16 as conf/train.yaml says"
+    assert finding(item)["where"] == "data.batch_size (conf/data/digits.yaml:2, over conf/train.yaml:15)"
+
+
+def test_unchosen_option_tuned_by_the_main_file_passes(judge):
+    tuned = FILES["conf/train.yaml"] + "model:\n  net:\n    width: 4\n"
+    assert judge(files={"conf/train.yaml": tuned})["verdict"] == "passed"
+
+
+def test_experiment_without_global_package_fails(judge):
+    nested = FILES["conf/experiment/base.yaml"].replace("# @package _global_\n", "")
+    found = finding(judge("experiment=base", files={"conf/experiment/base.yaml": nested}))
+    assert found["what"].startswith("data.batch_size, optimizer.lr of experiment=base land in experiment.*")
+    assert "# @package _global_" in found["fix"]
+
+
+def test_every_target_fault_is_told_at_once(judge):
+    item = judge(
+        "model._target_=parts.Litt",
+        "+model.net.widht=3",
+        "data._target_=part.Data",
+        "optimizer._partial_=false",
+        "callbacks.checkpoint._target_=torch.__version__",
+    )
+    told = "\n".join(found["what"] for found in item["findings"])
+    assert "model._target_=parts.Litt cannot be imported: parts has no 'Litt'; did you mean Lit?" in told
+    assert "model.net.widht=3 is no argument of parts.Net; did you mean width?" in told
+    assert "data._target_=part.Data cannot be imported: there is no module 'part'" in told
+    assert "optimizer lacks params of torch.optim.AdamW" in told
+    assert "callbacks.checkpoint._target_=torch.__version__ is a TorchVersion, nothing to call" in told
+    assert len(item["findings"]) == 5
+
+
+def test_unknown_argument_of_the_trainer_fails(judge):
+    assert finding(judge("+trainer.max_epoch=3"))["what"].startswith("trainer.max_epoch=3 is no argument of pl.Trainer")
+
+
+def test_text_in_the_place_of_a_value_fails(judge):
+    wanted = {
+        "optimizer.lr='1e-3'": ("a number", "optimizer.lr=1e-3"),
+        "+optimizer.weight_decay='0.01'": ("a number", "optimizer.weight_decay=0.01"),
+        "model.net.width='64'": ("a number", "model.net.width=64"),
+        "+model.net.betas='(0.9, 0.99)'": ("a list", "model.net.betas=[0.9, 0.99]"),
+        "+model.net.bias=no": ("true or false", "model.net.bias=false"),
+        "+model.steps=None": ("null", "model.steps=null"),
+        "trainer.max_epochs='3'": ("a number", "trainer.max_epochs=3"),
+    }
+    findings = judge(*wanted)["findings"]
+    assert len(findings) == len(wanted)
+    for kind, fix in wanted.values():
+        assert any(found["what"].endswith(f"not {kind}") and fix in found["fix"] for found in findings), fix
+
+
+def test_quoted_number_is_told_where_it_was_written(judge):
+    quoted = FILES["conf/optimizer/adamw.yaml"].replace("1e-3", "'1e-3'")
+    found = finding(judge(files={"conf/optimizer/adamw.yaml": quoted}))
+    assert found["where"] == "optimizer.lr (conf/optimizer/adamw.yaml:3)"
+
+
+def test_text_that_a_literal_does_not_list_fails(judge):
+    found = finding(judge("+callbacks.checkpoint.save_last='False'"))
+    assert found["what"] == "callbacks.checkpoint.save_last is the text 'False', not true or false"
+
+
+def test_number_read_through_an_interpolation_is_told_at_its_source(judge):
+    files = {
+        "conf/train.yaml": FILES["conf/train.yaml"] + "rate: '1e-3'\n",
+        "conf/optimizer/adamw.yaml": FILES["conf/optimizer/adamw.yaml"].replace("1e-3", "${rate}"),
+    }
+    assert finding(judge(files=files))["where"] == "rate (conf/train.yaml:14)"
+
+
+def test_missing_value_fails_with_the_default_to_give(judge):
+    found = finding(judge("data.batch_size=???"))
+    assert found["what"] == "data.batch_size is ???: nothing has given it a value"
+    assert found["fix"].startswith("python train.py data.batch_size=32 ")
+
+
+def test_interpolation_that_leads_nowhere_fails_with_the_nearest_key(judge):
+    found = finding(judge("model.optimizer=${optimzer}"))
+    assert found["what"].startswith("model.optimizer=${optimzer} does not resolve")
+    assert "${optimizer}" in found["fix"]
+
+
+def test_monitor_that_nothing_logs_fails_with_what_is_logged(judge):
+    found = finding(judge("callbacks.checkpoint.monitor=valid/accuracy", "+callbacks.checkpoint.mode=max"))
+    assert found["what"].startswith("callbacks.checkpoint.monitor is valid/accuracy, which nothing logs")
+    assert found["where"] == "callbacks.checkpoint.monitor (command line, over conf/callbacks/default.yaml:3)"
+
+
+@pytest.mark.parametrize(
+    ("monitor", "mode", "better"), [("val/loss", "max", "min"), ("val/acc", "min", "max"), ("val/f1", "min", "max")]
+)
+def test_mode_that_takes_the_worst_for_the_best_fails(judge, monitor, mode, better):
+    code = PARTS.replace('"train/loss"', '"val/acc"').replace(
+        '("val",)', '("val",):\n            self.log("val/f1", 0.0)\n        for split in ("val",)'
+    )
+    chosen = [f"callbacks.checkpoint.monitor={monitor}", f"+callbacks.checkpoint.mode={mode}"]
+    found = finding(judge(*chosen, files={"parts.py": code}))
+    assert found["what"].startswith(f"callbacks.checkpoint.mode is {mode}, but more of {monitor} is ")
+    assert found["where"].startswith("callbacks.checkpoint.mode (command line")
+    assert f"callbacks.checkpoint.mode={better}" in found["fix"]
+
+
+def test_mode_that_is_left_at_its_default_counts_too(judge):
+    code = PARTS.replace('"train/loss"', '"val/acc"')
+    found = finding(judge("callbacks.checkpoint.monitor=val/acc", files={"parts.py": code}))
+    assert found["fix"].endswith("+callbacks.checkpoint.mode=max")
+
+
+def test_misspelt_argument_that_kwargs_takes_is_named(judge):
+    code = PARTS.replace("bias=True):", "bias=True, **options):")
+    found = finding(judge("+model.net.droput=0.5", "+model.net.note=3", files={"parts.py": code}))
+    assert found["what"] == "model.net.droput=0.5 is no parameter of parts.Net; did you mean dropout?"
+    assert found["where"] == "model.net.droput (command line)"
+
+
+def test_added_key_that_nothing_reads_fails(judge):
+    assert finding(judge("+learning_rate=0.1"))["what"].startswith("nothing reads learning_rate")
+
+
+def test_misspelt_key_of_a_file_fails_with_the_meant_one(judge):
+    misspelt = FILES["conf/experiment/base.yaml"] + "trainr:\n  max_epochs: 9\n"
+    found = finding(judge("experiment=base", files={"conf/experiment/base.yaml": misspelt}))
+    assert found["what"].endswith("did you mean trainer?")
+    assert "conf/experiment/base.yaml:7" in found["where"]
+
+
+def test_value_that_the_code_supplies_is_no_fault(judge):
+    code = TRAIN.replace("instantiate(cfg.model)", "instantiate(cfg.model, name='x')")
+    code = code.replace("    pl.seed", "    cfg.data.batch_size = 8\n    pl.seed")
+    item = judge("+model.name=???", "data.batch_size=???", files={"train.py": code})
+    assert item["findings"] == []
+
+
+def test_composition_that_is_not_understood_is_skipped_not_failed(judge, monkeypatch):
+    monkeypatch.delattr(provenance, "create_defaults_list")
+    item = judge()
+    assert item["verdict"] == "skipped"
+    assert "hydra-core" in item["skipped"]

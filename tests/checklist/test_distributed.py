@@ -1,0 +1,368 @@
+"""+debug=distributed: two real processes with planted mistakes, and what it is built of in this one.
+
+python test_distributed.py RANK FOLDER MISTAKE... is one of those processes.
+"""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from pytorch_lightning import LightningModule, Trainer, seed_everything
+from pytorch_lightning.callbacks import EarlyStopping
+from torch import distributed
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, TensorDataset, WeightedRandomSampler
+from training_checklist import report, session
+from training_checklist.distributed import distributed as checked
+from training_checklist.distributed import network, presence, processes, shares
+from training_checklist.distributed.distributed import Distributed, Parted, differing, fingerprint
+from training_checklist.distributed.presence import Interrupted, Presence
+from training_checklist.own_code import shorten
+from training_checklist.verdict import FAILED, Finding, Verdict
+
+SETTINGS = {"timeout": 20, "rendezvous_timeout": 20, "prepare_timeout": 60, "tolerance": 1e-6, "memory_mb": 1}
+
+
+class Net(LightningModule):
+    """Dropout, batch normalisation and noise differ between ranks, as they may."""
+
+    def __init__(self, mistake: str) -> None:
+        super().__init__()
+        self.mistake = mistake
+        self.body = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout())
+        self.head = torch.nn.Linear(8, 2)
+        if mistake in ("unused", "allowed"):
+            self.extra = torch.nn.Linear(8, 8)
+
+    def on_train_batch_start(self, batch, batch_idx):
+        if self.mistake == "bias" and batch_idx == 1:
+            self.head.bias.data += self.global_rank
+        return -1 if self.mistake == "stop" and batch_idx == 2 and self.global_rank == 1 else None
+
+    def training_step(self, batch, batch_idx):
+        if self.mistake == "skip" and batch_idx == 2 and self.global_rank == 1:
+            return None
+        if self.mistake == "gather" and batch_idx == 2 and self.global_rank == 0:
+            self.all_gather(torch.ones(1))
+        return torch.nn.functional.cross_entropy(self.head(self.body(batch["x"])), batch["y"])
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", batch["x"].sum(), sync_dist=self.mistake != "alone")
+
+    def val_dataloader(self):
+        return DataLoader(Samples(), 8)
+
+    def on_after_backward(self):
+        if self.mistake == "gradient" and self.global_rank == 1:
+            self.head.weight.grad *= 2
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    def train_dataloader(self):
+        data = Samples()
+        if self.mistake == "uneven":
+            data = Subset(data, range(64 if self.global_rank == 0 else 48))
+        if self.mistake == "sharded":
+            data = Subset(data, range(self.global_rank, 64, 2))
+        if self.mistake == "one_share":
+            return DataLoader(data, 8, sampler=DistributedSampler(data, num_replicas=2, rank=0))
+        return DataLoader(data, 8, shuffle=True)
+
+
+class Samples(Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        generator = torch.Generator().manual_seed(index)
+        noise = 0.1 * torch.randn(4)
+        return {"x": torch.randn(4, generator=generator) + noise, "y": index % 2}
+
+
+def run_rank(rank: int, folder: Path, mistakes: list[str]) -> None:
+    """Train once for each mistake and write down what is found: one rank of two, started like Lightning's."""
+    torch.set_num_threads(1)
+    os.environ["LOCAL_WORLD_SIZE"] = "2"
+    presence.BEAT, presence.BUSY, checked.STUCK, checked.GRACE = 0.1, 0.2, 0.3, 1.0  # nothing here is slow
+    for number, mistake in enumerate(mistakes):
+        os.environ["MASTER_PORT"] = str(int(os.environ["FIRST_PORT"]) + number)
+        seed_everything(rank if mistake in ("seeds", "apart") else 0, verbose=False)
+        session.begin()
+        check = Distributed(**SETTINGS | {"timeout": 3 if mistake in ("stop", "gather") else 20})
+        (folder / mistake / "debug").mkdir(parents=True, exist_ok=True)
+        check.begin(folder / mistake)
+        findings = check.findings
+        try:
+            Trainer(
+                accelerator="cpu",
+                devices=2,
+                strategy="ddp_find_unused_parameters_true" if mistake == "allowed" else "ddp",
+                max_epochs=2,
+                callbacks=[check, EarlyStopping("val/loss", check_on_train_epoch_end=False)],
+                logger=False,
+                enable_checkpointing=False,
+                enable_progress_bar=False,
+                enable_model_summary=False,
+                use_distributed_sampler=mistake not in ("uneven", "sharded", "all", "apart"),
+            ).fit(Net(mistake))
+            check.conclude(folder / mistake)
+        except Exception as error:
+            findings = [*findings, check.explain(error) or Finding(FAILED, repr(error), "", "", "")]
+            report.write_json(
+                report.rank_file(folder / mistake, rank), [Verdict("distributed", "", findings=[findings[-1]])]
+            )
+        told = [[finding.what, finding.where] for finding in findings]
+        (folder / mistake / f"{rank}.json").write_text(json.dumps(told), encoding="utf-8")
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+        while not (folder / mistake / f"{1 - rank}.json").is_file():
+            time.sleep(0.02)
+
+
+MISTAKES = {
+    "bias": ("1 of 6 parameters differ between ranks", "head.bias; changed before the backward pass of batch 1"),
+    "gradient": ("parameters differ between ranks", "Net.on_after_backward"),
+    "skip": ("rank 1 skips batch 2 after 2 optimizer steps", "Net.training_step"),
+    "stop": ("rank 1 is at the end of epoch 0", "rank 1: "),
+    "unused": ("2 of 8 parameters got no gradient: extra.weight, extra.bias", "Net.training_step"),
+    "uneven": ("different numbers of batches: rank 0 8, rank 1 6", "rank 1: train_dataloader"),
+    "all": ("get the same 8 of their 8 first batches", "use_distributed_sampler=false"),
+    "apart": ("get all 64 samples in every epoch", "use_distributed_sampler=false"),
+    "one_share": ("get the same", "DistributedSampler over Samples"),
+    "seeds": ("shares of the data that overlap", "DistributedSampler over Samples"),  # each rank seeds its sampler
+    "alone": ("val/loss, which EarlyStopping monitors, differs between ranks", "self.log('val/loss', ...)"),
+    "gather": ("a collective that rank 0 alone has called", "self.all_gather(torch.ones(1))"),
+}
+HEALTHY = ("none", "sharded", "allowed")
+
+
+@pytest.fixture(autouse=True)
+def no_other_checks():
+    session.begin()
+    yield
+    session.begin()
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What each rank found for every mistake and healthy variant: {mistake: {rank: [(what, where)]}}."""
+    folder = tmp_path_factory.mktemp("ranks")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1] % 20000 + 20000
+    shared = {"MASTER_ADDR": "127.0.0.1", "FIRST_PORT": str(port), "WORLD_SIZE": "2", "NODE_RANK": "0"}
+    shared |= {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    names = [*HEALTHY, *MISTAKES]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, __file__, str(rank), str(folder), *names],
+            env=os.environ | shared | {"LOCAL_RANK": str(rank)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        errors = [rank.communicate(timeout=100)[1] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    for name in names:
+        assert (folder / name / "1.json").is_file(), errors
+    return {
+        name: {rank: json.loads((folder / name / f"{rank}.json").read_text()) for rank in range(2)} for name in names
+    }
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistake_is_named_with_its_place_on_every_rank(found, mistake):
+    what, where = MISTAKES[mistake]
+    for findings in found[mistake].values():
+        assert len(findings) == 1
+        assert what in findings[0][0]
+        assert where in findings[0][1]
+
+
+@pytest.mark.parametrize("variant", HEALTHY)
+def test_healthy_ranks_have_no_finding(found, variant):
+    assert found[variant] == {0: [], 1: []}
+
+
+def test_names_whose_numbers_differ_on_any_rank_are_found():
+    assert differing([{"a": 1, "b": 2}, {"a": 1, "b": 3}]) == ["b"]
+
+
+def test_fingerprint_changes_with_any_bit():
+    values = torch.tensor([1.0, 2.0, float("nan")])
+    variants = [values, values.flip(0), values * 1.0000001, -values, values.nan_to_num()]
+    assert len({fingerprint({"w": variant})["w"] for variant in variants}) == len(variants)
+    for dtype in (torch.bfloat16, torch.float64, torch.complex64, torch.uint8):
+        assert fingerprint({"w": torch.ones(3, dtype=dtype)}) == fingerprint({"w": torch.ones(3, dtype=dtype)})
+
+
+def test_content_of_a_dataset_leaves_random_numbers_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    one = shares.content_of(Samples(), 64)
+    assert torch.rand(1) == expected
+    numpy.random.rand(), random.random(), torch.rand(1)
+    assert shares.content_of(Samples(), 64) == one
+    assert shares.content_of(Subset(Samples(), range(1, 64)), 63) != one
+
+
+def test_dataset_that_cannot_be_read_by_number_has_no_content():
+    assert shares.content_of({"a": 1}, 1) is None
+    assert shares.content_of(iter([1]), None) is None
+
+
+def test_drawn_indices_are_those_of_each_loader_and_end_with_it():
+    data = TensorDataset(torch.arange(6))
+    loader, other = DataLoader(data, 2), DataLoader(data, 3, shuffle=True)
+    with shares.DrawnIndices() as drawn:
+        batches = [list(batch[0]) for batch in loader]
+        list(other)
+    list(loader)
+    assert drawn.of(loader, 2) == [[0, 1], [2, 3]] == batches[:2]
+    assert len(drawn.of(other, 9)) == 2
+
+
+@pytest.mark.parametrize(("sampler", "whole"), [(None, True), (WeightedRandomSampler([1.0] * 6, 6), False)])
+def test_only_a_sampler_without_replacement_goes_through_the_whole_dataset(sampler, whole):
+    assert shares.describe(DataLoader(TensorDataset(torch.arange(6)), 2, sampler=sampler)).whole is whole
+
+
+def test_batches_that_are_all_alike_say_nothing_about_shares():
+    assert shares.same_batches(["a"] * 8, ["a"] * 8) == 0
+    assert shares.same_batches(list("abcd"), list("abxd")) == 3
+
+
+def test_rank_that_hangs_is_woken_when_another_has_gone(tmp_path):
+    own = Presence(tmp_path, 0, lambda: "rank 1 has gone", patience=0.0)
+    try:
+        with pytest.raises(Interrupted, match="rank 1 has gone"):
+            time.sleep(30)
+    finally:
+        own.leave()
+    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+
+
+def test_prepare_data_that_never_ends_is_interrupted(tmp_path, monkeypatch):
+    monkeypatch.setattr(checked, "GRACE", 0.0)
+    check = Distributed(**SETTINGS | {"prepare_timeout": 0.1})
+    check.begin(tmp_path)
+    check.presence.reach(checked.RENDEZVOUS)
+    with pytest.raises(Interrupted) as interrupted:
+        time.sleep(30)
+    assert "prepare_data takes longer than 0.1 s" in check.explain(interrupted.value).what
+
+
+def test_killed_process_counts_as_dead_and_former_runs_do_not_count(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    own = Presence(tmp_path, 0, lambda: None, patience=1.0)
+    try:
+        sign = presence.Sign(1, process.pid, socket.gethostname(), time=time.time())
+        assert not presence.is_dead(sign)
+        process.kill()
+        while not presence.is_dead(sign):  # a zombie, until it is waited for
+            time.sleep(0.01)
+        process.communicate()
+        assert presence.is_dead(sign)
+        old = vars(sign) | {"time": time.time() - 3600}
+        (tmp_path / ".presence1.json").write_text(json.dumps(old), encoding="utf-8")
+        assert own.others() == {}
+    finally:
+        own.remove()
+    assert not list(tmp_path.glob(".presence0.*"))
+
+
+def test_line_of_a_stack_is_the_projects_and_what_it_waits_in():
+    event = threading.Event()
+    waiter = threading.Thread(target=event.wait)
+    waiter.start()
+    line, waits = presence.line_of(traceback.extract_stack())
+    event.set()
+    assert line.startswith(shorten(__file__))
+    assert "line, waits = " in line
+    assert waits == ""
+
+
+def test_self_test_names_the_collective_with_a_wrong_value(tmp_path, monkeypatch):
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    stages = []
+    try:
+        assert "rank 0 of 1 OK" in network.self_test(torch.device("cpu"), 1, stages.append)
+        monkeypatch.setattr(distributed, "all_reduce", lambda tensor: tensor.mul_(3))
+        with pytest.raises(network.NetworkError, match="all-reduce of 1 to 1 gives 3 and not 1 on rank 0"):
+            network.self_test(torch.device("cpu"), 1, stages.append)
+    finally:
+        distributed.destroy_process_group()
+    assert stages == ["all-reduce", "broadcast", "barrier", "memory", "all-reduce"]
+
+
+@pytest.mark.parametrize(("given", "gpus", "accelerator", "devices"), [(None, 0, "cpu", 2), (None, 4, "gpu", 4)])
+def test_ranks_are_all_gpus_or_two_on_the_cpu(compose, monkeypatch, given, gpus, accelerator, devices):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(processes, "survives_detail", lambda: True)
+    monkeypatch.delenv("TORCH_DISTRIBUTED_DEBUG", raising=False)
+    cfg = compose("+debug=distributed")
+    before = dict(os.environ)
+    callback = processes.Processes()
+    callback.on_job_start(cfg)
+    try:
+        assert (cfg.trainer.accelerator, cfg.trainer.devices) == (accelerator, devices)
+        # Where gloo is used, DETAIL ends in a segmentation fault.
+        assert os.environ["TORCH_DISTRIBUTED_DEBUG"] == ("DETAIL" if gpus else "INFO")
+    finally:
+        callback.on_job_end(cfg)
+    assert dict(os.environ) == before
+
+
+def test_one_process_is_no_fault_and_says_how_to_have_two(tmp_path):
+    check = Distributed(**SETTINGS)
+    check.begin(tmp_path)
+    trainer = Trainer(accelerator="cpu", devices=1, max_steps=1, logger=False, enable_checkpointing=False)
+    trainer.callbacks.append(check)
+    trainer.fit(Net("none"))
+    check.conclude(tmp_path)
+    assert check.verdict("").status == "skipped"
+    assert "trainer.devices=2" in check.skipped
+
+
+def test_owner_that_was_killed_is_reported_for_once(tmp_path, monkeypatch):
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    monkeypatch.setenv(report.OWNER, f"{socket.gethostname()}:{gone.stdout.strip()}")
+    assert [report.inherits(tmp_path), report.inherits(tmp_path)] == [True, False]
+    monkeypatch.setenv(report.OWNER, f"{socket.gethostname()}:{os.getpid()}")
+    assert not report.inherits(tmp_path)
+
+
+def test_finding_of_several_ranks_is_told_once():
+    def verdict(where):
+        return Verdict("distributed", "", findings=[Finding(FAILED, "lost", where, "", "")])
+
+    merged = report.merge(verdict("rank 1: a.py:3"), {1: [verdict("a.py:3")]}, is_rank=True)
+    assert [finding.where for finding in merged.findings] == ["rank 1: a.py:3"]
+
+
+def test_finding_travels_with_the_exception_that_ends_the_run(tmp_path):
+    check = Distributed(**SETTINGS)
+    check.begin(tmp_path)
+    finding = Finding(FAILED, "the ranks have parted", "rank 1: x", "", "")
+    assert check.explain(Parted(finding)) == finding
+
+
+if __name__ == "__main__":
+    run_rank(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])

@@ -1,0 +1,347 @@
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class TestHealthy:
+    """Networks that train, on which no alarm may sound."""
+
+    def silent(self, examine, module, data=None, **trainer):
+        verdict = examine("gradients", module, data, **trainer)
+        assert (verdict.status, verdict.findings) == ("passed", [])
+        return verdict
+
+    def test_classifier_passes_with_its_norms(self, examine, net):
+        verdict = self.silent(examine, net())
+        assert "4 parameters, 10 steps" in verdict.seen
+        assert len(verdict.facts["gradient_norms"]["first.weight"]) == 10
+
+    @pytest.mark.parametrize("lr", [1e-5, 0.03])
+    def test_sensible_learning_rates_pass(self, examine, net, lr):
+        self.silent(examine, net(lr))
+
+    def test_frozen_layer_is_listed_and_no_fault(self, examine, net):
+        module = net()
+        module.first.requires_grad_(False)
+        assert "frozen: first.weight, first.bias" in self.silent(examine, module).seen
+
+    def test_head_that_starts_from_zero_passes(self, examine, net):
+        module = net()
+        nn.init.zeros_(module.head.weight)
+        self.silent(examine, module)
+
+    def test_accumulated_batches_are_steps_of_the_optimizer(self, examine, net):
+        assert "steps" in self.silent(examine, net(), accumulate_grad_batches=4).seen
+
+    def test_deep_network_with_layer_norm_passes(self, examine, net):
+        class Deep(net):
+            def __init__(self):
+                super().__init__()
+                layers = [[nn.Linear(32, 32), nn.LayerNorm(32), nn.ReLU()] for _ in range(20)]
+                self.deep = nn.Sequential(*[module for layer in layers for module in layer])
+
+            def forward(self, inputs):
+                return self.head(self.deep(self.first(inputs)))
+
+        self.silent(examine, Deep())
+
+    def test_plain_network_of_four_layers_passes(self, examine, net):
+        self.silent(examine, deep(net, 4, nn.ReLU))
+
+    def test_batch_norm_mixes_samples_in_training_only(self, examine, net):
+        class Normed(net):
+            def __init__(self):
+                super().__init__()
+                self.norm = nn.BatchNorm1d(32)
+
+            def forward(self, inputs):
+                return self.head(torch.relu(self.norm(self.first(inputs))))
+
+        self.silent(examine, Normed())
+
+    def test_model_is_left_as_it_was_by_the_second_look(self, examine, net):
+        class Counting(net):
+            def __init__(self):
+                super().__init__()
+                self.norm = nn.BatchNorm1d(32)
+                self.calls = 0
+
+            def forward(self, inputs):
+                self.calls += 1
+                return self.head(torch.relu(self.norm(self.first(inputs))))
+
+        module = Counting()
+        self.silent(examine, module, limit_val_batches=0)
+        assert (module.calls, int(module.norm.num_batches_tracked)) == (10, 10)
+
+    def test_stop_gradient_beside_a_path_that_learns_is_no_cut(self, examine, net):
+        class Detached(net):
+            def forward(self, inputs):
+                hidden = self.first(inputs)
+                return self.head(torch.relu(hidden / hidden.detach().norm(dim=1, keepdim=True)))
+
+        self.silent(examine, Detached())
+
+    def test_attention_with_the_batch_first_passes(self, examine, net):
+        self.silent(examine, attending(net, batch_first=True))
+
+
+def deep(net, depth, activation, weight=None):
+    class Deep(net):
+        def __init__(self):
+            super().__init__()
+            self.deep = nn.Sequential(*[part for _ in range(depth) for part in (nn.Linear(32, 32), activation())])
+            for module in self.deep if weight is not None else ():
+                if isinstance(module, nn.Linear):
+                    nn.init.normal_(module.weight, std=weight)
+
+        def forward(self, inputs):
+            return self.head(self.deep(self.first(inputs)))
+
+    return Deep()
+
+
+def attending(net, batch_first):
+    class Attending(net):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(1, 1, batch_first=batch_first)
+
+        def forward(self, inputs):
+            tokens = inputs[:, :, None]  # (B, 8, 1)
+            return self.head(torch.relu(self.first(self.attention(tokens, tokens, tokens)[0].squeeze(2))))
+
+    return Attending()
+
+
+class TestFault:
+    """What is wrong with a gradient, and the place that the verdict names."""
+
+    def judge(self, examine, module, **trainer):
+        verdict = examine("gradients", module, **trainer)
+        assert verdict.status == "failed"
+        [finding] = verdict.findings
+        return finding
+
+    def test_detached_layer_is_named_between_its_neighbours(self, examine, net):
+        class Cut(net):
+            def forward(self, inputs):
+                return self.head(torch.relu(self.first(inputs)).detach())
+
+        finding = self.judge(examine, Cut())
+        assert finding.what == "2 of 4 parameters get no gradient: first"
+        assert finding.where.startswith("detached between first and head: detach in Cut, ")
+
+    def test_gradients_that_are_never_zeroed(self, examine, net):
+        class Adding(net):
+            def optimizer_zero_grad(self, *_):
+                pass
+
+        finding = self.judge(examine, Adding())
+        assert finding.what.startswith("gradients are never zeroed: in all of 9 steps")
+        assert finding.where == "Adding.optimizer_zero_grad"
+
+    def test_gradients_that_a_manual_step_never_zeroes(self, examine, net):
+        class Adding(net):
+            automatic_optimization = False
+
+            def training_step(self, batch, batch_idx):
+                self.manual_backward(self.loss(batch))
+                self.optimizers().step()
+
+        finding = self.judge(examine, Adding())
+        assert finding.what.startswith("gradients are never zeroed: in all of 9 steps")
+        assert finding.where == "Adding.training_step"
+
+    def test_optimizer_whose_state_is_thrown_away(self, examine, net):
+        class Forgetful(net):
+            def on_train_batch_start(self, batch, batch_idx):
+                self.optimizers().optimizer.state.clear()
+
+        finding = self.judge(examine, Forgetful())
+        assert finding.what == "Adam has taken 10 steps and remembers 1: its state is thrown away"
+
+    def test_no_grad_is_named_with_the_module_that_runs_under_it(self, examine, net):
+        class Cut(net):
+            def forward(self, inputs):
+                with torch.no_grad():
+                    hidden = self.first(inputs)
+                return self.head(torch.relu(hidden))
+
+        finding = self.judge(examine, Cut())
+        place = "called at tests/checklist/test_gradients.py:"
+        assert finding.where.startswith(f"first runs under torch.no_grad(), {place}")
+
+    def test_unused_layer_is_said_to_be_unused(self, examine, net):
+        class Unused(net):
+            def __init__(self):
+                super().__init__()
+                self.extra = nn.Linear(8, 8)
+
+        finding = self.judge(examine, Unused())
+        assert (finding.what, finding.where.split(":")[0]) == ("2 of 6 parameters get no gradient: extra", "unused")
+
+    def test_loss_that_is_cut_from_the_network(self, examine, net):
+        class Detached(net):
+            def loss(self, batch):
+                return super().loss(batch).detach()
+
+        finding = self.judge(examine, Detached())
+        assert "4 of 4 parameters get no gradient" in finding.what
+        assert "detach in Detached" in finding.where
+
+    def test_parameters_that_no_optimizer_holds(self, examine, net):
+        class Forgotten(net):
+            def configure_optimizers(self):
+                return torch.optim.Adam(self.head.parameters(), lr=0.01)
+
+        finding = self.judge(examine, Forgotten())
+        assert finding.where == "configure_optimizers: first.weight, first.bias"
+
+    def test_layer_in_a_list(self, examine, net):
+        class Listed(net):
+            def __init__(self):
+                super().__init__()
+                self.layers = [nn.Linear(32, 32)]
+
+            def forward(self, inputs):
+                return self.head(torch.relu(self.layers[0](self.first(inputs))))
+
+        assert "(32, 32), (32,)" in self.judge(examine, Listed()).what
+
+    def test_loss_times_zero(self, examine, net):
+        class Zero(net):
+            def loss(self, batch):
+                return 0.0 * super().loss(batch)  # the factor
+
+        finding = self.judge(examine, Zero())
+        assert "4 of 4 parameters are exactly 0" in finding.what
+        assert finding.where.startswith(f"Mul in Zero, tests/checklist/test_gradients.py:{line_of('# the factor')}")
+
+    def test_dead_relu(self, examine, net):
+        module = net()
+        nn.init.constant_(module.first.bias, -100.0)
+        finding = self.judge(examine, module)
+        assert finding.where.startswith("Relu in Net, ")
+        assert finding.where.endswith("first.weight, first.bias, head.weight")
+
+    def test_constant_initialisation(self, examine, net):
+        module = net()
+        for layer in (module.first, module.head):
+            nn.init.constant_(layer.weight, 0.1)
+            nn.init.zeros_(layer.bias)
+        finding = self.judge(examine, module)
+        assert finding.where == "first.weight, head.weight"
+        assert "all rows" in finding.what
+
+    def test_vanishing_along_depth(self, examine, net):
+        finding = self.judge(examine, deep(net, 12, nn.Sigmoid))
+        assert finding.what.startswith("gradients vanish along depth")
+        assert finding.where.startswith("first to head")
+        assert "most of it from deep." in finding.where
+
+    def test_exploding_along_depth(self, examine, net):
+        finding = self.judge(examine, deep(net, 8, nn.Identity, weight=1.0), gradient_clip_val=1e-3)
+        assert finding.what.startswith("gradients explode along depth")
+
+    def test_gradient_that_is_not_finite(self, examine, net):
+        class Rooted(net):
+            def forward(self, inputs):
+                return self.head((0 * self.first(inputs)).sqrt())
+
+        finding = self.judge(examine, Rooted())
+        assert "NaN or Inf in step 0" in finding.what
+        assert "+debug=anomaly" in finding.fix
+
+    def test_learning_rate_that_moves_nothing(self, examine, net):
+        finding = self.judge(examine, net(lr=1e-8))
+        assert finding.where == "the optimizer's lr=1e-08"
+        assert "too low" in finding.why
+
+    def test_learning_rate_that_tears_the_weights(self, examine, net):
+        finding = self.judge(examine, net(lr=10))
+        assert "too high" in finding.why
+
+    def test_softmax_over_the_batch(self, examine, net):
+        class Mixing(net):
+            def forward(self, inputs):
+                hidden = torch.relu(self.first(inputs))
+                return self.head(hidden * functional.softmax(hidden, dim=0))  # over the batch
+
+        finding = self.judge(examine, Mixing())
+        assert "softmax mixes the 16 samples" in finding.what
+        assert finding.where == f"Mixing, tests/checklist/test_gradients.py:{line_of('# over the batch')}"
+
+    def test_attention_over_the_batch(self, examine, net):
+        finding = self.judge(examine, attending(net, batch_first=False))
+        assert finding.where.startswith("attention, ")
+
+
+@pytest.mark.parametrize("when", ["before backward", "after the step"])
+def test_manual_steps_that_zero_gradients_are_no_finding(examine, net, when):
+    class Zeroing(net):
+        automatic_optimization = False
+
+        def training_step(self, batch, batch_idx):
+            optimizer = self.optimizers()
+            if when == "before backward":
+                optimizer.zero_grad()
+            self.manual_backward(self.loss(batch))
+            optimizer.step()
+            if when == "after the step":
+                optimizer.zero_grad(set_to_none=False)
+
+    assert examine("gradients", Zeroing()).findings == []
+
+
+def test_one_layer_in_several_places_is_warned_of(examine, net):
+    class Repeating(net):
+        def __init__(self):
+            super().__init__()
+            self.deep = nn.Sequential(*[nn.Linear(32, 32)] * 3, *[nn.ReLU()] * 2)
+
+        def forward(self, inputs):
+            return self.head(self.deep(self.first(inputs)))
+
+    [finding] = examine("gradients", Repeating()).findings
+    assert (finding.severity, finding.where) == ("warning", "deep.0, deep.1, deep.2")
+
+
+def line_of(text: str) -> int:
+    with open(__file__, encoding="utf-8") as file:
+        return next(number for number, line in enumerate(file, 1) if text in line and "line_of" not in line)
+
+
+def adversarial(net, cut=False):
+    """Two networks against each other, where `cut` lets the first one's own step detach what it made."""
+
+    class Adversarial(net):
+        automatic_optimization = False
+
+        def training_step(self, batch, batch_idx):
+            for_first, for_head = self.optimizers()
+            made = self.first(batch[0])
+            for_head.zero_grad()
+            self.manual_backward(self.head(made.detach()).square().mean())
+            for_head.step()
+            for_first.zero_grad()
+            self.manual_backward(self.head(made.detach() if cut else made).mean())
+            for_first.step()
+
+        def configure_optimizers(self):
+            return [torch.optim.Adam(part.parameters()) for part in (self.first, self.head)]
+
+    return Adversarial()
+
+
+def test_optimizer_that_is_cut_off_is_named_with_the_detach_of_its_own_step(examine, net):
+    verdict = examine("gradients", adversarial(net, cut=True))
+    [finding] = verdict.findings
+    assert (finding.severity, finding.what) == ("failed", "2 of 4 parameters get no gradient: first")
+    line = adversarial.__code__.co_firstlineno + 13
+    assert f"detach in Adversarial, tests/checklist/test_gradients.py:{line}" in finding.where
+
+
+def test_detach_of_the_other_networks_step_is_no_cut(examine, net):
+    assert examine("gradients", adversarial(net)).findings == []

@@ -1,0 +1,380 @@
+import json
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
+from training_checklist.limit_batches.input_scale import scaling
+
+
+def whats(verdict):
+    return [finding.what for finding in verdict.findings]
+
+
+@pytest.fixture
+def make(data):
+    """`make(train=, val=, **options)`: the healthy data, with datasets put through a function; options of loaders."""
+
+    def of(train=lambda dataset: dataset, val=lambda dataset: dataset, shuffle=(True, False), **options):
+        class Made(data):
+            def train_dataloader(self):
+                return DataLoader(train(self.part(1)), 16, shuffle=shuffle[0], **options)
+
+            def val_dataloader(self):
+                return DataLoader(val(self.part(2)), 16, shuffle=shuffle[1], **options)
+
+        return Made()
+
+    return of
+
+
+class Augmented(Dataset):
+    """Wraps a dataset and adds noise."""
+
+    def __init__(self, samples, noise=0.3):
+        self.samples, self.noise = samples, noise
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, index):
+        inputs, label = self.samples[index]
+        return inputs + self.noise * torch.randn(8), label
+
+
+class Arrays(Dataset):
+    """Keeps NumPy arrays, and makes tensors of a dictionary."""
+
+    def __init__(self, samples):
+        self.x, self.y = samples.tensors[0].numpy(), samples.tensors[1].numpy()
+
+    def __len__(self):
+        return len(self.y)
+
+    def __getitem__(self, index):
+        return torch.from_numpy(self.x[index]) + 0.1 * torch.randn(8), int(self.y[index])
+
+
+class Stream(IterableDataset):
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __iter__(self):
+        yield from (self.samples[index] for index in torch.randperm(len(self.samples)).tolist())
+
+
+def changed(inputs=lambda x: x, labels=lambda y: y):
+    return lambda dataset: TensorDataset(inputs(dataset.tensors[0]), labels(dataset.tensors[1]))
+
+
+def put(index, value):
+    def into(tensor):
+        tensor = tensor.clone()
+        tensor[index] = value
+        return tensor
+
+    return into
+
+
+def by_class(dataset):
+    order = dataset.tensors[1].argsort()
+    return TensorDataset(*(tensor[order] for tensor in dataset.tensors))
+
+
+def test_default_project_passes_and_its_three_splits_are_looked_at(train):
+    folder = train("+debug=limit_batches")
+    [item] = json.loads((folder / "debug" / "report.json").read_text())["items"]
+    assert item["verdict"] == "passed"
+    assert item["findings"] == []
+    assert "samples: train 3500, val 500, test 1000" in item["seen"]
+    assert "10 classes" in item["seen"]
+
+
+HEALTHY = {
+    "as it is": {},
+    "augmented for training": {"train": Augmented},
+    "an augmented half and a plain half of one dataset": {
+        "train": lambda dataset: Augmented(Subset(dataset, range(80))),
+        "val": lambda dataset: Subset(dataset, range(80, 160)),
+    },
+    "NumPy arrays": {"train": Arrays},
+    "an iterable": {"train": Stream, "shuffle": (None, False)},
+    "read in order, classes mixed": {"shuffle": (False, False)},
+    "validation sorted by class": {"val": by_class},
+    "labels mixed for training": {
+        "train": changed(labels=lambda y: functional.one_hot(y, 4).float() * 0.9 + 0.025),
+    },
+    "a short last batch": {"train": lambda dataset: Subset(dataset, range(70))},
+    "inputs of 0..1": {"train": changed(lambda x: x.sigmoid()), "val": changed(lambda x: x.sigmoid())},
+    "labels to be ignored": {"train": changed(labels=put(slice(0, 9), -100))},
+    "some duplicates": {
+        "train": changed(lambda x: x.sign(), lambda y: y),
+        "val": changed(lambda x: x.sign(), lambda y: y),
+    },
+}
+
+
+@pytest.mark.parametrize("case", HEALTHY)
+def test_healthy_data_are_no_finding(examine, net, make, case):
+    assert whats(examine("limit_batches", net(), make(**HEALTHY[case]))) == []
+
+
+BOTH = ("train", "val")
+FAULTS = {
+    "values of batch[0] are NaN": (
+        {"train": changed(put((5, 3), torch.nan)), "shuffle": (False, False)},
+        "train_dataloader, batch 0, item 5",
+    ),
+    "values of batch[0] are Inf": ({"val": changed(put((150, 3), torch.inf))}, "item 150"),
+    "label 4 in the batch": ({"train": changed(labels=lambda y: y + 1)}, "train_dataloader, batch 0, item"),
+    "label 7 in val_dataloader": ({"val": changed(labels=put(150, 7))}, "val_dataloader: TensorDataset"),
+    "all 160 labels of train_dataloader are 0": ({"train": changed(labels=lambda y: 0 * y)}, "train_dataloader"),
+    "in order (SequentialSampler), and val_dataloader is": ({"shuffle": (False, True)}, "sampler SequentialSampler"),
+    "it is sorted by class": ({"train": by_class, "shuffle": (False, False)}, "sampler SequentialSampler"),
+    "class 3 is in val_dataloader and not in": ({"train": lambda d: Subset(by_class(d), range(120))}, "val_dataloader"),
+    "as if they were normalised twice": (
+        {split: changed(lambda x: ((x.sigmoid() - 0.5) / 0.2 - 0.5) / 0.2) for split in BOTH},
+        "batch[0], as it enters first (Linear)",
+    ),
+    "as if they were never normalised": ({split: changed(lambda x: 255 * x.sigmoid()) for split in BOTH}, "first"),
+    "inputs hardly differ": ({split: changed(lambda x: x / 255) for split in BOTH}, "first (Linear)"),
+    "those of val_dataloader": ({"val": changed(lambda x: x * 0.3 + 0.5)}, "train_dataloader: TensorDataset against"),
+    "0 looks like 3": ({"val": changed(labels=lambda y: (y + 1) % 4)}, "val_dataloader: TensorDataset"),
+    "1 looks like 2": ({"val": changed(labels=lambda y: torch.tensor([0, 2, 1, 3])[y])}, "val_dataloader"),
+    "do not fit its inputs": ({"val": changed(labels=lambda y: y[torch.randperm(160)])}, "val_dataloader"),
+    "training labels have nothing": ({"train": changed(labels=lambda y: y[torch.randperm(160)])}, "train_dataloader"),
+    "the same as another one: 20 different inputs": (
+        {"train": changed(lambda x: x[torch.arange(160) // 8 * 8])},
+        "train_dataloader: TensorDataset, item 1 is item 0",
+    ),
+    "look unlike those of training": ({"val": changed(lambda x: x.roll(1, 1))}, "val_dataloader: TensorDataset"),
+    "has no batch: 10 samples, batch_size=16, drop_last=True": (
+        {"train": lambda dataset: Subset(dataset, range(10)), "drop_last": True},
+        "train_dataloader: Subset",
+    ),
+    "differ when they are loaded again": ({"val": Augmented}, "val_dataloader: Augmented, item"),
+    "batch[0] is 16x8 float64 here": ({"val": changed(lambda x: x.double())}, "val_dataloader, batch 0, batch[0]"),
+}
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_fault_is_found_and_placed(examine, net, make, what):
+    options, where = FAULTS[what]
+
+    class Casting(net):
+        def forward(self, inputs):
+            return super().forward(inputs.float())
+
+    verdict = examine("limit_batches", Casting(), make(**options))
+    found = [(finding.what, finding.where) for finding in verdict.findings]
+    assert [text for text, place in found if what in text and where in place], found
+
+
+def test_network_that_fails_on_a_short_last_batch_is_named(examine, net, make):
+    class Fixed(net):
+        def forward(self, inputs):
+            return super().forward(inputs.view(16, -1))
+
+    data = make(lambda dataset: Subset(dataset, range(100)))
+    [finding] = examine("limit_batches", Fixed(), data).findings
+    assert finding.what.startswith("the last batch of an epoch has 4 samples, not 16, and the network fails: Runtime")
+    assert finding.where.startswith("first (Linear), ")
+    whole = make(lambda dataset: Subset(dataset, range(100)), drop_last=True)
+    assert whats(examine("limit_batches", Fixed(), whole)) == []
+
+
+def test_norm_that_takes_no_last_batch_of_one_sample_is_named(examine, net, make):
+    class Normed(net):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(8)
+
+        def forward(self, inputs):
+            return super().forward(self.norm(inputs))
+
+    module = Normed()
+    [finding] = examine("limit_batches", module, make(lambda dataset: Subset(dataset, range(97)))).findings
+    assert finding.what.startswith("the last batch of an epoch has 1 samples, not 16, and the network fails")
+    assert finding.where.startswith("norm (BatchNorm1d), ")
+    assert int(module.norm.num_batches_tracked) == 5
+
+
+def test_sample_of_another_size_is_named_though_no_batch_can_be_made(examine, net, make):
+    class Cut(Augmented):
+        def __getitem__(self, index):
+            inputs, label = super().__getitem__(index)
+            return inputs[:7] if index == 10 else inputs, label
+
+    [finding] = examine("limit_batches", net(), make(Cut, shuffle=(False, False))).findings
+    assert finding.what == "item 10 of the training set is 7 and others are 8; 1 of the first 160 are of another size"
+    assert finding.where == "train_dataloader: Cut, item 10"
+
+
+def test_values_that_are_not_finite_are_one_finding_a_loader(examine, net, make):
+    verdict = examine("limit_batches", net(), make(train=changed(put(slice(0, 160, 7), torch.nan))))
+    assert len([what for what in whats(verdict) if "are NaN" in what]) == 2  # in its batches, in the dataset
+
+
+def test_dataset_that_only_its_loader_can_read_is_no_finding(examine, net, data):
+    class Keyed(Augmented):
+        def __getitem__(self, key):
+            return super().__getitem__(int(key.removeprefix("key")))
+
+    class Keys(data):
+        def train_dataloader(self):
+            keys = [f"key{index}" for index in torch.randperm(160).tolist()]
+            return DataLoader(Keyed(self.part(1)), 16, sampler=keys)
+
+    verdict = examine("limit_batches", net(), Keys())
+    assert verdict.status == "passed", whats(verdict)
+    assert "not looked at: samples beyond the batches" in verdict.seen
+
+
+def test_sharing_is_found_through_subsets_wrappers_and_augmentation(examine, net, data):
+    whole = data().part(1)
+    indices = torch.randperm(160).tolist()
+
+    def twice(train, val):
+        class Twice(data):
+            def train_dataloader(self):
+                return DataLoader(train, 16, shuffle=True)
+
+            def val_dataloader(self):
+                return DataLoader(val, 16)
+
+        [shared] = [text for text in whats(examine("limit_batches", net(), Twice())) if "training set too" in text]
+        return shared
+
+    part = twice(Augmented(Subset(whole, indices[:120])), Subset(whole, indices[115:]))
+    assert part.startswith("5 of 45 samples of val_dataloader")
+    copy = TensorDataset(whole.tensors[0][indices[:100]].clone(), whole.tensors[1][indices[:100]])
+    assert twice(Augmented(copy), Arrays(whole)).startswith("100 of 160 samples of val_dataloader")
+
+
+@pytest.mark.parametrize("numbers", [8, 64])
+def test_duplicates_within_training_excuse_no_sharing(examine, net, data, numbers):
+    inputs, labels = data().part(1).tensors
+    inputs = inputs.repeat(1, numbers // 8) + torch.randn(160, numbers)
+    rare = labels > 1
+    whole = TensorDataset(torch.cat([inputs, inputs[rare]]), torch.cat([labels, labels[rare]]))
+    order = torch.randperm(len(whole)).tolist()
+
+    class Oversampled(data):
+        def train_dataloader(self):
+            rows = order[60:]
+            return DataLoader(TensorDataset(*(part[rows] for part in whole.tensors)), 16, shuffle=True)
+
+        def val_dataloader(self):
+            rows = order[:60]
+            return DataLoader(TensorDataset(*(part[rows] for part in whole.tensors)), 16)
+
+    class Wide(net):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.nn.Linear(numbers, 32)
+
+    found = whats(examine("limit_batches", Wide(), Oversampled()))
+    assert [text for text in found if text.endswith("of 60 samples of val_dataloader are in the training set too")]
+
+
+def test_sharing_is_found_in_a_list_of_paths(examine, net, data):
+    class Files(Dataset):
+        def __init__(self, numbers, samples):
+            self.files = [(f"images/{number}.png", number % 4) for number in numbers]
+            self.inputs = samples.tensors[0]  # longer than what is listed
+
+        def __len__(self):
+            return len(self.files)
+
+        def __getitem__(self, index):
+            name, label = self.files[index]
+            return self.inputs[int(name[7:-4])] + 0.1 * torch.randn(8), label
+
+    class Listed(data):
+        def train_dataloader(self):
+            return DataLoader(Files(range(100), self.part(1)), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(Files(range(90, 130), self.part(1)), 16)
+
+    found = whats(examine("limit_batches", net(), Listed()))
+    assert "10 of 40 samples of val_dataloader are in the training set too" in found
+
+
+@pytest.mark.parametrize(("value", "kind"), [(0.0, "exactly 0"), (float("nan"), "nan")])
+def test_loss_without_meaning_is_laid_at_the_door_of_the_data_first(examine, net, value, kind):
+    class Lost(net):
+        def loss(self, batch):
+            return super().loss(batch) * value
+
+    [finding] = examine("limit_batches", Lost()).findings
+    assert kind in finding.what
+    assert "the data show no reason" in finding.why
+
+
+def test_claim_of_the_config_is_held_against_what_the_network_gets(train, tmp_path):
+    with pytest.raises(SystemExit):
+        train("+debug=limit_batches", "data.mean=[0.02]", "data.std=[0.03]")
+    [report] = tmp_path.rglob("report.json")
+    [finding] = json.loads(report.read_text())["items"][0]["findings"]
+    assert "the config claims to bring them to mean 0 and std 1: far from that" in finding["what"]
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "text"),
+    [
+        (0.0, 1.0, None),
+        (0.1, 0.8, None),
+        (0.13, 0.31, "as if they were never normalised"),
+        (33.3, 78.6, "as if pixels of 0..255 were never normalised"),
+        (-0.42, 3.25, "as if they were normalised twice"),
+        (107.0, 255.0, "as if pixels of 0..255 were normalised like those of 0..1"),
+        (-0.42, 0.004, "as if pixels were divided by 255 twice"),
+    ],
+)
+def test_what_went_wrong_is_told_by_mean_and_std(mean, std, text):
+    found = scaling(mean, std, mean - std, mean + std, claim=(0.1307, 0.3081), max_std=2.5)
+    assert found == (None if text is None else (True, text))
+
+
+def test_batches_are_judged_after_the_transfer_hooks(examine, net, data):
+    class Normalising(data):
+        def part(self, seed):
+            inputs, labels = super().part(seed).tensors
+            return TensorDataset(((inputs + 5) * 25).clamp(0, 255).to(torch.uint8), labels)
+
+        def on_after_batch_transfer(self, batch, dataloader_idx):
+            return (batch[0].float() / 25 - 5), batch[1]
+
+    class Doing(Normalising):
+        def on_after_batch_transfer(self, batch, dataloader_idx):
+            return batch[0].float(), batch[1]
+
+    assert whats(examine("limit_batches", net(), Normalising())) == []
+    assert "as if they were never normalised" in whats(examine("limit_batches", net(), Doing()))[0]
+
+
+def test_regression_and_samples_of_many_kinds_are_no_finding(examine, net, data):
+    class Regressing(net):
+        def loss(self, batch):
+            return functional.mse_loss(self(batch["x"])[:, 0], batch["y"])
+
+    class Named(data):
+        def part(self, seed):
+            inputs, _ = super().part(seed).tensors
+            return [{"x": x, "y": 20 + x.sum(), "id": i, "name": str(i)} for i, x in enumerate(inputs)]
+
+    assert whats(examine("limit_batches", Regressing(), Named())) == []
+
+
+def test_workers_are_not_started(examine, net, make):
+    seen = []
+
+    class Watching(Augmented):
+        def __getitem__(self, index):
+            seen.append(torch.utils.data.get_worker_info())
+            return super().__getitem__(index)
+
+    assert examine("limit_batches", net(), make(train=Watching, num_workers=2)).status == "passed"
+    assert set(seen) == {None}

@@ -1,0 +1,171 @@
+import pytest
+import torch
+from torch import nn
+from training_checklist.overflow import overflow as overflow
+from training_checklist.overflow.overflow import detect_overflow
+
+
+def line_of(text: str) -> str:
+    with open(__file__, encoding="utf-8") as file:
+        number = next(number for number, line in enumerate(file, 1) if text in line and "line_of" not in line)
+    return f"tests/checklist/test_overflow.py:{number}"
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_healthy_network_stays_in_range(examine, net, precision):
+    verdict = examine("overflow", net(), precision=precision)
+    assert (verdict.status, verdict.findings) == ("passed", [])
+    assert verdict.seen.startswith("10 steps; largest output ")
+    assert ("probe" in verdict.facts) == (precision == "bf16-mixed")
+
+
+def test_mask_of_minus_infinity_is_no_overflow(examine, net):
+    class Masked(net):
+        def forward(self, inputs):
+            hidden = self.first(inputs).masked_fill(torch.arange(32) > 16, float("-inf"))
+            return self.head(hidden.softmax(1))
+
+    assert examine("overflow", Masked()).status == "passed"
+
+
+def test_project_that_clips_its_gradients_passes(examine, net):
+    class Clipped(net):
+        def on_after_backward(self):
+            nn.utils.clip_grad_norm_(self.parameters(), 0.1)
+
+    assert examine("overflow", Clipped()).status == "passed"
+
+
+def test_running_once_more_changes_no_result(examine, net, monkeypatch):
+    class Normed(net):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(32)
+            self.drop = nn.Dropout(0.5)
+
+        def forward(self, inputs):
+            return self.head(torch.relu(self.drop(self.norm(self.first(inputs)))))
+
+    states = []
+    for mixed in (overflow.MIXED, ()):
+        monkeypatch.setattr(overflow, "MIXED", mixed)
+        torch.manual_seed(0)
+        module = Normed()
+        assert ("probe" in examine("overflow", module, precision="bf16-mixed").facts) == bool(mixed)
+        states.append(module.state_dict())
+    for one, two in zip(states[0].values(), states[1].values(), strict=True):
+        assert torch.equal(one, two)
+
+
+def test_factor_that_fp16_cannot_hold_is_found_on_a_cpu(examine, net):
+    class Wide(net):
+        def forward(self, inputs):
+            hidden = torch.relu(self.first(inputs))
+            return self.head(hidden * 6e5) / 6e5  # beyond 65504
+
+    [finding] = examine("overflow", Wide(), precision="bf16-mixed").findings
+    assert "mul makes the first Inf (float16)" in finding.what
+    assert finding.where == f"Wide, {line_of('# beyond 65504')}; it goes into head"
+    assert "65504" in finding.why
+    assert "run Wide in FP32" in finding.fix
+
+
+def test_values_near_the_limit_are_a_warning(examine, net):
+    class Near(net):
+        def forward(self, inputs):
+            hidden = torch.relu(self.first(inputs))
+            return self.head(hidden / hidden.max().detach() * 50000) / 50000
+
+    verdict = examine("overflow", Near(), precision="bf16-mixed")
+    assert verdict.status == "warning"
+    assert verdict.findings[0].what.startswith("FP16 values up to 5e+04")
+
+
+def test_division_by_zero_is_named_with_its_line_and_is_no_matter_of_16_bits(examine, net, capsys):
+    class Divided(net):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(32)
+
+        def forward(self, inputs):
+            hidden = torch.relu(self.norm(self.first(inputs)))
+            return self.head(hidden / (0 * hidden).std(1, keepdim=True))  # by zero
+
+    [finding] = examine("overflow", Divided()).findings
+    assert "div makes the first NaN (float32)" in finding.what
+    assert finding.where.startswith(f"Divided, {line_of('# by zero')}")
+    assert "FP32 has it too" in finding.why
+    assert "the last forward frames of batch 0" in capsys.readouterr().out
+
+
+def test_function_in_the_loss_is_found_like_a_module(examine, net):
+    class Logged(net):
+        def loss(self, batch):
+            return (super().loss(batch) * 0).log()  # of zero
+
+    [finding] = examine("overflow", Logged()).findings
+    assert finding.where == f"Logged, {line_of('# of zero')}"
+
+
+def test_backward_that_overflows_is_named(examine, net):
+    class Rooted(net):
+        def forward(self, inputs):
+            return self.head((0 * self.first(inputs)).sqrt())  # a root of 0
+
+    [finding] = examine("overflow", Rooted()).findings
+    assert "backward of Sqrt makes the first" in finding.what
+    assert line_of("# a root of 0") in finding.where
+
+
+def test_data_that_is_not_finite_is_said_to_be_the_data(examine, net, data):
+    class Broken(data):
+        def part(self, seed):
+            part = super().part(seed)
+            part.tensors[0][:] = float("nan")
+            return part
+
+    assert examine("overflow", net(), Broken()).findings[0].where == "the batch"
+
+
+def test_clipping_of_scaled_gradients_is_named_with_its_hook(examine, net):
+    class Scaled(net):
+        def on_after_backward(self):
+            for parameter in self.parameters():
+                parameter.grad *= 65536
+            nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+            for parameter in self.parameters():
+                parameter.grad /= 65536
+
+    [finding] = examine("overflow", Scaled()).findings
+    assert "to 1.53e-05 in the optimizer's step" in finding.what
+    assert "Scaled.on_after_backward, tests/checklist/test_overflow.py:" in finding.where
+
+
+def test_detect_overflow_tells_of_a_tensor(capsys):
+    assert not detect_overflow(torch.ones(3), "hidden")
+    assert detect_overflow(torch.tensor([1.0, float("inf"), float("nan")]), "hidden")
+    assert capsys.readouterr().out == "hidden: 1 NaN and 1 Inf of 3 (float32), the rest 1 to 1\n"
+
+
+def test_traced_batches_show_every_module_and_end_the_run(train, capsys):
+    options = "trace_batches=[1]", "abort_after_batch=1"
+    folder = train("+debug=overflow", *(f"callbacks.debug_overflow.{option}" for option in options))
+    out = capsys.readouterr().out
+    assert "batch 1: abs-min and abs-max" in out
+    assert "batch 0: abs-min" not in out
+    assert '"2 steps; ' in (folder / "debug" / "report.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("eps", [1e-8, 1e-4])
+def test_eps_that_is_zero_in_fp16_is_named(examine, net, eps):
+    class Half(net):
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=1e-3, eps=eps)
+
+    verdict = examine("overflow", Half(), precision="16-true")
+    if eps == 1e-4:
+        assert verdict.findings == []
+    else:
+        [finding] = verdict.findings
+        assert finding.where.startswith("optimizer.eps=1e-08 of Adam")
+        assert "is 0 in float16" in finding.why

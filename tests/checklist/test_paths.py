@@ -1,0 +1,255 @@
+"""A small project, healthy as it stands, gets one fault at a time; the paths item must name it and who is to blame."""
+
+import pytest
+import torch
+from own_project import run_project
+from torch.utils.tensorboard import SummaryWriter
+from training_checklist.paths.event_file import scalars
+from training_checklist.paths.written_files import holds_data
+
+PARTS = """
+import tempfile
+from pathlib import Path
+
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import DataLoader
+
+
+class Lit(pl.LightningModule):
+    def __init__(self, logs=True):
+        super().__init__()
+        self.logs = logs
+        self.layer = torch.nn.Linear(2, 1)
+
+    def training_step(self, batch, batch_idx):
+        loss = self.layer(batch).square().mean()
+        if self.logs:
+            self.log("train/loss", loss)
+        return loss
+
+    def validation_step(self, batch, batch_idx):
+        if self.logs:
+            self.log("val/loss", self.layer(batch).square().mean())
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+class Data(pl.LightningDataModule):
+    def __init__(self, root="cache"):
+        super().__init__()
+        self.root = Path(root)
+
+    def prepare_data(self):
+        self.root.mkdir(exist_ok=True)
+        (self.root / "raw.bin").write_bytes(b"0")
+        torch.save(torch.ones(1), self.root / "processed.pt")
+        with tempfile.NamedTemporaryFile(delete=False) as file:
+            file.write(b"0")
+
+    def train_dataloader(self):
+        return DataLoader(torch.randn(8, 2), 2)
+
+    def val_dataloader(self):
+        return DataLoader(torch.randn(8, 2), 2)
+
+
+class Plots(pl.Callback):
+    def on_fit_end(self, trainer, pl_module):
+        Path("figures").mkdir(exist_ok=True)
+        Path("figures/loss.svg").write_text("<svg/>")
+"""
+TRAIN = """
+import hydra
+import pytorch_lightning as pl
+import torch
+from hydra.utils import instantiate
+
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="train")
+def main(cfg):
+    callbacks = [instantiate(part) for part in cfg.callbacks.values()]
+    loggers = [instantiate(part) for part in cfg.logger.values()]
+    trainer = pl.Trainer(**cfg.trainer, callbacks=callbacks, logger=loggers)
+    trainer.fit(instantiate(cfg.model), instantiate(cfg.data))
+    # the end
+
+
+if __name__ == "__main__":
+    main()
+"""
+FILES = {
+    "parts.py": PARTS,
+    "train.py": TRAIN,
+    "conf/train.yaml": """defaults:
+  - callbacks: checkpoint
+  - logger: csv
+  - debug: null
+  - _self_
+
+model:
+  _target_: parts.Lit
+data:
+  _target_: parts.Data
+trainer:
+  max_epochs: 3
+  accelerator: cpu
+  enable_progress_bar: false
+  enable_model_summary: false
+""",
+    "conf/callbacks/checkpoint.yaml": """checkpoint:
+  _target_: pytorch_lightning.callbacks.ModelCheckpoint
+  dirpath: ${hydra:runtime.output_dir}/checkpoints
+""",
+    "conf/callbacks/none.yaml": "{}\n",
+    "conf/logger/csv.yaml": """csv:
+  _target_: pytorch_lightning.loggers.CSVLogger
+  save_dir: ${hydra:runtime.output_dir}
+""",
+    "conf/logger/tensorboard.yaml": """tensorboard:
+  _target_: pytorch_lightning.loggers.TensorBoardLogger
+  save_dir: ${hydra:runtime.output_dir}
+""",
+}
+
+
+@pytest.fixture
+def judge(tmp_path):
+    """`judge(*overrides, files=...)`: the paths item's verdict on the project, with some files written anew."""
+    folder = tmp_path / "project"
+
+    def run(*overrides: str, files: dict[str, str] | None = None) -> dict:
+        [item] = run_project(folder, "paths", FILES | (files or {}), *overrides)
+        return item
+
+    return run
+
+
+def finding(item: dict) -> dict:
+    [only] = item["findings"]
+    return only
+
+
+@pytest.mark.parametrize("overrides", [["logger=[csv,tensorboard]"], ["+data.root=data", "trainer.max_epochs=1"]])
+def test_run_that_keeps_to_its_directory_passes(judge, overrides):
+    item = judge(*overrides)
+    assert item["findings"] == []
+    assert item["verdict"] == "passed"
+    assert item["seen"].startswith(".hydra, train.log, 1 checkpoint, metrics.csv")
+
+
+def test_checkpoints_elsewhere_fail_with_the_key_and_its_line(judge):
+    moved = FILES["conf/callbacks/checkpoint.yaml"].replace("${hydra:runtime.output_dir}", "../shared")
+    found = finding(judge(files={"conf/callbacks/checkpoint.yaml": moved}))
+    who = "callbacks.checkpoint (ModelCheckpoint) writes outside the run's directory"
+    assert found["what"].startswith(f"{who}: ../shared/checkpoints/")
+    assert found["where"] == "callbacks.checkpoint.dirpath (conf/callbacks/checkpoint.yaml:3)"
+    assert found["fix"] == "python train.py 'callbacks.checkpoint.dirpath=${hydra:runtime.output_dir}/checkpoints'"
+
+
+def test_logger_in_the_working_directory_fails_with_its_key(judge):
+    found = finding(judge("logger.csv.save_dir=logs"))
+    assert "logger.csv (CSVLogger)" in found["what"]
+    assert found["where"].startswith("logger.csv.save_dir (command line")
+
+
+def test_callback_that_writes_beside_the_run_fails_with_its_key(judge):
+    found = finding(judge("+callbacks.plots._target_=parts.Plots"))
+    assert found["what"] == "callbacks.plots (Plots) writes outside the run's directory: figures/loss.svg"
+
+
+@pytest.mark.parametrize("code", ["open('final.txt', 'w').close()", "torch.save({}, 'final.txt')"])
+def test_file_of_the_script_fails_with_its_line(judge, code):
+    found = finding(judge(files={"train.py": TRAIN.replace("# the end", code)}))
+    assert found["what"] == "the code writes outside the run's directory: final.txt"
+    assert found["where"] == "train.py:14"
+
+
+def test_file_of_another_process_fails(judge):
+    code = "import subprocess; subprocess.run('echo 1 > final.txt', shell=True)"
+    found = finding(judge(files={"train.py": TRAIN.replace("# the end", code)}))
+    assert found["what"].endswith("writes outside the run's directory: final.txt")
+
+
+def test_log_that_the_shell_has_opened_before_passes(judge, tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "log.txt").write_text("begun\n")
+    code = "import subprocess; subprocess.run('echo more >> log.txt', shell=True)"
+    assert judge(files={"train.py": TRAIN.replace("# the end", code)})["findings"] == []
+
+
+def test_the_trainers_own_logger_fails(judge):
+    code = TRAIN.replace("logger=loggers", "logger=True")
+    findings = judge(files={"train.py": code})["findings"]
+    assert findings
+    assert all("lightning_logs" in found["what"] for found in findings)
+    assert "+trainer.default_root_dir=${hydra:runtime.output_dir}" in findings[0]["fix"]
+
+
+def test_no_checkpoint_callback_fails(judge):
+    found = finding(judge("callbacks=none"))
+    assert found["what"].startswith("no callback of the config keeps checkpoints")
+
+
+def test_no_checkpoints_on_purpose_passes(judge):
+    assert judge("callbacks=none", "+trainer.enable_checkpointing=false")["findings"] == []
+
+
+def test_loggers_that_get_nothing_fail(judge):
+    findings = judge("+model.logs=false", "logger=[csv,tensorboard]")["findings"]
+    assert sorted(found["where"].partition(" ")[0] for found in findings) == ["logger.csv", "logger.tensorboard"]
+    assert all("nothing was logged" in found["why"] for found in findings)
+
+
+def test_working_directory_as_run_directory_fails(judge):
+    assert finding(judge("hydra.run.dir=."))["what"] == "the run's directory is the working directory itself"
+
+
+def test_second_run_into_a_directory_fails(judge, tmp_path):
+    assert judge("hydra.run.dir=same")["verdict"] == "warning"
+    (tmp_path / "project" / "same" / "debug" / "report.json").unlink()
+    found = finding(judge("hydra.run.dir=same"))
+    assert found["what"].startswith("same held the results of another job already")
+
+
+def test_jobs_of_a_sweep_in_one_directory_fail(tmp_path):
+    arguments = ("-m", "hydra.sweep.dir=sweep", "hydra.sweep.subdir=same", "trainer.accelerator=cpu,auto")
+    verdicts = run_project(tmp_path, "paths", FILES, *arguments)
+    assert "two jobs of this sweep share sweep/same" in [found["what"] for v in verdicts for found in v["findings"]]
+
+
+def test_jobs_of_a_sweep_in_their_directories_pass(tmp_path):
+    verdicts = run_project(tmp_path, "paths", FILES, "-m", "trainer.accelerator=cpu,auto")
+    assert [verdict["verdict"] for verdict in verdicts] == ["passed", "passed"]
+
+
+def test_config_and_paths_judge_one_run_together(tmp_path):
+    config, paths = run_project(tmp_path, "config,paths", FILES)
+    assert (config["item"], config["verdict"]) == ("config", "passed")
+    assert "metrics.csv" in paths["seen"]
+
+
+def test_scalars_of_an_event_file_are_told_from_the_rest(tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_histogram("weights", torch.randn(9))
+        writer.add_text("note", "text")
+        writer.add_scalar("hp_metric", -1)
+    [path] = tmp_path.glob("events*")
+    assert scalars(path) == set()
+    with SummaryWriter(tmp_path, filename_suffix=".more") as writer:
+        writer.add_scalar("train/loss", 1.5)
+        writer.add_scalar("val/loss", 1.5, new_style=True)
+    [path] = tmp_path.glob("events*.more")
+    assert scalars(path) == {"train/loss", "val/loss"}
+    path.write_bytes(path.read_bytes()[:-9])
+    assert scalars(path) == {"train/loss"}
+
+
+def test_folder_called_data_is_for_data_unless_it_is_a_package(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "images.bin").touch()
+    assert holds_data(folder)
+    (folder / "__init__.py").touch()
+    assert not holds_data(folder)

@@ -1,0 +1,245 @@
+import random
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from omegaconf import OmegaConf
+from own_project import run_project
+from pytorch_lightning.callbacks import ModelCheckpoint
+from torch.utils.data import DataLoader, Dataset
+from training_checklist.reproducibility import reproducibility as reproducibility
+from training_checklist.reproducibility.repetition import Repetition
+
+PROJECT = {
+    "train.py": """
+import hydra
+import pytorch_lightning as pl
+import torch
+from hydra.utils import instantiate
+from torch import nn
+
+
+class Net(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(8, 4)
+
+    def training_step(self, batch, batch_idx):
+        return nn.functional.cross_entropy(self.head(batch[0]), batch[1])
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters())
+
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="train")
+def main(cfg):
+    pl.seed_everything(cfg.seed, workers=True, verbose=False)
+    net = Net()
+    data = torch.utils.data.TensorDataset(torch.randn(64, 8), torch.arange(64) % 4)
+    callbacks = [instantiate(each) for each in cfg.callbacks.values()]
+    trainer = pl.Trainer(**cfg.trainer, callbacks=callbacks, default_root_dir=cfg.output_dir)
+    trainer.fit(net, torch.utils.data.DataLoader(data, batch_size=8, shuffle=True))
+
+
+main()
+""",
+    "conf/train.yaml": """
+defaults: [_self_, {debug: null}]
+seed: 1
+output_dir: ${hydra:runtime.output_dir}
+callbacks:
+  checkpoint: {_target_: pytorch_lightning.callbacks.ModelCheckpoint}
+trainer: {accelerator: cpu, enable_progress_bar: false, enable_model_summary: false, logger: false}
+""",
+}
+
+
+@pytest.fixture
+def twice(examine, tmp_path, monkeypatch):
+    """`twice(make, make_data)`: the verdict on two runs in this process, where each builds its module and data anew."""
+
+    def run(make, make_data=lambda: None, **trainer):
+        for repeated in (True, False):
+            repetition = Repetition(timeout=0, repeated=repeated)
+            repetition.config, repetition.folder = OmegaConf.create({"hydra": {}}), tmp_path
+            monkeypatch.setattr(Repetition, "current", repetition)
+            if repeated:
+                (tmp_path / "again").mkdir()
+                (tmp_path / "debug").symlink_to(tmp_path / "again" / "debug")
+                (tmp_path / "again" / "debug").mkdir()
+            monkeypatch.setattr(reproducibility, "command", lambda *_: "python train.py")
+            torch.manual_seed(0)
+            verdict = examine("reproducibility", make(), make_data(), **trainer)
+        return verdict
+
+    return run
+
+
+def found(verdict):
+    assert verdict.status == "failed"
+    [finding] = verdict.findings
+    return finding
+
+
+def test_missing_seed_and_lost_state_are_named_with_the_first_tensor(tmp_path):
+    unseeded = PROJECT["train.py"].replace("    pl.seed_everything", "    0 and pl.seed_everything")
+    forgetful = unseeded.replace(
+        "    def configure_optimizers",
+        "    def on_load_checkpoint(self, checkpoint):\n"
+        "        checkpoint['state_dict']['head.bias'] *= 0\n\n"
+        "    def on_train_start(self):\n"
+        "        nn.init.zeros_(self.head.weight)\n\n"
+        "    def configure_optimizers",
+    )
+    [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": forgetful})
+    weights, resumed = verdict["findings"]
+    assert weights["where"] == "initial head.weight"
+    assert "no seed is set" in weights["why"]
+    assert "head.weight, head.bias" in resumed["what"]
+    assert resumed["where"] == "head.weight after Trainer.fit(ckpt_path=...)"
+
+
+COUNTING = PROJECT["train.py"].replace(
+    "        return nn.functional.cross_entropy(self.head(batch[0]), batch[1])",
+    "        self.seen += 1\n"
+    "        logits = self.head(nn.functional.dropout(batch[0]))\n"
+    "        return nn.functional.cross_entropy(logits, batch[1]) + {use} * logits.square().mean()",
+)
+
+
+def counting(use):
+    return COUNTING.replace("{use}", use).replace("super().__init__()", "super().__init__()\n        self.seen = 0")
+
+
+def test_counter_that_a_checkpoint_does_not_hold_is_named(tmp_path):
+    script = counting("max(0, 1 - self.seen / 50)")
+    [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": script})
+    [finding] = verdict["findings"]
+    assert (verdict["verdict"], finding["severity"]) == ("failed", "failed")
+    assert finding["where"] == "Net.seen is 4 without interruption and 0 here"
+
+
+def test_counter_that_training_does_not_depend_on_is_no_finding(tmp_path):
+    script = counting("1 / (1 + self.global_step)")
+    [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": script})
+    assert verdict["findings"] == []
+    assert verdict["seen"].endswith("4 further steps equal")
+
+
+class TestTwoRuns:
+    def test_healthy_network_passes(self, twice, net):
+        verdict = twice(net)
+        assert verdict.status == "passed"
+        assert verdict.seen.startswith("8 steps, ")
+
+    def test_weights_from_elsewhere(self, twice, net):
+        class Drawn(net):
+            def __init__(self):
+                super().__init__()
+                self.head.weight.data = torch.from_numpy(numpy.random.default_rng().normal(size=(4, 32))).float()
+
+        finding = found(twice(Drawn))
+        assert finding.where == "initial head.weight"
+        assert "3 of 4 tensors are equal" in finding.why
+
+    def test_order_of_samples(self, twice, net, data):
+        class Ordered(data):
+            def train_dataloader(self):
+                generator = torch.Generator()
+                generator.seed()
+                return DataLoader(self.part(1), self.batch_size, shuffle=True, generator=generator)
+
+        finding = found(twice(net, Ordered))
+        assert finding.where == "train_dataloader, batch 0"
+        assert "other samples are drawn" in finding.why
+
+    def test_augmentation_from_a_generator_without_a_seed(self, twice, net, data):
+        class Noisy(data):
+            def train_dataloader(self):
+                return DataLoader(Augmented(self.part(1), numpy.random.default_rng()), self.batch_size)
+
+        finding = found(twice(net, Noisy))
+        assert finding.where == "train_dataloader, batch 0, Augmented.rng (Generator)"
+        assert "the same samples come with other values" in finding.why
+
+    def test_noise_in_the_network_is_named_with_its_line(self, twice, net):
+        own = random.Random()
+
+        class Noisy(net):
+            def forward(self, inputs):
+                hidden = torch.relu(self.first(inputs))
+                return self.head(hidden * own.random())
+
+        finding = found(twice(Noisy))
+        assert "the first operation with another result is mul" in finding.what
+        assert finding.where.startswith("Noisy, ")
+        assert Path(__file__).name in finding.where
+
+    def test_noise_on_gradients(self, twice, net):
+        class Noisy(net):
+            def on_after_backward(self):
+                self.first.weight.grad *= random.SystemRandom().random()
+
+        assert found(twice(Noisy)).where == "backward of first.weight, step 0"
+
+    def test_memory_that_nobody_has_written_is_no_difference(self, twice, net):
+        class Allocating(net):
+            def forward(self, inputs):
+                room = torch.empty(64)[:32]
+                return super().forward(inputs) + 0 * room.isnan().sum()
+
+        assert twice(Allocating).status == "passed"
+
+
+class TestCheckpoint:
+    def test_pickled_classes_are_named_with_their_key(self, twice, net):
+        class Configured(net):
+            def on_save_checkpoint(self, checkpoint):
+                checkpoint["settings"] = {"net": OmegaConf.create({"width": 3})}
+
+        finding = found(twice(Configured, enable_checkpointing=True))
+        assert finding.what.startswith("checkpoints hold pickled objects: omegaconf")
+        assert finding.where == "settings.net (omegaconf.dictconfig.DictConfig)"
+
+    def test_weights_only(self, twice, net, monkeypatch):
+        monkeypatch.setattr(ModelCheckpoint, "save_weights_only", property(lambda self: True, lambda *_: None), False)
+        finding = found(twice(net, enable_checkpointing=True))
+        assert "weights only" in finding.what
+
+
+class Augmented(Dataset):
+    def __init__(self, samples, rng):
+        self.samples, self.rng = samples, rng
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, index):
+        inputs, label = self.samples[index]
+        shift = self.rng.random() if isinstance(self.rng, numpy.random.Generator) else self.rng()
+        return inputs + shift, label
+
+
+class TestWorkers:
+    """Two workers that draw; the network does not matter."""
+
+    def judge(self, twice, net, data, rng, **options):
+        class Loading(data):
+            def train_dataloader(self):
+                return DataLoader(Augmented(self.part(1), rng()), self.batch_size, num_workers=2, **options)
+
+        return twice(net, Loading)
+
+    def test_copies_of_one_generator(self, twice, net, data):
+        finding = found(self.judge(twice, net, data, lambda: numpy.random.default_rng(0)))
+        assert finding.what.startswith("worker streams are identical")
+        assert finding.where == "train_dataloader, Augmented.rng (Generator)"
+
+    def test_workers_that_begin_each_epoch_alike(self, twice, net, data):
+        verdict = self.judge(twice, net, data, lambda: numpy.random.rand, worker_init_fn=numpy.random.seed)
+        assert verdict.status == "warning"
+        assert "every epoch draws the same" in verdict.findings[0].what
+
+    def test_global_generators_pass(self, twice, net, data):
+        assert self.judge(twice, net, data, lambda: numpy.random.rand).status == "passed"

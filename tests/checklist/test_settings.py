@@ -1,0 +1,55 @@
+"""A project tunes the items in one file, and is told of what it tunes in vain."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import training_checklist
+import yaml
+
+ITEMS = sorted((Path(training_checklist.__file__).parent / "conf" / "debug").glob("*.yaml"))
+
+
+def verdicts(folder: Path) -> list[dict]:
+    [path] = folder.glob("outputs/train/*/*/debug/report.json")
+    return json.loads(path.read_text(encoding="utf-8"))["items"]
+
+
+@pytest.mark.parametrize("path", ITEMS, ids=lambda path: path.stem)
+def test_every_argument_of_an_item_is_a_setting_with_a_default(path):
+    arguments = yaml.safe_load(path.read_text(encoding="utf-8")).get("callbacks", {}).get(f"debug_{path.stem}", {})
+    arguments |= arguments.pop("limits", {})
+    for name, value in arguments.items():
+        if name != "_target_":
+            assert re.fullmatch(rf"\$\{{oc\.select:checks\.{path.stem}\.{name},.+\}}", str(value))
+
+
+def test_setting_decides_and_the_argument_itself_on_the_command_line_decides_over_it(train, tmp_path):
+    with pytest.raises(SystemExit):
+        train(
+            "+debug=overfit", "++checks.overfit={max_steps: 2, max_loss: 1e-9}", "callbacks.debug_overfit.max_steps=3"
+        )
+    [item] = verdicts(tmp_path)
+    assert item["verdict"] == "failed"
+    assert "after 3 steps" in item["findings"][0]["what"]
+
+
+def test_item_that_is_left_out_is_shown_with_the_reason(train):
+    only = "hydra.callbacks.debug.only=[config,distributed]"
+    run = train("+debug=checklist", only, "++checks.checklist.leave_out={distributed: one device only}")
+    items = json.loads((run / "debug" / "report.json").read_text(encoding="utf-8"))["items"]
+    assert [(item["item"], item["verdict"]) for item in items] == [("config", "passed"), ("distributed", "skipped")]
+    assert items[1]["skipped"] == "left out by checks.checklist.leave_out: one device only"
+
+
+@pytest.mark.parametrize("items", ["overfit", "checklist"])
+def test_setting_that_no_item_reads_is_refused_with_the_nearest(train, items):
+    with pytest.raises(SystemExit) as refused:
+        train(f"+debug={items}", "++checks.overfit.max_los=1")
+    assert refused.value.code.startswith("checks.overfit.max_los is read by no debug item; did you mean")
+    assert "checks.overfit.max_loss" in refused.value.code
+
+
+def test_without_an_item_settings_change_nothing(train):
+    assert (train("++checks.overfit.max_los=1") / "run.json").is_file()

@@ -1,0 +1,56 @@
+import copy
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.errors import HydraException
+from training_runs.start.entry_point import unknown_keys, unknown_option
+
+
+@pytest.fixture
+def conf(root) -> Path:
+    """The project's configs."""
+    return root / "conf"
+
+
+@pytest.mark.parametrize(
+    ("argument", "line"),
+    [
+        ("optimizer.lrr=0.1", "optimizer.lrr is no key of train.yaml; did you mean optimizer.lr"),
+        ("optimiser=sgd", "optimiser is no key of train.yaml; did you mean optimizer"),
+        ("~tests", "tests is no key of train.yaml; did you mean test"),
+    ],
+)
+def test_unknown_key_is_named_with_the_nearest_ones(conf, argument, line):
+    [found] = unknown_keys([argument], conf, "train")
+    assert found.startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("config_name", "override", "lines"),
+    [
+        ("train", "model=cn", ["model=cn is no option of conf/model; did you mean cnn?"]),
+        ("train", "optimizer=adma", ["optimizer=adma is no option of conf/optimizer; did you mean adam or adamw?"]),
+        ("train", "model=transformer", []),
+        ("trian", "seed=1", ["conf has no trian.yaml; did you mean train?"]),
+        ("train", "optimizer.lrr=1", []),
+    ],
+)
+def test_unknown_option_or_config_is_named_with_the_nearest_ones(conf, config_name, override, lines):
+    with initialize_config_dir(str(conf), version_base="1.3"), pytest.raises(HydraException) as refused:
+        compose(config_name, overrides=[override])
+    assert unknown_option(refused.value, conf) == lines
+
+
+def test_keys_options_flags_and_additions_are_no_unknown_keys(conf):
+    arguments = ["-m", "optimizer=sgd", "optimizer.lr=0.1,0.2", "+experiment=baseline", "+new.key=1", "hydra.verbose=1"]
+    assert unknown_keys(arguments, conf, "train") == []
+
+
+def test_what_does_not_parse_is_left_to_hydra(conf):
+    assert unknown_keys(["optimizer.lrr=[1"], conf, "train") == []
+
+
+def test_hydras_store_is_shared_and_not_copied_for_each_group():
+    assert copy.deepcopy(ConfigStore.instance()) is ConfigStore.instance()

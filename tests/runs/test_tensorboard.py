@@ -1,0 +1,87 @@
+"""Event files of a run, read back as TensorBoard reads them."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams import metadata
+from torch import nn
+from training_runs.loggers import TensorBoardLogger
+from training_runs.records.runs import read_record
+
+
+def read(folder: Path) -> EventAccumulator:
+    return EventAccumulator(str(folder), size_guidance={"images": 0}).Reload()
+
+
+@pytest.fixture(scope="module")
+def board(shown):
+    """`board(part)`: what TensorBoard has of a part of the run."""
+    return lambda part="": read(shown / "tensorboard" / part)
+
+
+def test_train_val_and_test_are_in_the_same_charts(board):
+    for part in ("train", "val", "test", "best"):
+        assert {"loss", "accuracy"} <= set(board(part).Tags()["scalars"])
+
+
+def test_train_and_val_have_a_point_for_each_epoch(board):
+    for part in ("train", "val"):
+        assert [event.step for event in board(part).Scalars("loss")] == [5, 11]
+
+
+def test_learning_rate_gradient_norm_and_throughput_have_a_point_at_every_logged_step(board):
+    assert all(event.value == pytest.approx(0.002) for event in board().Scalars("lr-Adam/pg1"))
+    for tag in ("gradient_norm", "samples_per_second", "data_wait"):
+        events = board("train").Scalars(tag)
+        assert [event.step for event in events] == [2, 5, 8, 11]
+        assert all(event.value > 0 for event in events)
+    assert all(event.value < 1 for event in board("train").Scalars("data_wait"))
+
+
+def test_hyperparameters_are_those_of_the_run(board):
+    content = board().SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
+    values = metadata.parse_session_start_info_plugin_data(content).hparams
+    assert values["optimizer.lr"].number_value == 0.002
+    assert values["model.net._target_"].string_value.endswith("CNN")
+    assert metadata.SESSION_END_INFO_TAG in board().summary_metadata
+
+
+def test_hyperparameters_leave_out_where_the_run_lies(board, shown):
+    content = board().SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
+    values = metadata.parse_session_start_info_plugin_data(content).hparams.values()
+    assert not any(str(shown) in value.string_value for value in values)
+
+
+def test_last_values_are_the_final_metrics_of_the_run(board, shown):
+    metrics = read_record(shown)["metrics"]
+    for split, part in (("train", "train"), ("val", "best"), ("test", "test")):
+        for name in ("loss", "accuracy"):
+            assert board(part).Scalars(name)[-1].value == pytest.approx(metrics[f"{split}/{name}"])
+
+
+def test_confusion_matrix_and_worst_mistakes_are_images(board, shown):
+    tags = board().Tags()["images"]
+    assert {"test/confusion_matrix", "test/worst_mistakes"} <= set(tags)
+    for tag in tags:
+        [image] = board().Images(tag)
+        assert image.encoded_image_string == (shown / "figures" / f"{tag.partition('/')[2]}.png").read_bytes()
+
+
+def test_graph_names_the_layers_of_the_network(board):
+    nodes = " ".join(node.name for node in board().Graph().node)
+    for layer in ("stage1", "stage2", "stage3", "head"):
+        assert layer in nodes
+
+
+class Branching(nn.Module):
+    def forward(self, images):
+        raise NotImplementedError("no tracing here\nat all")
+
+
+def test_network_that_cannot_be_traced_has_no_graph_and_says_so(tmp_path):
+    logger = TensorBoardLogger(save_dir=tmp_path, name="", version="")
+    with pytest.warns(UserWarning, match="no graph: NotImplementedError: no tracing here$"):
+        logger.log_graph(Branching(), torch.zeros(1))
+    logger.finalize("success")

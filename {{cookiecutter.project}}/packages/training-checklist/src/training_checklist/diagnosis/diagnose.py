@@ -1,0 +1,156 @@
+"""What an exception means: where in the model it arose, likely causes, and the next step.
+
+Everything is read from the traceback after the fact, so that it costs nothing while training runs.
+"""
+
+import os
+import re
+import shlex
+import sys
+import traceback
+from collections.abc import Iterator
+
+from hydra.errors import CompactHydraException, InstantiationException
+from training_config.near_names import suggestion
+from training_config.secret_values import redact_override
+
+from training_checklist.diagnosis import config_causes, tensor_causes, training_causes
+from training_checklist.diagnosis.cause import Cause, find_cause
+from training_checklist.diagnosis.config_place import debug_option
+from training_checklist.diagnosis.place import Place, describe
+from training_checklist.own_code import is_own, shorten
+from training_checklist.verdict import FAILED, Finding
+
+RULES = [*config_causes.RULES, *training_causes.RULES, *tensor_causes.RULES]
+MESSAGE_LINES = 6
+MESSAGE_CHARACTERS = 600
+OMEGACONF_DETAIL = re.compile(r"\s+(full_key: |object_type=|reference_type=)")
+RAISED_ELSEWHERE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n\s*(?P<source>.*)')
+
+
+def diagnose(error: BaseException) -> Finding:
+    """Return what is known about an exception. Never raises: that would hide the exception itself."""
+    try:
+        return _diagnose(error)
+    except Exception as mistake:
+        return Finding(
+            FAILED,
+            f"{type(error).__name__}: {brief(error)}",
+            "see the traceback",
+            f"unknown: the diagnosis itself failed with {type(mistake).__name__}: {mistake}",
+            "HYDRA_FULL_ERROR=1 before the same command shows everything that Python knows",
+        )
+
+
+def plain(error: BaseException) -> CompactHydraException | None:
+    """Return what is one clear sentence to whoever gave the command, and needs no traceback; None of all else."""
+    cause: BaseException | None = error
+    while isinstance(cause, InstantiationException):
+        cause = cause.__cause__
+    return cause if isinstance(cause, CompactHydraException) else None
+
+
+def print_traceback(error: BaseException) -> None:
+    """Print an exception as Python does, with the project's own frames and the last one, which is what others know."""
+    if plain(error) is not None:
+        return
+    shown, left_out = traceback.TracebackException.from_exception(error), 0
+    for part in chain(shown) if os.environ.get("HYDRA_FULL_ERROR", "0") != "1" else ():
+        frames = [frame for frame in part.stack[:-1] if is_own(frame.filename)] + part.stack[-1:]
+        left_out += len(part.stack) - len(frames)
+        part.stack = traceback.StackSummary.from_list(frames)
+    note = f"({left_out} frames of libraries are left out; HYDRA_FULL_ERROR=1 shows them)\n" if left_out else ""
+    sys.stderr.write("".join(shown.format()) + note)
+
+
+def chain(shown: traceback.TracebackException | None) -> Iterator[traceback.TracebackException]:
+    while shown is not None:
+        yield shown
+        shown = shown.__cause__ or shown.__context__
+
+
+def _diagnose(error: BaseException) -> Finding:
+    sentence = plain(error)
+    if sentence is not None:
+        return Finding(FAILED, str(sentence), *_plain(sentence))
+    places: list[Place] = []
+    for each in causes_of(error):
+        places.append(Place(each, places[-1] if places else None))
+        # What a target raised counts for more than that it was a target.
+        rules = config_causes.RULES if isinstance(each, InstantiationException) else RULES
+        cause = find_cause(each, places[-1], rules)
+        if cause is not None:
+            break
+    place = places[-1]
+    if cause is None:
+        place = next((place for place in places if not isinstance(place.error, InstantiationException)), places[0])
+        cause = _unknown(place)
+    each = place.error
+    what = f"{type(each).__name__}: {brief(each)}"
+    tensors = describe(place.tensors()) if place.is_in_model else ""
+    if tensors:
+        what += f"\nin {place.own.function}: {tensors}"
+    key = config_causes.full_key(error) if each is not error else ""
+    built = f", built for config key {key}" if key else ""
+    where = cause.where or (elsewhere(each) or str(place)) + built
+    return Finding(FAILED, what, where, cause.why, cause.fix)
+
+
+def causes_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and those that led to it."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+
+
+def brief(error: BaseException) -> str:
+    """Return the message, without what only makes it long: a worker's traceback, a checkpoint's every key."""
+    message = str(error).strip() or "(no message)"
+    if RAISED_ELSEWHERE.search(message):
+        message = message.splitlines()[-1].partition(": ")[2] or message.splitlines()[-1]
+    lines = [line.strip() for line in message.splitlines() if line.strip() and not OMEGACONF_DETAIL.match(line)]
+    text = "\n".join(lines[:MESSAGE_LINES])
+    return text if len(text) <= MESSAGE_CHARACTERS else f"{text[:MESSAGE_CHARACTERS]} ..."
+
+
+def elsewhere(error: BaseException) -> str:
+    """Return the last line of one's own code in a traceback that another process has sent as text, or ""."""
+    found = [match for match in RAISED_ELSEWHERE.finditer(str(error)) if is_own(match["file"])]
+    if not found:
+        return ""
+    deepest = found[-1]
+    process = re.match(r"Caught \w+ in (.*)\.", str(error))
+    place = f"{shorten(deepest['file'])}:{deepest['line']} in {deepest['function']}: {deepest['source'].strip()}"
+    return f"{place}, in {process[1]}" if process else place
+
+
+def _plain(error: BaseException) -> tuple[str, str, str]:
+    if "SIGKILL" in str(error):
+        return (
+            "a process of this job",
+            "nothing in Python ends a process like that: most often the system does, when memory runs out",
+            f"data.batch_size and data.num_workers take the most; {debug_option('memory')} measures",
+        )
+    wanted, options = getattr(error, "missing_cfg_file", None), getattr(error, "options", None) or []
+    if wanted:
+        group, _, option = wanted.rpartition("/")
+        hint = suggestion(option, options, "there are") or "; there are none"
+        return f"config group {group}" if group else "the primary config", f"there is no {wanted}{hint}", f"{group}=..."
+    return "see its message", "it was refused before any training", "as the message says"
+
+
+def _unknown(place: Place) -> Cause:
+    if place.own is None:
+        return Cause(
+            "no line of this project is in the traceback, and this kind of exception is not known here",
+            "HYDRA_FULL_ERROR=1 before the same command shows every frame; search for the message's first line",
+        )
+    asked = f", which was at {place.own.expression}" if "\n" not in place.own.expression else ""
+    command = shlex.join([os.path.relpath(sys.argv[0]), *map(redact_override, sys.argv[1:])])
+    return Cause(
+        f"this kind of exception is not known here; look at the values that line {place.own.line} works with{asked}",
+        f"HYDRA_FULL_ERROR=1 python -m pdb -c continue {command} stops there, with everything in scope",
+    )

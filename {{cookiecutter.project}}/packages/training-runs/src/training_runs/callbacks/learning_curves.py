@@ -1,0 +1,48 @@
+"""The curves of a training, drawn when it ends."""
+
+import csv
+from pathlib import Path
+
+from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.loggers import CSVLogger
+
+
+class LearningCurves(Callback):
+    """Draws every metric of validation, with its twin of training, to `folder`, from what the CSV logger has written.
+
+    Nothing is drawn without a CSV logger, nor with `fast_dev_run`.
+
+    Args:
+        enabled: nothing is drawn otherwise.
+        folder: where learning_curves.png and .svg go.
+    """
+
+    def __init__(self, enabled: bool, folder: str) -> None:
+        self.enabled, self.folder = enabled, Path(folder)
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        logger = next((logger for logger in trainer.loggers if isinstance(logger, CSVLogger)), None)
+        if not self.enabled or trainer.fast_dev_run or not trainer.is_global_zero or logger is None:
+            return
+        curves = read_curves(Path(logger.log_dir) / "metrics.csv")
+        if curves:
+            from training_runs import figures  # matplotlib takes half a second, which only the end of a run needs
+
+            figures.save(figures.learning_curves(curves), self.folder / "learning_curves")
+
+
+def read_curves(table: Path) -> dict[str, list[tuple[int, float]]]:
+    """Return the (step, value) points of every metric that validation has, of training and validation."""
+    if not table.is_file():
+        return {}
+    with table.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    metrics = [name.removeprefix("val/") for name in (rows[0] if rows else {}) if name.startswith("val/")]
+    curves = {
+        f"{split}/{metric}": [
+            (int(row["step"]), float(row[f"{split}/{metric}"])) for row in rows if row.get(f"{split}/{metric}")
+        ]
+        for metric in metrics
+        for split in ("train", "val")
+    }
+    return {name: points for name, points in curves.items() if points}

@@ -1,0 +1,82 @@
+"""Whether a job needs several processes, and whether this is one of them. Read at start-up: nothing heavy here."""
+
+import os
+
+from omegaconf import DictConfig
+from training_config.errors import ConfigError
+from training_config.processes import needs_processes
+
+FAILURE_FILE = "LAUNCH_FAILURE_FILE"  # variable that tells each rank where to write down what stopped it
+
+
+def are_needed(cfg: DictConfig) -> bool:
+    """Whether the Trainer asks for more than one process."""
+    return needs_processes(cfg.trainer, visible_gpus(cfg))
+
+
+def visible_gpus(cfg: DictConfig) -> int:
+    """Return how many devices of this machine Lightning would choose where the config leaves that to it."""
+    if str(cfg.trainer.get("devices", "auto")) not in ("auto", "-1"):
+        return 1  # not asked for; counting imports torch
+    import torch
+
+    return max(1, torch.cuda.device_count()) if cfg.trainer.get("accelerator", "auto") in ("auto", "gpu", "cuda") else 1
+
+
+def launched() -> bool:
+    """Whether torchrun or srun started this process as one rank of a job.
+
+    SLURM_PROCID alone says nothing: plain `sbatch` sets it too. Only `srun` starts numbered steps.
+    """
+    return "TORCHELASTIC_RUN_ID" in os.environ or (
+        os.environ.get("SLURM_STEP_ID", "").isdigit() and int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
+    )
+
+
+def launched_here() -> bool:
+    """Whether it was `launch`, in a process that has begun the run's record."""
+    return FAILURE_FILE in os.environ
+
+
+def check_launched(cfg: DictConfig) -> None:
+    """Refuse to train with several devices where nobody has started the processes for it.
+
+    Raises:
+        ConfigError: always the case in a notebook, an interpreter or a test that calls the training function itself.
+    """
+    if are_needed(cfg) and not launched():
+        raise ConfigError(
+            "this Trainer needs several processes, which a running interpreter cannot become: "
+            "run its script in a shell, or set trainer.devices=1 and trainer.strategy=auto here"
+        )
+
+
+def rank() -> int:
+    return int(_first("RANK", "SLURM_PROCID"))
+
+
+def world_size() -> int:
+    return int(_first("WORLD_SIZE", "SLURM_STEP_NUM_TASKS"))
+
+
+def node_count() -> int:
+    if "LOCAL_WORLD_SIZE" in os.environ:
+        return world_size() // int(os.environ["LOCAL_WORLD_SIZE"])
+    return int(os.environ.get("SLURM_STEP_NUM_NODES", "1"))
+
+
+def shared_stamp(proposal: str) -> str:
+    """Return one name for the run's directory on which all ranks agree: the one that was proposed first.
+
+    Under srun it is the job's step, the same for all ranks and again after a requeue.
+    """
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return f"slurm-{os.environ['SLURM_JOB_ID']}-{os.environ['SLURM_STEP_ID']}"
+    from torch.distributed import TCPStore  # torchrun keeps this store open for its workers
+
+    store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    return store.compare_set("run_stamp", "", proposal).decode()
+
+
+def _first(*variables: str) -> str:
+    return next(os.environ[variable] for variable in variables if variable in os.environ)

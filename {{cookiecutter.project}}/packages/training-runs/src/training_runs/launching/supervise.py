@@ -1,0 +1,82 @@
+"""Starts the ranks of one job and waits for them.
+
+python -m training_runs.launching.supervise COUNT FAILURE_FILE SCRIPT ...
+
+torch's elastic agent (what torchrun runs) starts, watches and ends the ranks. This adds that they end too when the
+process that started this one dies, and that the first failure is told from those that it caused.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+import tempfile
+import threading
+import uuid
+from pathlib import Path
+
+from torch.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+STOP_SECONDS = 8
+# What a rank says whose peer has gone, or that the agent ends: never the cause.
+CONSEQUENCES = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "SIGTERM", "SystemExit")
+
+
+def main(count: int, failure_file: Path, command: list[str]) -> int:
+    """Run `command` in `count` ranks of this machine; return the exit code, 0 if all of them ended well."""
+    threading.Thread(target=stop_with_parent, daemon=True).start()
+    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # the ranks have said what is wrong
+    with tempfile.TemporaryDirectory() as scratch:
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=count,
+            run_id=uuid.uuid4().hex,
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",  # any free port
+            local_addr="localhost",
+            max_restarts=0,
+            monitor_interval=0.1,
+            shutdown_timeout=STOP_SECONDS,
+            logs_specs=DefaultLogsSpecs(log_dir=scratch),
+        )
+        try:
+            elastic_launch(config, sys.executable)(*command)
+        except ChildFailedError as error:
+            failure_file.write_text(first_failure(error, count, failure_file), encoding="utf-8")
+            return 1
+        except SignalException as stopped:
+            return 128 + stopped.sigval
+    return 0
+
+
+def stop_with_parent() -> None:
+    """Wait until the other end of standard input is closed, which happens when the parent process ends."""
+    while os.read(0, 1):  # not sys.stdin: its lock would be held at exit
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def first_failure(error: ChildFailedError, count: int, failure_file: Path) -> str:
+    """Return a sentence on the rank that failed first and not because of another."""
+    told = [json.loads(path.read_text(encoding="utf-8")) for path in failure_file.parent.glob(f"{failure_file.name}.*")]
+    told.sort(key=lambda failure: failure["time"])
+    for failure in told:
+        if not any(word in failure["error"] for word in CONSEQUENCES):
+            return f"rank {failure['rank']} of {count} failed: {failure['error']}"
+    for rank, failure in sorted(error.failures.items()):
+        if failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM:
+            name = signal.Signals(-failure.exitcode).name
+            hint = "; if nobody killed it, the machine was out of memory" if name == "SIGKILL" else ""
+            return f"rank {rank} of {count} was ended by {name}{hint}"
+    if told:
+        return f"rank {told[0]['rank']} of {count} failed: {told[0]['error']}"
+    rank, failure = error.get_first_failure()
+    return f"rank {rank} of {count} ended with exit code {failure.exitcode}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]))

@@ -1,0 +1,162 @@
+"""Going on with a run that stopped: in its own directory, with its own saved config and what is overridden now."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict
+from training_config.errors import ConfigError
+from training_config.overrides import key_of, quoted, task_overrides
+from training_config.secret_values import redact
+
+from training_runs.launching import ranks
+from training_runs.records.runs import RECORD, find_run, read_config, read_record, script, shortest
+
+KEY = "resume"
+
+
+def locate(arguments: list[str]) -> list[str]:
+    """Return the command line `arguments` with the run that `resume=` means as Hydra's directory.
+
+    Before Hydra starts, because Hydra makes the directory.
+
+    Raises:
+        ConfigError: there is no such run, or the command is a sweep.
+    """
+    try:
+        overrides = parse([argument for argument in arguments if not argument.startswith("-")])
+    except HydraException:  # Hydra will say so
+        return arguments
+    given = next((each for each in overrides if each.key_or_group == KEY and each.value() is not None), None)
+    if given is None or any(each.key_or_group == "hydra.run.dir" for each in overrides):  # a rank's, complete
+        return arguments
+    name = str(given.value())
+    if {"-m", "--multirun"} & set(arguments):
+        raise ConfigError(
+            f"resume={name} goes on with one run; "
+            "a sweep goes on with its own command and hydra.sweep.dir=<its directory>"
+        )
+    folder = quoted(str(find_run(name, KEY).resolve()))
+    kept = [argument for argument in arguments if argument != given.input_line]
+    return [*kept, f"{KEY}={folder}", f"hydra.run.dir={folder}", "hydra.output_subdir=null"]
+
+
+def parse(overrides: list[str]) -> list[Override]:
+    return OverridesParser.create().parse_overrides(overrides)
+
+
+def given_now() -> list[str]:
+    """Return the overrides of this start without `resume`."""
+    return [text for text in task_overrides() if key_of(text) != KEY]
+
+
+def former_start(cfg: DictConfig) -> dict[str, Any] | None:
+    """Return the record of what this start goes on with, or None where it begins anew.
+
+    That is the run named by `resume`, a job of a sweep that an earlier start of the sweep has begun with the same
+    overrides, unless it failed, and a run that SLURM took away and gave back.
+
+    Raises:
+        ConfigError: that run was a debug item's.
+    """
+    folder = Path(cfg.output_dir)
+    if not (folder / RECORD).is_file() or (ranks.launched_here() and cfg.resume is None):
+        return None
+    record = read_record(folder)
+    if cfg.resume is not None:
+        if any(key_of(text) == "debug" for text in record["overrides"]):
+            raise ConfigError(f"resume={cfg.resume} is a run of a debug item, which gives its verdict in one go")
+        return record
+    again = HydraConfig.get().mode == RunMode.MULTIRUN or int(os.environ.get("SLURM_RESTART_COUNT", "0")) > 0
+    return record if again and record["state"] != "failed" and record["overrides"] == task_overrides() else None
+
+
+def is_finished(cfg: DictConfig) -> bool:
+    """Whether an earlier start has come to the end of this run, and no override asks for a longer training now."""
+    former = former_start(cfg)
+    longer = cfg.resume is not None and bool(given_now())
+    return former is not None and former["state"] == "finished" and not longer
+
+
+def recorded_value(cfg: DictConfig) -> float | None:
+    """Say that the run is not run again; return the value of `cfg.monitor` that it came to."""
+    print(f"{shortest(Path(cfg.output_dir))} is finished; it is not run again")
+    return read_record(Path(cfg.output_dir))["metrics"].get(cfg.monitor)
+
+
+def saved_config(cfg: DictConfig) -> DictConfig:
+    """Return the config that an earlier start has saved, changed by the overrides of this one; else `cfg` itself.
+
+    Raises:
+        ConfigError: an override that belongs to no key.
+    """
+    if former_start(cfg) is None:
+        return cfg
+    run = Path(cfg.output_dir)
+    saved = read_config(run)
+    before = OmegaConf.to_container(OmegaConf.load(run / ".hydra" / "overrides.yaml"))
+    composed = OmegaConf.to_container(cfg, resolve=False)
+    for override in parse(given_now()):
+        key = override.key_or_group
+        if override.is_delete():
+            parent = OmegaConf.select(saved, key.rpartition(".")[0]) if "." in key else saved
+            parent.pop(key.rpartition(".")[2], None)
+            continue
+        found, value = lookup(composed, key)
+        if not found and override.input_line in before:
+            continue
+        if not found:
+            raise ConfigError(
+                f"{override.input_line} changes the config in many places and cannot be added to one that is saved; "
+                f"override single values, or leave {KEY} out and start a new run"
+            )
+        OmegaConf.update(saved, key, value, merge=False, force_add=True)
+    with open_dict(saved):
+        saved[KEY] = cfg.output_dir
+    return saved
+
+
+def lookup(container: dict[str, Any], key: str) -> tuple[bool, Any]:
+    value: Any = container
+    for part in key.replace("/", ".").split("."):
+        if not isinstance(value, dict) or part not in value:
+            return False, None
+        value = value[part]
+    return True, value
+
+
+def save_config(cfg: DictConfig) -> None:
+    """Keep `cfg` beside the run, in the place of what Hydra has composed; not where Hydra was told to keep nothing."""
+    folder = Path(cfg.output_dir) / ".hydra"
+    if not folder.is_dir():
+        return
+    kept = redact(OmegaConf.to_container(cfg, resolve=False)) | {KEY: None, "output_dir": "${hydra:runtime.output_dir}"}
+    now = given_now()
+    before = OmegaConf.to_container(OmegaConf.load(folder / "overrides.yaml"))
+    overrides = [text for text in before if text not in now] + now
+    for name, content in (("config", kept), ("overrides", overrides)):
+        draft = folder / f".{name}.draft"
+        draft.write_text(OmegaConf.to_yaml(OmegaConf.create(content)), encoding="utf-8")
+        draft.replace(folder / f"{name}.yaml")
+
+
+def checkpoint(run: Path) -> Path | None:
+    """Return the checkpoint that was written last for this purpose, or None where there is none yet.
+
+    `hpc_ckpt_*` is what Lightning saves when SLURM takes the job away.
+    """
+    files = [*run.glob("checkpoints/last.ckpt"), *run.glob("hpc_ckpt_*.ckpt")]
+    return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
+
+
+def way_on(run: Path, state: str) -> str:
+    """Return the line in which a run that stopped says how it goes on."""
+    if checkpoint(run) is None:
+        return f"{state} before there was a checkpoint to go on from"
+    return f"{state}; goes on with: {shlex.join(['python', script(), f'{KEY}={shortest(run)}'])}"

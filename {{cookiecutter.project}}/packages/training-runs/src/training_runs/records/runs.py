@@ -1,0 +1,170 @@
+"""Runs on disk: found by name, read from their own directory."""
+
+import json
+import os
+import re
+import shlex
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+from training_config.errors import ConfigError
+from training_config.secret_values import redact_override
+from yaml import YAMLError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+RECORD = "run.json"
+LOCK, HOLDER = ".lock", ".lock.holder"
+
+
+def find_run(name: str | Path, key: str = "run") -> Path:
+    """Return the directory of a run: `name` itself, or for `last` the newest here of training that has a checkpoint.
+
+    Raises:
+        ConfigError: there is no such run; the message names `key`.
+    """
+    if name is None:
+        raise ConfigError("run=null names no run; try run=last, or run=<directory>")
+    if str(name) != "last":
+        folder = Path(name)
+        if not (folder / RECORD).is_file():
+            raise ConfigError(f"{key}={name} is not the directory of a run: it has no {RECORD}; try {key}=last")
+        return folder
+    runs = [path.parent for root in ("outputs", "multirun") for path in Path(root).glob(f"**/{RECORD}")]
+    # A run with debug items is a few steps long, and a checklist's items are runs inside a run.
+    runs = [run for run in runs if "debug" not in run.parts and not (run / "debug").is_dir()]
+    runs = [run for run in runs if any(run.glob("checkpoints/*.ckpt"))]
+    if not runs:
+        raise ConfigError(
+            f"{key}=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"
+        )
+    return max(runs, key=last_started)
+
+
+def last_started(run: Path) -> str:
+    record = read_record(run)
+    return record.get("starts", [record])[-1]["started"]
+
+
+def find_checkpoint(run: Path, name: str) -> Path:
+    """Return the checkpoint called `best` or `last` of a run, or the file that `name` is the path of.
+
+    Raises:
+        ConfigError: there is no such file; the message lists those that are there.
+    """
+    if name is None:
+        raise ConfigError("ckpt=null names no checkpoint; use ckpt=best, ckpt=last, or ckpt=<file>")
+    if name == "best":
+        path = run / read_record(run).get("best_checkpoint", "checkpoints/best.ckpt")
+    elif name == "last":
+        path = run / "checkpoints" / "last.ckpt"
+    else:
+        path = Path(name)
+    if not path.is_file():
+        there = ", ".join(sorted(file.name for file in run.glob("checkpoints/*.ckpt"))) or "none"
+        raise ConfigError(f"ckpt={name}: there is no file {path}; {run}/checkpoints has {there}")
+    return path
+
+
+def claim(run: Path) -> "BaseFileLock":
+    """Return a lock on the run's directory, held until `release` or until this process ends, whatever ends it.
+
+    Raises:
+        ConfigError: another process holds it.
+    """
+    from filelock import FileLock, Timeout  # not for those who only look for a run
+
+    lock = FileLock(run / LOCK, blocking=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        holder = (run / HOLDER).read_text(encoding="utf-8") if (run / HOLDER).is_file() else "another process"
+        raise ConfigError(f"{run} is still running ({holder}); wait for its end, or stop it first") from error
+    # A file of its own: Windows lets nobody read one that is locked.
+    (run / HOLDER).write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+    return lock
+
+
+def release(run: Path, lock: "BaseFileLock") -> None:
+    """Give up what `claim` returned."""
+    (run / HOLDER).unlink(missing_ok=True)
+    with suppress(OSError):  # Windows removes no open file
+        (run / LOCK).unlink()  # while it is held: later, it might be another's already
+    lock.release()
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Return a checkpoint on the CPU. Nothing in the file is run: it may hold tensors and plain values only.
+
+    Raises:
+        ConfigError: the file is damaged, of another kind, or holds objects, which could run code.
+    """
+    import torch  # not for those who only look for a run
+
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise ConfigError(f"ckpt={path} cannot be read ({error.strerror}); use ckpt=best or ckpt=last") from error
+    except Exception as error:  # of many kinds: the file may hold anything
+        names = re.search(r"GLOBAL (\S+)", str(error))
+        reason = f"to load {names[1]} could run code" if names else "it is damaged or of another kind"
+        raise ConfigError(f"ckpt={path} is refused: {reason}; use ckpt=best or ckpt=last of a run") from error
+    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
+        raise ConfigError(f"ckpt={path} is refused: it holds no state_dict; use ckpt=best or ckpt=last of a run")
+    return checkpoint
+
+
+def read_record(run: Path) -> dict[str, Any]:
+    """Return what the run recorded about itself.
+
+    Raises:
+        ConfigError: the record is damaged.
+    """
+    try:
+        return json.loads((run / RECORD).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{run / RECORD} is damaged ({error}); name another run with run=...") from error
+
+
+def write_record(run: Path, record: dict[str, Any]) -> None:
+    """Replace the run's record; it is never half written, because other tools read it while the run lives."""
+    draft = run / f".{RECORD}.{os.getpid()}"
+    draft.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    draft.replace(run / RECORD)
+
+
+def read_config(run: Path) -> DictConfig:
+    """Return the config that the run was started with, its `output_dir` where the run lies now.
+
+    Raises:
+        ConfigError: it is not there, or damaged.
+    """
+    path = run / ".hydra" / "config.yaml"
+    try:
+        cfg = OmegaConf.load(path)
+    except (OSError, YAMLError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ConfigError(f"{path} cannot be read ({reason}); name another run with run=...") from error
+    cfg.output_dir = str(run.resolve())
+    return cfg
+
+
+def shortest(path: Path) -> Path:
+    """Return `path` relative to the working directory where it lies below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def command_line() -> str:
+    """Return the command that started this process, without secrets."""
+    return shlex.join(["python", *map(redact_override, sys.argv)])
+
+
+def script() -> str:
+    """Return the name of the script whose job this is, for the commands that messages name."""
+    return f"{HydraConfig.get().job.name}.py" if HydraConfig.initialized() else "train.py"

@@ -1,0 +1,135 @@
+"""report.html of a run or a sweep: one file that needs no network, made of what lies in the directory."""
+
+import json
+import shlex
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.utils import JobReturn
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf
+from training_config.walk import walk
+
+from training_runs.launching import ranks
+from training_runs.records.rerun import describe
+from training_runs.records.runs import RECORD, read_record, script, shortest
+
+TEMPLATE = Path(__file__).with_name("report.html.jinja")
+FIRST = ("learning_curves", "swept_keys", "parallel_coordinates")  # of the figures; the others by name
+
+
+class RunReport(Callback):
+    """Hydra's callback that writes a report of every job, however it ended, after its debug items have reported."""
+
+    unwritten: DictConfig | None = None  # of the job that runs; Hydra calls nothing at the end of one that is stopped
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        RunReport.unwritten = config
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        write_missing_report()
+
+
+def write_missing_report() -> None:
+    """Write the report of the job that runs in this process, if it has got as far as a record."""
+    config, RunReport.unwritten = RunReport.unwritten, None
+    if config is None or (ranks.launched() and ranks.rank()):
+        return
+    folder = Path(config.hydra.runtime.output_dir)
+    if (folder / RECORD).is_file():
+        [conf] = [source.path for source in config.hydra.runtime.config_sources if source.provider == "main"]
+        write_run_report(folder, defaults(conf, config.hydra.job.config_name))
+
+
+@cache
+def defaults(conf: str, config_name: str) -> DictConfig:
+    """Return what this application composes without any override."""
+    if GlobalHydra.instance().is_initialized():
+        return compose(config_name)
+    with initialize_config_dir(conf, version_base="1.3"):  # Hydra is gone already: the job was stopped
+        return compose(config_name)
+
+
+def write_run_report(run: Path, default: DictConfig) -> None:
+    """Write the report of one run; its config is shown where it differs from `default`."""
+    record = read_record(run)
+    told = ("started", "seconds", "epochs", "steps", "data", "best_checkpoint", "error")
+    machine = {name: record.get(name) for name in ("device", "world_size", "precision")} | record.get("hardware", {})
+    # A job of a sweep that was refused knows none of these.
+    software = {"python": record.get("python")} | record.get("packages", {})
+    code = record.get("git") or {"git": "no commit"}
+    again = (record["overrides"], [f"rerun={shortest(run)}"])
+    write_page(
+        run,
+        record["state"],
+        verdicts=verdicts(run),
+        metrics=dict(sorted(record["metrics"].items())),
+        differences=differences(run, default),
+        commands=[shlex.join(["python", script(), *words]) for words in again],
+        rerun=describe(record["rerun"]) if "rerun" in record else None,
+        run=known({name: record.get(name) for name in told}),
+        environment=known(machine | software | code),
+    )
+
+
+def write_sweep_report(sweep: Path, rows: Sequence[Mapping[str, Any]], spread: Iterable[str]) -> None:
+    """Write the report of a sweep from the rows of its summary; each job has a link to its own report."""
+    records = [read_record(job) for job in (sweep / str(row["job"]) for row in rows) if (job / RECORD).is_file()]
+    write_page(sweep, "sweep", jobs=rows, spread=spread, commands=[record["command"] for record in records[:1]])
+
+
+def write_page(folder: Path, state: str, **sections: Any) -> None:
+    """Write the report of `folder` with its figures; the template names the sections and leaves out empty ones."""
+    from jinja2 import Environment  # not for those who only read a help text
+
+    page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    page.filters["cell"] = cell
+    text = page.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        name=folder.name, title=shortest(folder), state=state, figures=figures(folder), **sections
+    )
+    (folder / "report.html").write_text(text, encoding="utf-8")
+
+
+def known(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def cell(value: Any) -> str:
+    """Return a value of a table as people read it; floats at four digits."""
+    return "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def verdicts(run: Path) -> list[dict[str, Any]]:
+    """Return what the run's debug items found."""
+    path = run / "debug" / "report.json"
+    return json.loads(path.read_text(encoding="utf-8"))["items"] if path.is_file() else []
+
+
+def figures(folder: Path) -> dict[str, str]:
+    """Return the figures of `folder`, encoded for the page itself, by their names."""
+    paths = sorted((folder / "figures").glob("*.svg"))
+    paths.sort(key=lambda path: FIRST.index(path.stem) if path.stem in FIRST else len(FIRST))
+    return {path.stem: b64encode(path.read_bytes()).decode() for path in paths}
+
+
+def differences(run: Path, default: DictConfig) -> dict[str, tuple[str, str]]:
+    """Return the values that the run's config has and the defaults have not, and the other way round."""
+    ours, theirs = texts(OmegaConf.load(run / ".hydra" / "config.yaml")), texts(default)
+    pairs = {key: (ours.get(key, ""), theirs.get(key, "")) for key in ours | theirs}
+    return {key: (here, there) for key, (here, there) in pairs.items() if here != there}
+
+
+def texts(cfg: DictConfig) -> dict[str, str]:
+    """Return every value under its dotted key as YAML has it: `${...}` is not followed, a list is one value."""
+    values = {}
+    for full_key, parent, key in walk(cfg):
+        node = parent._get_node(key)
+        if isinstance(parent, DictConfig) and not OmegaConf.is_dict(node):
+            value = OmegaConf.to_container(node) if OmegaConf.is_list(node) else node._value()
+            values[full_key] = value if isinstance(value, str) else json.dumps(value, default=str)
+    return values

@@ -1,0 +1,42 @@
+"""What a run says in the terminal, besides its progress bar."""
+
+import warnings
+
+from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning.utilities import rank_zero_only
+from rich.console import Console
+from rich.syntax import Syntax
+from training_config.secret_values import redact
+
+
+def silence_known_warnings() -> None:
+    """Hide warnings that tell a user nothing they can act on."""
+    # Loader workers only add copies to data that lies in memory.
+    warnings.filterwarnings("ignore", message=".*does not have many workers")
+    # Lightning 2.6.6 on torch 2.15; can go when Lightning asks `TreeSpec.is_leaf`.
+    warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated")
+    # torch 2.15 renames an argument whose new name older versions do not know.
+    warnings.filterwarnings("ignore", message=".*broadcast_buffers.* is deprecated")
+    # The samplers here repeat no sample, which is what this warns of.
+    warnings.filterwarnings("ignore", message="Using `DistributedSampler` with the dataloaders")
+
+
+@rank_zero_only
+def print_config(cfg: DictConfig) -> None:
+    """Print the composed config with every interpolation resolved, without secrets."""
+    shown = OmegaConf.create(redact(OmegaConf.to_container(cfg, resolve=True)))
+    Console().print(Syntax(OmegaConf.to_yaml(shown), "yaml", background_color="default"))
+
+
+@rank_zero_only
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+@rank_zero_only
+def print_summary(metrics: dict[str, float], pointers: dict[str, str]) -> None:
+    """Print metrics and where to go from here, a name and a value a line; lines are never folded, to be copied."""
+    rows = {name: f"{value:.4f}" for name, value in sorted(metrics.items())} | pointers
+    width = max(map(len, rows))
+    for name, value in rows.items():
+        print(f"  {name:<{width}}  {value}")

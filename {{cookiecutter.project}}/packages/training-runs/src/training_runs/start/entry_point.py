@@ -1,0 +1,185 @@
+"""The frame around a Hydra entry point: nothing here imports torch."""
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from training_config.errors import ConfigError
+from training_config.near_names import suggestion
+from training_config.walk import walk
+
+from training_runs.launching import ranks
+from training_runs.records import resume
+from training_runs.reports.report import write_missing_report
+from training_runs.sweeps.sweep_summary import SweepSummary, summarise
+
+PLUGINS = {
+    "launcher/joblib": "joblib",
+    "launcher/submitit_local": "submitit",
+    "launcher/submitit_slurm": "submitit",
+    "launcher/ray": "ray",
+    "sweeper/optuna": "optuna",
+}
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+SILENCE = 10  # seconds that a rank waits for rank 0 to say why they end
+
+# Hydra 1.3.8 copies its store, which nobody changes then, for each group that --help lists: half of the time of
+# --help. Can go when Hydra shares it.
+ConfigStore.__deepcopy__ = lambda store, memo: store
+
+
+def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
+    """Call a function made by `hydra.main`; where an override names no known key, add the nearest that exist.
+
+    Hydra prints what is wrong with a command line and exits; the exception it printed is the exit's context.
+
+    Args:
+        entry_point: reads the command line and runs its jobs.
+        conf: the directory of its configs.
+        config_name: of its primary config.
+    """
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        sys.argv[1:] = hydra_arguments(sys.argv[1:], conf)
+    except ConfigError as error:
+        sys.exit(str(error))
+    try:
+        entry_point()
+    except SystemExit as stop:
+        if isinstance(stop.__context__, KeyboardInterrupt):  # Lightning makes exit code 1 of it
+            sys.exit(INTERRUPTED)
+        for line in hints(stop.__context__, conf, config_name):
+            print(line, file=sys.stderr)
+        raise
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    finally:
+        write_missing_report()
+        if SweepSummary.folder is not None:
+            summarise(SweepSummary.folder)
+
+
+def hydra_arguments(given: list[str], conf: Path) -> list[str]:
+    """Return the command line that Hydra is to see for the one that was given.
+
+    Raises:
+        ConfigError: it asks for what Hydra would do wrong, or would refuse with a traceback.
+    """
+    arguments = resume.locate(given)
+    if ranks.launched():
+        arguments = arguments + rank_arguments(arguments)
+    refused = null_groups(arguments, conf)
+    if refused:
+        raise ConfigError("\n".join(refused))
+    return arguments
+
+
+def terminate(number: int, frame: FrameType | None) -> None:
+    """End as a process that a signal stops, but in order: whoever has begun something can end it."""
+    sys.exit(128 + number)
+
+
+def hints(error: BaseException | None, conf: Path, config_name: str) -> list[str]:
+    """Return what to say besides what Hydra says of an exception."""
+    arguments = sys.argv[1:]
+    lines = missing_plugins(str(error)) if isinstance(error, HydraException) else []
+    if isinstance(error, ConfigCompositionException):
+        lines += unknown_option(error, conf) + unknown_keys(arguments, conf, config_name)
+    if isinstance(error, OverrideParseException):
+        lines += unparsed(arguments)
+    return lines
+
+
+def rank_arguments(arguments: list[str]) -> list[str]:
+    """Return what a launched rank adds to its command line: all share a directory, rank 0 alone writes there."""
+    if any(argument in ("-m", "--multirun") or argument.startswith("hydra.mode=MULTIRUN") for argument in arguments):
+        if ranks.rank() == 0:
+            print(
+                "a sweep cannot be started by torchrun or srun, which start one job in many processes; "
+                f"start it with python {sys.argv[0]} -m ..., and every job gets its own processes",
+                file=sys.stderr,
+            )
+        else:
+            time.sleep(SILENCE)  # the launcher ends all ranks when one ends
+        sys.exit(1)
+    silent = ["hydra.output_subdir=null", "hydra/job_logging=disabled", "hydra/hydra_logging=disabled"]
+    return [] if ranks.rank() == 0 else silent
+
+
+def missing_plugins(message: str) -> list[str]:
+    """Return the install command where Hydra could not find a launcher or sweeper of `PLUGINS`."""
+    return [
+        f"hydra/{plugin} is not installed; install it with: pip install -e '.[{extra}]'"
+        for plugin, extra in PLUGINS.items()
+        if f"'hydra/{plugin}'" in message
+    ]
+
+
+def null_groups(arguments: list[str], conf: Path) -> list[str]:
+    """Return a line for each override that sets a config group to null, which Hydra answers with a traceback."""
+    groups = [argument.partition("=")[0] for argument in arguments if argument.endswith(("=null", "=~"))]
+    return [
+        f"{group}=null: a group cannot be null; choose an option of {conf.name}/{group}, or none with ~{group}"
+        for group in groups
+        if (conf / group).is_dir()
+    ]
+
+
+def unparsed(arguments: list[str]) -> list[str]:
+    """Return a line for each argument that is no override."""
+    lines = []
+    for argument in arguments:
+        if argument.startswith("-"):
+            continue
+        try:
+            OverridesParser.create().parse_override(argument)
+        except HydraException:
+            key = argument.partition("=")[0]
+            lines.append(f"{argument} is no override; write {key}=value, and quote what is not plain: \"{key}='...'\"")
+    return lines
+
+
+def unknown_option(error: HydraException, conf: Path) -> list[str]:
+    """Return a line where a group lacks an option, or there is no such config, and one of a similar name exists."""
+    if not isinstance(error, MissingConfigException) or not error.missing_cfg_file:
+        return []
+    group, _, option = error.missing_cfg_file.removesuffix(".yaml").rpartition("/")
+    options = error.options or [path.stem for path in (conf / group).glob("*.yaml")]
+    near = suggestion(option, options)
+    if not near:  # Hydra has listed all that there are
+        return []
+    place = f"{group}={option} is no option of {conf.name}/{group}" if group else f"{conf.name} has no {option}.yaml"
+    return [place + near]
+
+
+def unknown_keys(arguments: list[str], conf: Path, config_name: str) -> list[str]:
+    """Return a line for each override of a key that `config_name` does not have, with the nearest keys."""
+    GlobalHydra.instance().clear()
+    parser = OverridesParser.create()
+    try:
+        overrides = [parser.parse_override(argument) for argument in arguments if not argument.startswith("-")]
+        groups = [path.relative_to(conf).as_posix() for path in conf.rglob("*") if path.is_dir()]
+        options = [
+            each.input_line for each in overrides if each.key_or_group in groups and not each.is_sweep_override()
+        ]
+        with initialize_config_dir(str(conf), version_base="1.3"):
+            known = [key for key, _, _ in walk(compose(config_name, overrides=options)) if "._" not in key]
+    except HydraException:  # Hydra has said already what does not parse or compose
+        return []
+    lines = []
+    for override in overrides:
+        key = override.key_or_group
+        if override.is_add() or override.is_force_add() or key.startswith("hydra") or key in known or key in groups:
+            continue
+        ends = [name for name in known if name.endswith(f".{key}")]  # lr for optimizer.lr
+        near = f"; did you mean {' or '.join(ends)}?" if ends else suggestion(key, known + groups)
+        lines.append(f"{key} is no key of {config_name}.yaml{near}")
+    return lines

@@ -1,3 +1,0 @@
-from .last_checkpoint import LastCheckpoint
-
-__all__ = ["LastCheckpoint"]

@@ -1,0 +1,120 @@
+"""Figures of a run's predictions, drawn from what passes through the Trainer anyway."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from pytorch_lightning import Callback, LightningModule, Trainer
+from torch import Tensor
+from torchmetrics.aggregation import CatMetric
+from training_config.errors import ConfigError
+from training_runs.loggers import TensorBoardLogger
+
+
+class PredictionFigures(Callback):
+    """Writes confusion matrix, worst mistakes and calibration to `folder`; TensorBoard has them too, and the network.
+
+    They need batches of (images, labels), probabilities (B, num_classes) from `test_step`, and `class_names` and
+    `test_set` of the DataModule. What cannot be had is left out.
+
+    Args:
+        enabled: nothing is kept or drawn otherwise, nor with `fast_dev_run`.
+        folder: where the files go.
+        split: test, or val for a run without a test.
+        worst: how many mistakes to show.
+    """
+
+    def __init__(self, enabled: bool, folder: str, split: str, worst: int) -> None:
+        if split not in ("test", "val"):
+            raise ConfigError(f"callbacks.figures.split={split} must be test or val")
+        self.enabled, self.folder, self.split, self.worst = enabled, Path(folder), split, worst
+        self.example: Tensor | None = None  # (1, C, H, W)
+        self.kept: dict[str, CatMetric] = {}
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self.enabled = self.enabled and not trainer.fast_dev_run
+
+    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._start("val")
+
+    def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._start("test")
+
+    def on_validation_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        self._keep("val", trainer, outputs, batch)
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        self._keep("test", trainer, outputs, batch)
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not self.enabled:
+            return
+        if self.example is not None:
+            for logger in trainer.loggers:
+                if isinstance(logger, TensorBoardLogger):
+                    logger.log_graph(pl_module, self.example)
+        if self.split == "val":
+            self._draw_predictions(trainer)
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self.enabled and self.split == "test":
+            self._draw_predictions(trainer)
+
+    def _start(self, split: str) -> None:
+        if split == self.split:
+            self.kept = {name: CatMetric(nan_strategy="disable") for name in ("probabilities", "labels", "indices")}
+            self.seen = 0
+
+    def _keep(self, split: str, trainer: Trainer, outputs: Any, batch: Any) -> None:
+        if not self.enabled or not is_pair(batch):
+            return
+        images, labels = batch
+        self.example = images[:1]
+        if split != self.split or not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(labels):
+            return
+        # Every rank evaluates each world_size-th sample.
+        within = torch.arange(self.seen, self.seen + len(labels), device=labels.device)
+        self.seen += len(labels)
+        kept = {
+            "probabilities": outputs.detach(),
+            "labels": labels,
+            "indices": within * trainer.world_size + trainer.global_rank,
+        }
+        for name, values in kept.items():
+            self.kept[name].update(values)
+
+    def _draw_predictions(self, trainer: Trainer) -> None:
+        from training_runs.figures import save  # matplotlib takes half a second, which only the end of a run needs
+
+        from . import figures
+
+        classes = getattr(trainer.datamodule, "class_names", None)
+        if classes is None or not self.seen:
+            return
+        # On all ranks, each of which has a part.
+        probabilities, labels, indices = (metric.compute().cpu() for metric in self.kept.values())
+        if not trainer.is_global_zero:
+            return
+        labels, indices = labels.long(), indices.long()
+        drawn = {
+            "confusion_matrix": figures.confusion_matrix(probabilities, labels, classes),
+            "calibration": figures.calibration(probabilities, labels),
+        }
+        dataset = getattr(trainer.datamodule, f"{self.split}_set", None)
+        images = getattr(dataset, "images", None)
+        if images is not None and torch.equal(dataset.labels[indices], labels):
+            picked = images[indices]
+            drawn["worst_mistakes"] = figures.worst_mistakes(picked, probabilities, labels, classes, self.worst)
+        for name, figure in drawn.items():
+            save(figure, self.folder / name)
+            for logger in trainer.loggers:
+                if isinstance(logger, TensorBoardLogger):
+                    logger.log_png(f"{self.split}/{name}", self.folder / f"{name}.png", trainer.global_step)
+
+
+def is_pair(batch: Any) -> bool:
+    return isinstance(batch, (list, tuple)) and len(batch) == 2 and all(isinstance(part, Tensor) for part in batch)
