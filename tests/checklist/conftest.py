@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 from training_checklist import session
-from training_checklist.verdict import Verdict
+from training_checklist.finding import Verdict
 
 CONF = resources.files("training_checklist") / "conf" / "debug"
 

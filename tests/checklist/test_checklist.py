@@ -2,7 +2,7 @@ import json
 import re
 
 import pytest
-from training_checklist import checklist
+from training_checklist.hydra_callbacks import checklist
 
 SMALL = ["hydra.callbacks.debug.only=[fast_dev_run,anomaly]"]
 
@@ -34,7 +34,7 @@ def test_items_that_mean_nothing_after_a_crash_are_skipped_with_the_reason(train
     first, second = json.loads(path.read_text(encoding="utf-8"))["items"]
     assert (first["item"], first["verdict"]) == ("fast_dev_run", "failed")
     assert (second["item"], second["verdict"]) == ("anomaly", "skipped")
-    assert "means nothing before fast_dev_run passes" in second["skipped"]
+    assert "the training step itself fails, see fast_dev_run" in second["skipped"]
 
 
 def test_item_that_cannot_be_started_is_told_without_secrets(train, tmp_path, monkeypatch):

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.utils.data import DataLoader, Dataset
 from training_checklist.diagnosis.diagnose import diagnose, print_traceback
-from training_checklist.exceptions import print_panel
-from training_checklist.verdict import FAILED, Finding
+from training_checklist.finding import FAILED, Finding, unsorted
+from training_checklist.hydra_callbacks.exceptions import print_panel
 from training_config.errors import ConfigError
 from training_runs.errors import JobError
 
@@ -585,7 +585,7 @@ def test_failing_job_of_a_sweep_has_its_panel_and_its_error_in_the_summary(sweep
 
 def test_rank_that_failed_is_named(capfd, monkeypatch):
     monkeypatch.setenv("RANK", "1")
-    print_panel(Finding(FAILED, "RuntimeError: it broke", "here", "so", "that"))
+    print_panel(unsorted(FAILED, "RuntimeError: it broke", "here", "so", "that"))
     assert "rank 1: RuntimeError" in capfd.readouterr().err
 
 
@@ -600,7 +600,7 @@ def test_report_of_a_debug_item_replaces_the_panel(train, capfd):
 def test_panel_costs_nothing_until_something_fails():
     code = (
         "import sys; from hydra.experimental.callback import Callback; before = set(sys.modules); "
-        "import training_checklist.exceptions; "
+        "import training_checklist.hydra_callbacks.exceptions; "
         "print([name for name in set(sys.modules) - before if 'diagnosis' in name or name in ('torch', 'rich')])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -22,13 +22,14 @@ from pytorch_lightning import LightningModule, Trainer, seed_everything
 from pytorch_lightning.callbacks import EarlyStopping
 from torch import distributed
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, TensorDataset, WeightedRandomSampler
-from training_checklist import report, session
-from training_checklist.distributed import distributed as checked
-from training_checklist.distributed import network, presence, processes, shares
-from training_checklist.distributed.distributed import Distributed, Parted, differing, fingerprint
-from training_checklist.distributed.presence import Interrupted, Presence
-from training_checklist.own_code import shorten
-from training_checklist.verdict import FAILED, Finding, Verdict
+from training_checklist import session
+from training_checklist.engines.own_code import shorten
+from training_checklist.experiments.distributed import distributed as checked
+from training_checklist.experiments.distributed import network, presence, processes, shares
+from training_checklist.experiments.distributed.distributed import Distributed, Parted, differing, fingerprint
+from training_checklist.experiments.distributed.presence import Interrupted, Presence
+from training_checklist.finding import FAILED, Finding, Place, Verdict, unsorted
+from training_checklist.reporting import ranks
 
 SETTINGS = {"timeout": 20, "rendezvous_timeout": 20, "prepare_timeout": 60, "tolerance": 1e-6, "memory_mb": 1}
 
@@ -118,9 +119,9 @@ def run_rank(rank: int, folder: Path, mistakes: list[str]) -> None:
             ).fit(Net(mistake))
             check.conclude(folder / mistake)
         except Exception as error:
-            findings = [*findings, check.explain(error) or Finding(FAILED, repr(error), "", "", "")]
-            report.write_json(
-                report.rank_file(folder / mistake, rank), [Verdict("distributed", "", findings=[findings[-1]])]
+            findings = [*findings, check.explain(error) or unsorted(FAILED, repr(error), "", "", "")]
+            ranks.write_rank(
+                ranks.rank_file(folder / mistake, rank), [Verdict("distributed", "", findings=[findings[-1]])]
             )
         told = [[finding.what, finding.where] for finding in findings]
         (folder / mistake / f"{rank}.json").write_text(json.dumps(told), encoding="utf-8")
@@ -343,24 +344,24 @@ def test_one_process_is_no_fault_and_says_how_to_have_two(tmp_path):
 
 def test_owner_that_was_killed_is_reported_for_once(tmp_path, monkeypatch):
     gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
-    monkeypatch.setenv(report.OWNER, f"{socket.gethostname()}:{gone.stdout.strip()}")
-    assert [report.inherits(tmp_path), report.inherits(tmp_path)] == [True, False]
-    monkeypatch.setenv(report.OWNER, f"{socket.gethostname()}:{os.getpid()}")
-    assert not report.inherits(tmp_path)
+    monkeypatch.setenv(ranks.OWNER, f"{socket.gethostname()}:{gone.stdout.strip()}")
+    assert [ranks.inherits(tmp_path), ranks.inherits(tmp_path)] == [True, False]
+    monkeypatch.setenv(ranks.OWNER, f"{socket.gethostname()}:{os.getpid()}")
+    assert not ranks.inherits(tmp_path)
 
 
 def test_finding_of_several_ranks_is_told_once():
-    def verdict(where):
-        return Verdict("distributed", "", findings=[Finding(FAILED, "lost", where, "", "")])
+    def verdict(**place):
+        return Verdict("distributed", "", findings=[Finding("a/b", FAILED, "lost", Place(**place))])
 
-    merged = report.merge(verdict("rank 1: a.py:3"), {1: [verdict("a.py:3")]}, is_rank=True)
+    merged = ranks.merge(verdict(rank="1", file="a.py", line=3), {1: [verdict(file="a.py", line=3)]}, is_rank=True)
     assert [finding.where for finding in merged.findings] == ["rank 1: a.py:3"]
 
 
 def test_finding_travels_with_the_exception_that_ends_the_run(tmp_path):
     check = Distributed(**SETTINGS)
     check.begin(tmp_path)
-    finding = Finding(FAILED, "the ranks have parted", "rank 1: x", "", "")
+    finding = unsorted(FAILED, "the ranks have parted", "rank 1: x", "", "")
     assert check.explain(Parted(finding)) == finding
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from pytorch_lightning import Trainer
 from torch.utils.data import DataLoader
-from training_checklist.fast_dev_run import FastDevRun
+from training_checklist.experiments.fast_dev_run import FastDevRun
 
 
 def test_every_stage_that_the_project_has_is_run(examine, net, data):
@@ -53,7 +53,7 @@ def test_first_loss_that_cannot_be_is_named(examine, net, factor, what):
 
     finding = examine("fast_dev_run", Scaled()).findings[0]
     assert what in finding.what
-    assert finding.where == "Scaled.training_step, batch 0"
+    assert (finding.place.function, finding.place.batch) == ("Net.training_step", 0)
 
 
 def test_step_that_returns_nothing_is_named(examine, net):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
-from training_checklist.limit_batches.input_scale import scaling
+from training_checklist.experiments.limit_batches.input_scale import scaling
 
 
 def whats(verdict):

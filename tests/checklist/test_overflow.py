@@ -1,8 +1,8 @@
 import pytest
 import torch
 from torch import nn
-from training_checklist.overflow import overflow as overflow
-from training_checklist.overflow.overflow import detect_overflow
+from training_checklist.experiments.overflow import overflow as overflow
+from training_checklist.experiments.overflow.overflow import detect_overflow
 
 
 def line_of(text: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from training_checklist import own_code
+from training_checklist.engines import own_code
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 import torch
 from own_project import run_project
 from torch.utils.tensorboard import SummaryWriter
-from training_checklist.paths.event_file import scalars
-from training_checklist.paths.written_files import holds_data
+from training_checklist.experiments.paths.event_file import scalars
+from training_checklist.experiments.paths.written_files import holds_data
 
 PARTS = """
 import tempfile

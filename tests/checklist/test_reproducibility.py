@@ -8,8 +8,8 @@ from omegaconf import OmegaConf
 from own_project import run_project
 from pytorch_lightning.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader, Dataset
-from training_checklist.reproducibility import reproducibility as reproducibility
-from training_checklist.reproducibility.repetition import Repetition
+from training_checklist.experiments.reproducibility import reproducibility as reproducibility
+from training_checklist.experiments.reproducibility.repetition import Repetition
 
 PROJECT = {
     "train.py": """

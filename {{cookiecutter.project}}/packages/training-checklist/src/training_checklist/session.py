@@ -1,36 +1,43 @@
-"""The checks that take part in the job that this process runs now. `Report` begins a session with every job."""
+"""The experiments that take part in the job that this process runs now. `Report` begins a session with every job."""
 
 from typing import Any
 
-from training_checklist.verdict import Refused
+from training_checklist.ending import Refused
+from training_checklist.settings import Settings
 
-_checks: list[Any] = []
-
-
-def begin() -> list[Any]:
-    """Return the list that every check is added to that takes part in the job which begins."""
-    global _checks
-    _checks = []
-    return _checks
+_experiments: list[Any] = []
+_settings = Settings()
 
 
-def add(check: Any) -> None:
-    """Have a check take part, once.
+def begin(settings: Settings | None = None) -> list[Any]:
+    """Return the list that every experiment is added to that takes part in the job which begins."""
+    global _experiments, _settings
+    _experiments, _settings = [], Settings() if settings is None else settings
+    return _experiments
+
+
+def settings() -> Settings:
+    """Return what the project of the present job has set."""
+    return _settings
+
+
+def add(experiment: Any) -> None:
+    """Have an experiment take part, once.
 
     Raises:
         Refused: it and another one both decide how long the run lasts.
     """
-    if any(check is other for other in _checks):
+    if any(experiment is other for other in _experiments):
         return
-    others = [other.item for other in _checks if other.shapes_run]
-    if check.shapes_run and others:
+    others = [other.item for other in _experiments if other.shapes_run]
+    if experiment.shapes_run and others:
         raise Refused(
-            f"+debug=[{others[0]},{check.item}]: each of them decides how long the run lasts; "
+            f"+debug=[{others[0]},{experiment.item}]: each of them decides how long the run lasts; "
             f"run them one after the other, or everything with +debug=checklist"
         )
-    _checks.append(check)
+    _experiments.append(experiment)
 
 
 def find(item: str) -> Any | None:
-    """Return the check of an item, or None where it does not take part."""
-    return next((check for check in _checks if check.item == item), None)
+    """Return the experiment of an item, or None where it does not take part."""
+    return next((each for each in _experiments if each.item == item), None)

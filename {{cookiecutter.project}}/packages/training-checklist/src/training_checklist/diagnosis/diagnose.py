@@ -18,8 +18,8 @@ from training_checklist.diagnosis import config_causes, tensor_causes, training_
 from training_checklist.diagnosis.cause import Cause, find_cause
 from training_checklist.diagnosis.config_place import debug_option
 from training_checklist.diagnosis.place import Place, describe
-from training_checklist.own_code import is_own, shorten
-from training_checklist.verdict import FAILED, Finding
+from training_checklist.engines.own_code import is_own, shorten
+from training_checklist.finding import FAILED, Finding, unsorted
 
 RULES = [*config_causes.RULES, *training_causes.RULES, *tensor_causes.RULES]
 MESSAGE_LINES = 6
@@ -33,7 +33,7 @@ def diagnose(error: BaseException) -> Finding:
     try:
         return _diagnose(error)
     except Exception as mistake:
-        return Finding(
+        return unsorted(
             FAILED,
             f"{type(error).__name__}: {brief(error)}",
             "see the traceback",
@@ -72,7 +72,7 @@ def chain(shown: traceback.TracebackException | None) -> Iterator[traceback.Trac
 def _diagnose(error: BaseException) -> Finding:
     sentence = plain(error)
     if sentence is not None:
-        return Finding(FAILED, str(sentence), *_plain(sentence))
+        return unsorted(FAILED, str(sentence), *_plain(sentence))
     places: list[Place] = []
     for each in causes_of(error):
         places.append(Place(each, places[-1] if places else None))
@@ -93,7 +93,7 @@ def _diagnose(error: BaseException) -> Finding:
     key = config_causes.full_key(error) if each is not error else ""
     built = f", built for config key {key}" if key else ""
     where = cause.where or (elsewhere(each) or str(place)) + built
-    return Finding(FAILED, what, where, cause.why, cause.fix)
+    return unsorted(FAILED, what, where, cause.why, cause.fix)
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from training_checklist.own_code import is_own, shorten
+from training_checklist.engines.own_code import is_own, shorten
 
 MODULES = ("torch.nn.modules.module.Module",)
 TENSORS = ("torch.Tensor",)

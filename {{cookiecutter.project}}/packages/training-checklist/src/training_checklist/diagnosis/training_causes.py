@@ -14,7 +14,7 @@ from training_config.near_names import suggestion
 from training_checklist.diagnosis.cause import Cause, Rule
 from training_checklist.diagnosis.config_place import debug_option, keys_named, leaves, raw_leaves, set_in
 from training_checklist.diagnosis.place import TENSORS, Place, is_a
-from training_checklist.own_code import is_own, shorten
+from training_checklist.engines.own_code import is_own, shorten
 
 PREFIXES = ("module.", "_orig_mod.", "_forward_module.", "model.", "net.", "backbone.")
 NAMES_SHOWN = 4
