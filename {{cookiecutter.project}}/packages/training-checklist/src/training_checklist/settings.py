@@ -9,7 +9,7 @@ checks:
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -66,23 +66,33 @@ class Settings:
 def read_settings(config: DictConfig) -> tuple[Settings, list[str]]:
     """Return what a job's config has below `checks`, and a line for each mistake in it."""
     content = OmegaConf.to_container(config.get(KEY) or OmegaConf.create({}), resolve=True)
+    return _settings(content, arguments(config))
+
+
+def check_settings(content: dict[str, Any], configs: Iterable[DictConfig]) -> tuple[Settings, list[str]]:
+    """Return what a call has as `checks`, and a line for each mistake in it; `configs` are those of the items."""
+    known = {found for config in configs for found in READ.findall(OmegaConf.to_yaml(config))}
+    return _settings(content, known)
+
+
+def _settings(content: dict[str, Any], known: set[tuple[str, str]]) -> tuple[Settings, list[str]]:
     silence, baseline = content.pop("silence", None) or {}, content.pop("baseline", None)
     modules = tuple(content.pop("rules", None) or ())
     try:
         rules = every_rule(modules)
     except (ImportError, ValueError) as error:
         return Settings(), [f"{KEY}.rules={list(modules)}: {error}"]
-    problems = [*unread(content, {*arguments(config), *thresholds(rules)}), *wrongly_silenced(silence, rules)]
-    known = None
+    problems = [*unread(content, {*known, *thresholds(rules)}), *wrongly_silenced(silence, rules)]
+    entries = None
     if baseline is not None:
         try:
-            known = frozenset(map(tuple, json.loads(Path(baseline).read_text(encoding="utf-8"))["findings"]))
+            entries = frozenset(map(tuple, json.loads(Path(baseline).read_text(encoding="utf-8"))["findings"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
             problems.append(
                 f"{KEY}.baseline={baseline} cannot be read ({type(error).__name__}: {error}); "
                 f"python -m training_checklist baseline REPORT.json > {baseline} writes one"
             )
-    settings = Settings({item: values for item, values in content.items() if values}, silence, known, modules)
+    settings = Settings({item: values for item, values in content.items() if values}, silence, entries, modules)
     return settings, problems
 
 

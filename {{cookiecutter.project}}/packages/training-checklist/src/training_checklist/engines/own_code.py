@@ -79,3 +79,8 @@ def own_frames(error: BaseException) -> list[FrameType]:
         root = earlier
         seen.add(id(root))
     return [frame for frame, _ in traceback.walk_tb(root.__traceback__) if is_of_checks(frame.f_code.co_filename)]
+
+
+def last_frames(error: BaseException) -> str:
+    """Return where an exception was raised, for a report of a tool error."""
+    return "".join(traceback.format_tb(error.__traceback__)[-3:]).rstrip()

@@ -1,7 +1,6 @@
 """What all experiments share: a Lightning callback that shapes a run, records evidence, and has rules judge it."""
 
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -15,7 +14,7 @@ from torch.utils.data import DataLoader
 
 from training_checklist import session
 from training_checklist.ending import FitEnded, launched_rank
-from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.own_code import last_frames, pass_on
 from training_checklist.finding import FAILED, WARNING, Finding, Verdict, unsorted
 from training_checklist.lightning import Callback, Checkpoint, EarlyStopping, LightningModule, ModelCheckpoint, Trainer
 from training_checklist.rule import CannotJudge
@@ -160,11 +159,6 @@ class Experiment(Callback):
         return any(finding.what.startswith(start) for finding in self.findings)
 
     _add = add
-
-
-def last_frames(error: BaseException) -> str:
-    """Return where an exception was raised, for a report of a tool error."""
-    return "".join(traceback.format_tb(error.__traceback__)[-3:]).rstrip()
 
 
 def end(*_: Any, **__: Any) -> NoReturn:

@@ -37,6 +37,8 @@ class FastDevRun(Experiment):
             self.seen = f"first loss {float(loss):.4g}"
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if "train" not in self.ran:
+            self.skip("no training batch was run")
         if trainer.num_val_batches:
             self.ran.append("validate")
         self._judge_metrics(trainer)

@@ -86,7 +86,7 @@ class Checklist(Callback):
             if self.error is not None:
                 raise self.error
             notes = notes_on(self.verdicts, self.settings)
-            write_report(folder, self.verdicts, notes)
+            write_report(folder, self.verdicts, notes, self.settings.rules)
             print_report(self.verdicts, folder, notes)
             end_job(job_return, self.verdicts, None)
         except Exception as error:

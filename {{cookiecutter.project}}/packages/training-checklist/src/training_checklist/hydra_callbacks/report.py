@@ -14,10 +14,10 @@ from omegaconf import DictConfig
 from training_config.secret_values import secret_values
 
 from training_checklist import session
-from training_checklist.diagnosis.diagnose import diagnose, print_traceback
+from training_checklist.diagnosis.diagnose import print_traceback
 from training_checklist.ending import CheckFailed, FitEnded, Refused, ToolError, launched_rank
-from training_checklist.engines.own_code import failed_module, is_tool_error
 from training_checklist.finding import ERROR, FAILED, Verdict
+from training_checklist.judging import cause, conclude, judge
 from training_checklist.reporting.files import masked, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.ranks import OWNER, inherits, merge, rank_file, read_ranks, write_rank
@@ -77,14 +77,14 @@ class Report(Callback):
         error = job_return._return_value if job_return.status == JobStatus.FAILED else None
         if isinstance(error, FitEnded):
             error, job_return.status, job_return.return_value = None, JobStatus.COMPLETED, None
-        refusal = find(error, Refused)
+        refusal = cause(error, Refused)
         if refusal is not None:
             job_return.return_value = refusal
             return
         folder = Path(config.hydra.runtime.output_dir)
         if error is None:
-            self._conclude(folder)
-        verdicts = [self._judge(item, error) for item in self.items]
+            conclude(self.experiments, folder)
+        verdicts = judge(self.items, error, self.started)
         for verdict in verdicts:
             verdict.findings = [with_commands(finding, verdict.item, config) for finding in verdict.findings]
         secrets = secret_values(config)
@@ -100,53 +100,11 @@ class Report(Callback):
             built = {each.item for each in self.experiments}
             verdicts = [merge(verdict, ranks, verdict.item in built) for verdict in verdicts]
         notes = notes_on(verdicts, self.settings)
-        write_report(folder / "debug", verdicts, notes, crashed=error is not None)
-        if error is not None and not ranks and find(error, CheckFailed) is None:
+        write_report(folder / "debug", verdicts, notes, self.settings.rules, crashed=error is not None)
+        if error is not None and not ranks and cause(error, CheckFailed) is None:
             print_traceback(error)
         print_report(verdicts, folder / "debug", notes)
         end_job(job_return, verdicts, error)
-
-    def _conclude(self, folder: Path) -> None:
-        for experiment in self.experiments:
-            try:
-                experiment.conclude(folder)
-            except Exception as mistake:
-                experiment.fail_itself(mistake, experiment.item)
-
-    def _judge(self, item: str, error: Exception | None) -> Verdict:
-        question, experiment = self.items[item], session.find(item)
-        if error is not None and is_tool_error(error) and find(error, CheckFailed) is None:
-            return self._failed_itself(item, error)
-        explained = None
-        if error is not None and experiment is not None:
-            try:
-                explained = experiment.explain(error)
-            except Exception as mistake:
-                experiment.fail_itself(mistake, f"{item}, asked about {type(error).__name__}")
-        verdict = Verdict(item, question) if experiment is None else experiment.verdict(question)
-        verdict.seconds = round(time.monotonic() - self.started if experiment is None else verdict.seconds, 2)
-        if error is not None:
-            finding = explained or diagnose(error)
-            verdict.findings = [*(known for known in verdict.findings if known != finding), finding]
-            verdict.skipped = None
-        elif experiment is None:
-            verdict.skipped = f"nothing has built callbacks.debug_{item}: the training function must use cfg.callbacks"
-        return verdict
-
-    def _failed_itself(self, item: str, error: Exception) -> Verdict:
-        """Return the verdict where this package has ended the run, in the code of this item or of another one."""
-        owners = {each.item: type(each).__module__ for each in self.experiments}
-        module = failed_module(error)
-        to_blame = next((own for own, name in owners.items() if module.startswith(name)), next(iter(self.items)))
-        experiment = session.find(item)
-        verdict = Verdict(item, self.items[item]) if experiment is None else experiment.verdict(self.items[item])
-        if item == to_blame:
-            from training_checklist.experiments.experiment import last_frames
-
-            verdict.error = f"{item}: {type(error).__name__}: {error}\n{last_frames(error)}"
-        elif not verdict.findings:
-            verdict.skipped = f"an error of training-checklist itself, in {to_blame}, has ended the run"
-        return verdict
 
 
 def end_job(job_return: JobReturn, verdicts: list[Verdict], error: Exception | None) -> None:
@@ -176,10 +134,3 @@ def refuse(settings: Settings, problems: list[str]) -> Settings:
     if problems:
         sys.exit("\n".join(problems))
     return settings
-
-
-def find(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
-    """Return the exception of some kind that `error` is or was caused by, or None."""
-    while error is not None and not isinstance(error, kind):
-        error = error.__cause__
-    return error

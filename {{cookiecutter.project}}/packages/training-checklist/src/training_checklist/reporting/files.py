@@ -1,4 +1,4 @@
-"""report.json and report.md in a run's `debug/`.
+"""What lies in a run's `debug/`: report.json and report.md, junit.xml for CI, report.sarif for reviews.
 
 report.json: {"schema": 2, "verdict", "crashed", "overrides": [str], "notes": [str], "items": [...]}, an item being
 {"item", "verdict", "question", "seen", "skipped", "seconds", "facts", "judged", "unjudged", "silenced", "error",
@@ -8,20 +8,29 @@ report.json: {"schema": 2, "verdict", "crashed", "overrides": [str], "notes": [s
 
 import json
 from pathlib import Path
-from typing import Any
 
 from training_config.overrides import task_overrides
 from training_config.secret_values import redact_texts
 
-from training_checklist.finding import ERROR, Finding, Verdict, worst
+from training_checklist.finding import Verdict, worst
+from training_checklist.reporting.junit import write_junit
+from training_checklist.reporting.lines import HELP, rows, summary
+from training_checklist.reporting.sarif import write_sarif
+from training_checklist.rule import Rule
 
 SCHEMA = 2
 NAME = "report.json"
-HELP = "This is a mistake of training-checklist, not of your code. Please report it with the lines above"
 
 
-def write_report(folder: Path, verdicts: list[Verdict], notes: list[str], crashed: bool = False) -> None:
-    """Write the report into `folder`; `crashed` is whether the run ended by an exception."""
+def write_report(
+    folder: Path, verdicts: list[Verdict], notes: list[str], rules: dict[str, Rule], crashed: bool = False
+) -> None:
+    """Write the report into `folder`.
+
+    Args:
+        rules: all of them, by id.
+        crashed: whether the run ended by an exception.
+    """
     content = {
         "schema": SCHEMA,
         "verdict": worst([verdict.status for verdict in verdicts]),
@@ -34,6 +43,8 @@ def write_report(folder: Path, verdicts: list[Verdict], notes: list[str], crashe
     text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
     (folder / NAME).write_text(text + "\n", encoding="utf-8")
     (folder / "report.md").write_text(markdown(verdicts, content["overrides"], notes), encoding="utf-8")
+    write_junit(folder / "junit.xml", verdicts)
+    write_sarif(folder / "report.sarif", verdicts, rules)
 
 
 def masked(verdict: Verdict, secrets: set[str]) -> Verdict:
@@ -59,19 +70,3 @@ def markdown(verdicts: list[Verdict], overrides: list[str], notes: list[str]) ->
         for finding, reason in verdict.silenced:
             lines += ["", f"- silenced `{finding.rule}` ({reason}): {finding.what}"]
     return "\n".join(lines) + "\n"
-
-
-def summary(verdict: Verdict) -> str:
-    """Return one line that says what an item came to."""
-    if verdict.status == ERROR:
-        return (verdict.error or "").splitlines()[0]
-    if verdict.findings:
-        more = f" (and {len(verdict.findings) - 1} more)" if len(verdict.findings) > 1 else ""
-        return verdict.findings[0].what.splitlines()[0] + more
-    silenced = f" ({len(verdict.silenced)} silenced)" if verdict.silenced else ""
-    return (verdict.skipped or verdict.seen) + silenced
-
-
-def rows(finding: Finding) -> list[tuple[str, str]]:
-    found: list[tuple[str, Any]] = [("where", finding.where), ("why", finding.why), ("next", finding.command)]
-    return [(label, text) for label, text in found if text]

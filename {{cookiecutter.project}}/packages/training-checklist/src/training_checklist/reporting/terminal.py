@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from training_checklist.finding import ERROR, FAILED, PASSED, SKIPPED, WARNING, Finding, Verdict
-from training_checklist.reporting.files import HELP, rows, summary
+from training_checklist.reporting.lines import HELP, rows, summary
 
 COLOURS = {PASSED: "green", WARNING: "yellow", FAILED: "bold red", SKIPPED: "dim", ERROR: "bold magenta"}
 

@@ -35,7 +35,7 @@ from training_checklist.experiments.distributed.shares import (
 )
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import FAILED, Finding, Place, unsorted
-from training_checklist.hydra_callbacks.report import find
+from training_checklist.judging import cause as find
 from training_checklist.lightning import LightningModule, Trainer, is_overridden, part
 from training_checklist.reporting.ranks import rank_file
 

@@ -1,0 +1,116 @@
+"""What CI and code hosts read, and the command line about rules."""
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+from training_checklist import __main__ as command_line
+from training_checklist.finding import FAILED, WARNING, Finding, Fix, Place, Verdict
+from training_checklist.reporting.junit import write_junit
+from training_checklist.reporting.sarif import write_sarif
+from training_checklist.rules import every_rule
+
+RULE, OTHER = "run/no-loss", "run/metric-not-finite"
+COUNTED = ("tests", "failures", "errors", "skipped")
+
+
+def finding(severity=FAILED, rule=RULE, **place):
+    return Finding(rule, severity, "training_step returned None", Place(**place), "no weight changes", Fix("return it"))
+
+
+@pytest.fixture
+def verdicts():
+    found = finding(file="src/net.py", line=7, function="Net.training_step")
+    return [
+        Verdict(
+            "fast_dev_run",
+            "?",
+            [found, finding(WARNING, "run/metric-not-finite")],
+            judged=[RULE, "run/loss-exactly-zero"],
+        ),
+        Verdict("device", "?", skipped="no step has run"),
+        Verdict("trace", "?", error="trace: ValueError: x\n  File a"),
+        Verdict("config", "?", silenced=[(finding(key="a.b", origin="conf/train.yaml:3"), "known")]),
+    ]
+
+
+def test_junit_has_a_suite_an_item_and_a_case_a_rule(verdicts, tmp_path):
+    write_junit(tmp_path / "junit.xml", verdicts)
+    suites = {suite.get("name"): suite for suite in ElementTree.parse(tmp_path / "junit.xml").getroot()}
+    counts = {
+        name: [suite.get(key) for key in ("tests", "failures", "errors", "skipped")] for name, suite in suites.items()
+    }
+    assert counts == {
+        "fast_dev_run": ["3", "1", "0", "0"],
+        "device": ["1", "0", "0", "1"],
+        "trace": ["1", "0", "1", "0"],
+        "config": ["0", "0", "0", "0"],
+    }
+    assert [case.get("name") for case in suites["fast_dev_run"]] == [
+        RULE,
+        "run/loss-exactly-zero",
+        "run/metric-not-finite",
+    ]
+    assert "src/net.py:7" in suites["fast_dev_run"].find("testcase/failure").text
+
+
+def test_sarif_names_the_real_file_and_line_and_what_is_silenced(verdicts, tmp_path):
+    write_sarif(tmp_path / "report.sarif", verdicts, every_rule())
+    [run] = json.loads((tmp_path / "report.sarif").read_text())["runs"]
+    code, config = run["results"]
+    assert code["locations"] == [
+        {"physicalLocation": {"artifactLocation": {"uri": "src/net.py"}, "region": {"startLine": 7}}}
+    ]
+    assert (code["ruleId"], code["level"]) == (RULE, "error")
+    assert config["locations"][0]["physicalLocation"]["region"] == {"startLine": 3}
+    assert config["suppressions"] == [{"kind": "external"}]
+    assert run["tool"]["driver"]["rules"][0]["shortDescription"]["text"] == "Does training_step return a loss?"
+
+
+def test_rules_are_listed_and_explained(capsys):
+    assert command_line.main(["rules", "run/"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        "run/loss-exactly-zero",
+        "run/loss-not-finite",
+        "run/metric-not-finite",
+        "run/no-loss",
+    ]
+    assert command_line.main(["explain", RULE]) == 0
+    page = capsys.readouterr().out
+    assert "Does training_step return a loss?" in page
+    assert "fast_dev_run failed: training_step returned None" in page
+
+
+def test_rule_that_does_not_exist_is_answered_with_the_nearest(capsys):
+    assert command_line.main(["explain", "run/no-los"]) == 1
+    assert "did you mean run/no-loss" in capsys.readouterr().err
+
+
+def test_baseline_of_a_report_lets_what_is_known_pass_and_new_findings_fail(net, data, tmp_path, capsys):
+    from training_checklist import check
+
+    class Old(net):
+        def loss(self, batch):
+            return super().loss(batch) * 0
+
+    class New(Old):
+        def validation_step(self, batch, batch_idx):
+            self.log("val/f1", float("nan"))
+
+    check(Old(), data(), items=["fast_dev_run"], folder=tmp_path)
+    capsys.readouterr()
+    assert command_line.main(["baseline", str(tmp_path / "report.json")]) == 0
+    (tmp_path / "known.json").write_text(capsys.readouterr().out)
+    known = {"baseline": str(tmp_path / "known.json")}
+    assert check(Old(), data(), items=["fast_dev_run"], checks=known).passed
+    results = check(New(), data(), items=["fast_dev_run"], checks=known)
+    assert [each.rule for each in results["fast_dev_run"].findings] == ["run/metric-not-finite"]
+    assert check(net(), data(), items=["fast_dev_run"], checks=known).notes == (
+        "checks.baseline: 1 known findings are gone; write it anew",
+    )
+
+
+def test_what_is_no_report_is_refused_in_one_line(tmp_path, capsys):
+    (tmp_path / "x.json").write_text("[]")
+    assert command_line.main(["baseline", str(tmp_path / "x.json")]) == 1
+    assert capsys.readouterr().err.count("\n") == 1

@@ -1,0 +1,124 @@
+"""Without Hydra: from a script, a notebook or a test, on a LightningModule that is at hand."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+from training_checklist import check
+
+
+def test_healthy_network_passes_and_stays_as_it_is(net, data):
+    module = net()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    assert check(module, data(), items=["fast_dev_run", "overfit"]).passed
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+
+
+def test_failed_item_is_shown_with_rule_place_and_the_next_call(net, data):
+    class Broken(net):
+        def loss(self, batch):
+            return super().loss(batch) * float("nan")
+
+    results = check(Broken(), data(), items=["fast_dev_run"])
+    assert not results.passed
+    finding = results["fast_dev_run"].findings[0]
+    assert finding.rule == "run/loss-not-finite"
+    assert "run/loss-not-finite" in repr(results)
+    assert "check(module, datamodule, items=['limit_batches'])" in finding.command
+
+
+def test_exception_of_the_project_is_a_finding_and_not_ours(net, data):
+    class Broken(net):
+        def configure_optimizers(self):
+            raise KeyError("no such optimizer")
+
+    verdict = check(Broken(), data(), items=["fast_dev_run"])["fast_dev_run"]
+    assert (verdict.status, verdict.error) == ("failed", None)
+    assert "no such optimizer" in verdict.findings[0].what
+
+
+def test_loaders_instead_of_a_datamodule_and_a_function_that_makes_the_module(net, data):
+    loaders = {"train_dataloaders": data().train_dataloader(), "val_dataloaders": data().val_dataloader()}
+    assert check(net, loaders=loaders, items=["fast_dev_run"]).passed
+
+
+def test_item_that_needs_a_hydra_application_is_skipped_with_the_reason(net, data):
+    verdict = check(net(), data(), items=["config"])["config"]
+    assert verdict.status == "skipped"
+    assert "Hydra" in verdict.skipped
+
+
+def test_report_lies_in_the_folder(net, data, tmp_path):
+    check(net(), data(), items=["fast_dev_run"], folder=tmp_path)
+    assert json.loads((tmp_path / "report.json").read_text())["verdict"] == "passed"
+
+
+def test_rule_is_silenced_with_a_reason_that_the_report_shows(net, data):
+    class Doubtful(net):
+        def loss(self, batch):
+            return super().loss(batch) * 0
+
+    known = {"silence": {"run/loss-exactly-zero": "the loss is a placeholder until the labels arrive"}}
+    verdict = check(Doubtful(), data(), items=["fast_dev_run"], checks=known)["fast_dev_run"]
+    assert (verdict.status, len(verdict.silenced)) == ("passed", 1)
+    assert verdict.silenced[0][1].startswith("the loss is a placeholder")
+
+
+def test_silencing_that_silences_nothing_is_pointed_out(net, data):
+    checks = {"silence": {"run/loss-exactly-zero": "it was so once"}}
+    results = check(net(), data(), items=["fast_dev_run"], checks=checks)
+    assert results.notes == (
+        "checks.silence.run/loss-exactly-zero silences nothing: that rule finds nothing here any more; remove it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("checks", "said"),
+    [
+        ({"silence": {"run/loss-exactly-zer": "why"}}, "did you mean run/loss-exactly-zero"),
+        ({"silence": {"run/no-loss": ""}}, "gives no reason"),
+        ({"overfit": {"max_stepz": 3}}, "did you mean checks.overfit.max_steps"),
+        ({"rules": ["no.such.module"]}, "checks.rules"),
+        ({"baseline": "missing.json"}, "checks.baseline=missing.json cannot be read"),
+    ],
+)
+def test_mistake_in_the_settings_is_refused_with_the_nearest_name(net, data, checks, said):
+    with pytest.raises(ValueError, match=r"checks\.") as refused:
+        check(net(), data(), items=["overfit"], checks=checks)
+    assert said in str(refused.value)
+
+
+def test_unknown_item_is_refused_with_those_that_exist(net):
+    with pytest.raises(ValueError, match="items has 'overfitt'; there are fast_dev_run"):
+        check(net(), items=["overfitt"])
+
+
+def test_mistake_of_a_rule_is_a_tool_error_and_the_other_rules_still_judge(net, data, monkeypatch):
+    from training_checklist.rules.run import no_loss
+
+    monkeypatch.setattr("training_checklist.rules.own_rules", lambda: (broken, no_loss.RULE))
+    broken = no_loss.RULE.__class__(**{**vars(no_loss.RULE), "id": "run/broken", "judge": lambda step, limits: 1 / 0})
+    verdict = check(net(), data(), items=["fast_dev_run"])["fast_dev_run"]
+    assert verdict.status == "tool error"
+    assert "rule run/broken: ZeroDivisionError" in verdict.error
+    assert verdict.judged == ["run/no-loss"]
+
+
+def test_nothing_is_passed_of_which_no_hook_has_run(net, data):
+    class Empty(data):
+        def train_dataloader(self):
+            return []
+
+    verdict = check(net(), Empty(), items=["fast_dev_run"])["fast_dev_run"]
+    assert verdict.status == "skipped"
+
+
+def test_layer_is_named_in_a_crash(net, data):
+    class Narrow(net):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(31, 4)
+
+    [finding] = check(Narrow(), data(), items=["fast_dev_run"])["fast_dev_run"].findings
+    assert "head" in finding.where
