@@ -1,6 +1,7 @@
 """What lies in a run's `debug/`: report.json and report.md, junit.xml for CI, report.sarif for reviews.
 
-report.json: {"schema": 2, "verdict", "crashed", "overrides": [str], "notes": [str], "items": [...]}, an item being
+report.json: {"schema": 2, "verdict", "crashed", "overrides": [str], "notes": [str], "conclusions": [str],
+"items": [...]}, an item being
 {"item", "verdict", "question", "seen", "skipped", "seconds", "facts", "judged", "unjudged", "silenced", "error",
 "findings": [...]}, a finding {"rule", "severity", "what", "where", "why", "fix", "symptom", "place": {...},
 "overrides": [str], "items": [str]}. A verdict is passed, warning, failed, skipped or tool error.
@@ -13,6 +14,7 @@ from training_config.overrides import task_overrides
 from training_config.secret_values import redact_texts
 
 from training_checklist.finding import Verdict, worst
+from training_checklist.reporting.conclusions import conclusions
 from training_checklist.reporting.junit import write_junit
 from training_checklist.reporting.lines import HELP, rows, summary
 from training_checklist.reporting.sarif import write_sarif
@@ -37,6 +39,7 @@ def write_report(
         "crashed": crashed,
         "overrides": task_overrides(),
         "notes": notes,
+        "conclusions": [str(each) for each in conclusions(verdicts)],
         "items": [verdict.as_dict() for verdict in verdicts],
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,6 +61,8 @@ def markdown(verdicts: list[Verdict], overrides: list[str], notes: list[str]) ->
     for verdict in verdicts:
         seen = summary(verdict).replace("|", "\\|")
         lines.append(f"| {verdict.item} | {verdict.status} | {verdict.seconds:.1f} | {seen} |")
+    found = conclusions(verdicts)
+    lines += ["", "What is wrong:", "", *(f"{number}. {each}" for number, each in enumerate(found, 1))] if found else []
     lines += ["", *(f"- {note}" for note in notes)] if notes else []
     for verdict in verdicts:
         if not (verdict.findings or verdict.silenced or verdict.error):

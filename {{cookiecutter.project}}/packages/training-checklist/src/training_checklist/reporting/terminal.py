@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from training_checklist.finding import ERROR, FAILED, PASSED, SKIPPED, WARNING, Finding, Verdict
+from training_checklist.reporting.conclusions import conclusions
 from training_checklist.reporting.lines import HELP, rows, summary
 
 COLOURS = {PASSED: "green", WARNING: "yellow", FAILED: "bold red", SKIPPED: "dim", ERROR: "bold magenta"}
@@ -15,6 +16,7 @@ COLOURS = {PASSED: "green", WARNING: "yellow", FAILED: "bold red", SKIPPED: "dim
 def print_report(verdicts: list[Verdict], folder: Path, notes: list[str]) -> None:
     console = Console()
     console.print()
+    print_conclusions(console, verdicts)
     told: list[Finding] = []
     for verdict in verdicts:
         for finding in verdict.findings:
@@ -29,6 +31,17 @@ def print_report(verdicts: list[Verdict], folder: Path, notes: list[str]) -> Non
     path = folder / "report.md"
     short = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     console.print(f"  report: {short}", soft_wrap=True)
+
+
+def print_conclusions(console: Console, verdicts: list[Verdict]) -> None:
+    """Say first what is wrong, where several items tell of it."""
+    found = conclusions(verdicts)
+    if sum(1 + len(each.witnesses) for each in found) < 2:
+        return
+    console.print(Text(f"{len(found)} thing{'s are' if len(found) > 1 else ' is'} wrong:", "bold red"))
+    for number, each in enumerate(found, 1):
+        console.print(Text(f"  {number}. {each}"), soft_wrap=True)
+    console.print()
 
 
 def print_finding(console: Console, item: str, finding: Finding) -> None:
