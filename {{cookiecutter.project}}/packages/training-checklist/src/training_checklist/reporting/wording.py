@@ -14,7 +14,7 @@ from training_checklist.finding import Finding
 from training_checklist.settings import GROUP, KEY
 
 
-def in_words(finding: Finding, item: str, config: DictConfig | None) -> str:
+def in_words(finding: Finding, item: str | None, config: DictConfig | None) -> str:
     """Return what to do next about a finding of `item`; `config` is the job's, None outside of Hydra."""
     fix = finding.fix
     commands = [command(config, item, fix.overrides)] if fix.overrides else []
@@ -84,6 +84,6 @@ def spelled(config: DictConfig, override: str) -> str:
     return f"++{key}{value or ''}" if not sign and "." in key else override
 
 
-def with_commands(finding: Finding, item: str, config: DictConfig | None) -> Finding:
+def with_commands(finding: Finding, item: str | None, config: DictConfig | None) -> Finding:
     """Return a finding with its fix in words."""
     return finding if finding.command else replace(finding, command=in_words(finding, item, config))

@@ -18,8 +18,8 @@ from torch.utils.data import DataLoader
 
 from training_checklist.command import command
 from training_checklist.diagnosis.config_place import keys_named, set_in
+from training_checklist.diagnosis.crash import walk
 from training_checklist.diagnosis.diagnose import causes_of, diagnose
-from training_checklist.diagnosis.place import walk
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.criterion_calls import around_training_step
 from training_checklist.engines.observe import labels_of
