@@ -39,6 +39,7 @@ from training_checklist.experiments.config.arguments import (
 from training_checklist.experiments.config.code_reads import read_code
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import Verdict
+from training_checklist.group import group_name
 from training_checklist.lightning import Callback as LightningCallback
 from training_checklist.lightning import LightningModule
 from training_checklist.settings import KEY
@@ -477,7 +478,7 @@ class ConfigCheck(Experiment):
     def _is_of_debug(self, full_key: str) -> bool:
         """Whether only debug items set a key; they also name keys that only some projects have."""
         settings = self.provenance.history.get(tuple(full_key.split(".")), [])
-        return bool(settings) and all(setting.option.startswith("debug/") for setting in settings)
+        return bool(settings) and all(setting.option.startswith(f"{group_name()}/") for setting in settings)
 
     def _unread(self, node: DictConfig, prefix: str) -> Iterator[str]:
         for key in node:
