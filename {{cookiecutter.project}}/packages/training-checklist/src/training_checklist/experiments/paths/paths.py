@@ -252,18 +252,18 @@ class Paths(Experiment):
     def _logged(self) -> Iterator[LoggedValues]:
         anything = bool(self.trainer.logged_metrics or self.trainer.callback_metrics)
         boards = [logger for logger in self.trainer.loggers if isinstance(logger, TensorBoardLogger)]
-        for logger in boards:
-            # Histograms and single runs of add_scalars lie in folders below.
-            paths = list(Path(logger.log_dir).rglob(EVENTS))
-            tags = {tag for path in paths for tag in scalars(path)} - {"epoch"}
-            self.found += [f"events with {len(tags)} scalars"] if tags else []
-            yield self._values("the event file", logger, len(tags) if paths else None, anything)
         for logger in self.trainer.loggers:
             if isinstance(logger, CSVLogger):
                 path = Path(logger.log_dir) / "metrics.csv"
                 lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
                 self.found += ["metrics.csv"] if len(lines) > 1 else []
                 yield self._values("metrics.csv", logger, max(0, len(lines) - 1) if path.is_file() else None, anything)
+        for logger in boards:
+            # Histograms and single runs of add_scalars lie in folders below.
+            paths = list(Path(logger.log_dir).rglob(EVENTS))
+            tags = {tag for path in paths for tag in scalars(path)} - {"epoch"}
+            self.found += [f"events with {len(tags)} scalars"] if tags else []
+            yield self._values("the event file", logger, len(tags) if paths else None, anything)
         known = [Path(logger.log_dir).resolve() for logger in boards]
         for folder in sorted({path.parent for path in self.run.rglob(EVENTS)}):
             if not any(folder.is_relative_to(other) for other in known):
