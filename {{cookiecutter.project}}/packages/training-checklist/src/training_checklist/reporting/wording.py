@@ -68,9 +68,11 @@ def relative(path: str) -> str:
 
 def option(config: DictConfig, item: str) -> str:
     """Return the override that turns an item on, as this command line must spell it."""
-    added = any(text.startswith(f"+{group_name()}=") for text in given(config, "task"))
-    in_defaults = group_name() in (config.hydra.runtime.get("choices") or {}) and not added
-    return f"{'' if in_defaults else '+'}{group_name()}={item}"
+    group = group_name()
+    asked = [text for text in given(config, "task") if key_of(text) == group]
+    in_defaults = group in (config.hydra.runtime.get("choices") or {})
+    added = asked[0].startswith("+") if asked else not in_defaults
+    return f"{'+' if added else ''}{group}={item}"
 
 
 def spelled(config: DictConfig, override: str) -> str:
