@@ -162,7 +162,7 @@ def test_chosen_experiment_beaten_by_the_main_file_fails(judge):
     assert found["what"] == "data.batch_size is 16, not 128 as experiment=base says"
     beats = "conf/train.yaml:15 beats 128 of conf/experiment/base.yaml:3 and 64 of conf/data/digits.yaml:2"
     assert found["where"] == beats
-    assert found["fix"].startswith("python train.py experiment=base data.batch_size=128 ")
+    assert found["fix"].startswith("python train.py debug=config experiment=base data.batch_size=128;")
 
 
 def test_chosen_experiment_listed_before_the_groups_fails(judge):
