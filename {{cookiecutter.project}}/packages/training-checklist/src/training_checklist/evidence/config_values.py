@@ -164,10 +164,3 @@ class UnreadKey:
     added: bool = False
     near: str = ""
     place: Place = NOWHERE
-
-
-@dataclass
-class WholeConfig:
-    """The config as such, by which the item has something to judge: how many keys it has."""
-
-    keys: int

@@ -37,7 +37,6 @@ from training_checklist.evidence.config_values import (
     Target,
     UnreadKey,
     Unresolved,
-    WholeConfig,
 )
 from training_checklist.experiments.config.arguments import (
     EXPONENT,
@@ -59,6 +58,8 @@ ENTRIES = ("fit", "validate", "test", "predict")
 ALWAYS_LOGGED = {"epoch", "step"}  # a checkpoint may look at them without anyone logging them
 LIGHTNING_NAMES = {"experiment"}  # attributes of Lightning's own objects, such as logger.experiment
 ALIKE = 0.85  # of two names, from which on one is taken for a misspelling of the other
+# What is looked for in every config: where there is none of it, that is what the rules pass.
+LOOKED_FOR = (MissingValue(""), Unresolved("", "", ""), NoneText(""))
 DOTTED = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -142,10 +143,9 @@ class ConfigCheck(Experiment):
             self.skip(f"the origin of values is unknown with hydra-core {version('hydra-core')}: {error}")
         self.code = read_code(folders(config))
         self.references = set(references(OmegaConf.to_container(config, resolve=False)))
-        self.judge(WholeConfig(sum(1 for _ in walk(self.job))))
         if self.provenance is not None:
             self.judge(*self._beaten(), *self._misplaced())
-        self.judge(*self._missing(), *self._unresolved())
+        self.judge(*self._missing(), *self._unresolved(), *LOOKED_FOR)
         self.judge(*self._targets(), *self._splats(), *self._texts())
         self.judge(*self._unread_keys())
         self._show(config)
