@@ -4,6 +4,8 @@ Hydra imports what lies in the namespace `hydra_plugins` at every start: nothing
 in the application's own config directory come first; an application whose own group has that name chooses another.
 """
 
+import sys
+
 from hydra._internal.core_plugins.importlib_resources_config_source import ImportlibResourcesConfigSource
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
@@ -19,6 +21,10 @@ class TrainingChecklistSearchPath(SearchPathPlugin):
 
         place = f"pkg://{CONFIGS}" if group_name() == OWN else f"checklist://{group_name()}"
         search_path.append(provider="training-checklist", path=place)
+        if any(argument.lstrip("+").startswith(f"{group_name()}=") for argument in sys.argv[1:]):
+            from training_checklist.hydra_callbacks.unreadable_files import tell_of_unreadable_files
+
+            tell_of_unreadable_files()
 
 
 class RenamedGroup(ConfigSource):
