@@ -50,6 +50,16 @@ def test_own_item_gives_a_verdict(run):
     failed = run("+debug=loss_range", "++checks.loss_range.max_loss=0")
     assert failed.returncode == 1
     assert "loss_range failed: a loss of " in failed.stdout
+    assert "mine/loss-in-range" in failed.stdout
+
+
+def test_own_rule_judges_what_an_item_has_recorded(run):
+    (run.folder / "first_loss.py").write_text(block("python", "first-loss-in-range"), encoding="utf-8")
+    named = "++checks.rules={first_loss: first_loss}"
+    assert run("+debug=fast_dev_run", named).returncode == 0
+    failed = run("+debug=fast_dev_run", named, "++checks.fast_dev_run.max_first_loss=0")
+    assert failed.returncode == 1
+    assert "mine/first-loss-in-range" in failed.stdout
 
 
 def test_settings_add_an_item_to_the_checklist_and_leave_another_out(run):

@@ -77,7 +77,8 @@ def check_settings(content: dict[str, Any], configs: Iterable[DictConfig]) -> tu
 
 def _settings(content: dict[str, Any], known: set[tuple[str, str]]) -> tuple[Settings, list[str]]:
     silence, baseline = content.pop("silence", None) or {}, content.pop("baseline", None)
-    modules = tuple(content.pop("rules", None) or ())
+    modules = content.pop("rules", None) or ()
+    modules = tuple(modules.values() if isinstance(modules, dict) else modules)
     try:
         rules = every_rule(modules)
     except (ImportError, ValueError) as error:
