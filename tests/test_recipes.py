@@ -56,7 +56,7 @@ def test_all_recipes_work_together(followed):
 
 def test_added_check_fails_with_the_place_where_its_threshold_is_crossed(followed):
     project, _ = followed
-    finished = project.run("train.py", *SHORT, "+debug=dead_units", "callbacks.debug_dead_units.max_dead=-1")
+    finished = project.run("train.py", *SHORT, "+debug=dead_units", "++checks.dead_units.max_dead=-1")
     assert finished.returncode == 1
     assert "  where net.stage1.1\n" in finished.stdout
 
