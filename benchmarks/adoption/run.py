@@ -1,7 +1,7 @@
 """Run the checklist on healthy projects around LightningModules that others wrote: whatever it says there is judged.
 
 python benchmarks/adoption/run.py                            every project, the whole checklist; writes RESULTS.md
-python benchmarks/adoption/run.py --only gan,vae --items overfit,trace     some projects, some items
+python benchmarks/adoption/run.py --only gan,vae --items overfit,trace    some projects, some items
 python benchmarks/adoption/run.py --train                    only whether every project trains soundly
 python benchmarks/adoption/run.py --as-pytorch-lightning     projects of `lightning` run with `pytorch_lightning`
 
@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from results import print_project, print_table, write_results
+from tables import print_project, print_table, write_results
 
 HERE = Path(__file__).resolve().parent
 PACKAGES = HERE.parents[1] / "{{cookiecutter.project}}" / "packages"
@@ -126,16 +126,15 @@ class Bench:
         return run
 
     def check(self, project: Project, items: list[str] | None) -> Run:
-        """Run the checklist, or some of its items as commands of their own."""
-        found, code, seconds, output = {}, 0, 0.0, ""
-        for item in items or ["checklist"]:
-            copy, one, took = self.command(project, item, "train.py", f"debug={item}", *project.overrides)
-            reports = read_reports(copy)
-            if not reports:
-                reports = {item: {"item": item, "verdict": "no report", "findings": [], "output": tail(copy)}}
-            found |= reports
-            code, seconds, output = max(code, one), seconds + took, tail(copy)
-        return Run(found, code, round(seconds, 1), output=output)
+        """Run the checklist, or some of its items."""
+        only = [f"hydra.callbacks.debug.only=[{','.join(items)}]"] if items else []
+        copy, code, seconds = self.command(
+            project, "checklist", "train.py", "debug=checklist", *project.overrides, *only
+        )
+        found = read_reports(copy)
+        if not found:
+            found = {"checklist": {"item": "checklist", "verdict": "no report", "findings": [], "output": tail(copy)}}
+        return Run(found, code, seconds, output=tail(copy))
 
 
 def fall(losses: list[float]) -> tuple[tuple[float, float] | None, bool]:
@@ -184,7 +183,7 @@ def main() -> int:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=names, help="projects, by name")
-    parser.add_argument("--items", type=names, help="debug items, each a command of its own")
+    parser.add_argument("--items", type=names, help="debug items")
     parser.add_argument("--train", action="store_true", help="only train, and see whether the loss falls")
     parser.add_argument("--no-train", action="store_true", help="believe that every project trains soundly")
     parser.add_argument("--as-pytorch-lightning", action="store_true", help="`lightning` is pytorch_lightning")
@@ -242,12 +241,12 @@ def measure(bench: Bench, arguments: argparse.Namespace) -> int:
     judgements = read_yaml(bench.python, HERE / "judgements.yaml")
     runs: dict[str, Run] = {}
     for project in chosen:
-        record = bench.folder / f"{project.name}.json"
-        if record.is_file() and not (arguments.again or arguments.items or arguments.train):
+        record = bench.folder / f"{'-'.join([project.name, *(arguments.items or ())])}.json"
+        if record.is_file() and not (arguments.again or arguments.train):
             runs[project.name] = Run(**json.loads(record.read_text(encoding="utf-8")))
         else:
             runs[project.name] = one(bench, project, arguments)
-            if not arguments.items and not arguments.train:
+            if not arguments.train:
                 record.write_text(json.dumps(asdict(runs[project.name])), encoding="utf-8")
         print_project(project, runs[project.name], judgements)
     if arguments.train:

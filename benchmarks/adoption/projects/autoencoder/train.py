@@ -1,11 +1,10 @@
 import hydra
 import pytorch_lightning as pl
+import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 from torch import Tensor, nn, optim
-from torch.utils.data import DataLoader
-from torchvision import transforms
-from torchvision.datasets import FakeData
+from torch.utils.data import DataLoader, TensorDataset
 
 
 class LitAutoEncoder(pl.LightningModule):
@@ -27,14 +26,13 @@ class LitAutoEncoder(pl.LightningModule):
         return optim.Adam(self.parameters(), lr=1e-3)
 
 
-class Smooth(transforms.Resize):
-    """FakeData is white noise: its coarse parts alone can be learned."""
-
-    def __init__(self) -> None:
-        super().__init__(28, antialias=True)
-
-    def forward(self, image: Tensor) -> Tensor:
-        return super().forward(transforms.functional.resize(image, [2, 2], antialias=True))
+def images(samples: int) -> TensorDataset:
+    """Grey images, (1, 28, 28), of a wave of some direction and length, from 0 to 1, with labels that say nothing."""
+    generator = torch.Generator().manual_seed(0)
+    y, x = torch.meshgrid(torch.linspace(0, 3, 28), torch.linspace(0, 3, 28), indexing="ij")
+    fx, fy = torch.rand(2, samples, 1, 1, generator=generator)
+    waves = 0.5 + 0.5 * torch.sin(3 * (fx * x + fy * y))
+    return TensorDataset(waves.unsqueeze(1), torch.randint(10, (samples,), generator=generator))
 
 
 @hydra.main(version_base="1.3", config_path="configs", config_name="train")
@@ -42,9 +40,7 @@ def main(cfg: DictConfig) -> None:
     pl.seed_everything(cfg.seed)
     encoder = nn.Sequential(nn.Linear(28 * 28, 64), nn.ReLU(), nn.Linear(64, 3))
     decoder = nn.Sequential(nn.Linear(3, 64), nn.ReLU(), nn.Linear(64, 28 * 28))
-    transform = transforms.Compose([transforms.Grayscale(), transforms.ToTensor(), Smooth()])
-    dataset = FakeData(cfg.samples, (3, 28, 28), 10, transform)
-    train_loader = DataLoader(dataset, batch_size=cfg.batch_size, shuffle=True, num_workers=cfg.num_workers)
+    train_loader = DataLoader(images(cfg.samples), batch_size=cfg.batch_size, shuffle=True, num_workers=cfg.num_workers)
     callbacks = [instantiate(callback) for callback in cfg.callbacks.values()]
     trainer = pl.Trainer(**cfg.trainer, callbacks=callbacks)
     trainer.fit(model=LitAutoEncoder(encoder, decoder), train_dataloaders=train_loader)

@@ -56,8 +56,6 @@ class ResNet(L.LightningModule):
         super().__init__()
         self.save_hyperparameters()
         self.model = torchvision.models.resnet18(weights=None, num_classes=3)
-        self.model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
-        self.model.maxpool = nn.Identity()
         nn.init.zeros_(self.model.fc.weight)
         self.accuracy = MulticlassAccuracy(3)
 

@@ -6,23 +6,7 @@ from omegaconf import DictConfig
 from torch.utils.data import DataLoader, Dataset
 from transformers import GPT2Config, GPT2LMHeadModel, get_cosine_schedule_with_warmup
 
-WORDS = [
-    "the",
-    "a",
-    "cat",
-    "dog",
-    "bird",
-    "sees",
-    "hears",
-    "likes",
-    "red",
-    "small",
-    "old",
-    "house",
-    "tree",
-    "and",
-    "then",
-]
+WORDS = ("the", "a", "cat", "dog", "bird", "sees", "hears", "likes", "red", "small", "old", "house", "and", "then")
 
 
 def corpus(sentences: int) -> list[int]:

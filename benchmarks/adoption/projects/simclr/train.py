@@ -15,9 +15,9 @@ class SimCLR(pl.LightningModule):
     def __init__(self, lr: float) -> None:
         super().__init__()
         self.lr = lr
-        resnet = torchvision.models.resnet18(weights=None)
-        self.backbone = nn.Sequential(*list(resnet.children())[:-1])
-        self.projection_head = SimCLRProjectionHead(512, 512, 64)
+        resnet = torchvision.models.shufflenet_v2_x0_5(weights=None)
+        self.backbone = nn.Sequential(*list(resnet.children())[:-1], nn.AdaptiveAvgPool2d(1))
+        self.projection_head = SimCLRProjectionHead(1024, 128, 64)
         self.criterion = NTXentLoss()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
