@@ -54,10 +54,10 @@ class Factors(L.LightningModule):
 @hydra.main(version_base="1.3", config_path="configs", config_name="train")
 def main(cfg: DictConfig) -> None:
     L.seed_everything(cfg.seed, workers=True)
-    loader = DataLoader(Purchases(cfg.users, cfg.items, each=12), batch_size=cfg.batch_size, shuffle=True)
+    loader = DataLoader(Purchases(cfg.users, cfg.products, each=12), batch_size=cfg.batch_size, shuffle=True)
     callbacks = [instantiate(callback) for callback in cfg.callbacks.values()]
     trainer = L.Trainer(**cfg.trainer, callbacks=callbacks)
-    trainer.fit(Factors(cfg.users, cfg.items, cfg.factors, cfg.lr), loader)
+    trainer.fit(Factors(cfg.users, cfg.products, cfg.factors, cfg.lr), loader)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def main(cfg: DictConfig) -> None:
     model = tabular_model.prepare_model(datamodule)
     callbacks = [instantiate(callback) for callback in cfg.callbacks.values()]
     trainer = pl.Trainer(**cfg.trainer, callbacks=callbacks)
-    trainer.fit(model, datamodule=datamodule)
+    trainer.fit(model, datamodule.train_dataloader(), datamodule.val_dataloader())
 
 
 if __name__ == "__main__":
