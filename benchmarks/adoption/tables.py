@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+PLACES = ("--environment", "--folder", "--results")  # options whose values are paths of this machine
 SHORT = {"passed": "passed", "failed": "FAILED", "warning": "warning", "skipped": "skipped"}
 FALSE, TRUE = "false alarm", "true remark"
 
@@ -91,7 +92,7 @@ def write_results(
     lines = [
         "# The checklist on projects of others",
         "",
-        f"`{' '.join(['python benchmarks/adoption/run.py', *arguments])}` on {os.cpu_count()} cores, "
+        f"`{' '.join(['python benchmarks/adoption/run.py', *without_places(arguments)])}` on {os.cpu_count()} cores, "
         f"{platform.system()}, Python {platform.python_version()}; one thread a process.",
         "",
         f"{len(chosen)} healthy projects of {len(tasks)} kinds of task: **{count} false alarms**, {quiet} projects "
@@ -114,10 +115,20 @@ def write_results(
             where = finding.get("where") or finding.get("place") or ""
             name = f"{item}, {finding['rule']}" if finding.get("rule") else item
             cells = [project.name, name, str(finding["what"]), str(where), verdict, reason]
-            lines.append("| " + " | ".join(cell.replace("\n", " ").replace("|", "\\|") for cell in cells) + " |")
+            lines.append("| " + " | ".join(as_cell(cell) for cell in cells) + " |")
     lines += ["", "## Skipped", "", "| project | item | reason |", "| --- | --- | --- |"]
     for project in chosen:
         lines += [f"| {project.name} | {item} | {reason} |" for item, reason in skips(runs[project.name]).items()]
     lines += ["", "## What the projects are", ""]
     lines += [f"- **{project.name}**: {project.source}. Covers: {project.covers}." for project in chosen]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def without_places(arguments: list[str]) -> list[str]:
+    values = {index + 1 for index, each in enumerate(arguments) if each in PLACES}
+    return [each for index, each in enumerate(arguments) if each not in PLACES and index not in values]
+
+
+def as_cell(text: str) -> str:
+    """Return text for a table's cell, without the paths that only this machine has."""
+    return re.sub(r"\S*/site-packages/", "", text).replace("\n", " ").replace("|", "\\|")
