@@ -34,10 +34,17 @@ class PredictedPeak:
 
 @dataclass
 class GraphNodes:
-    """How many of autograd's nodes one place keeps alive after each step, the first step left out; [] of none."""
+    """How many of autograd's nodes one place keeps alive after each step, the first step left out; [] of none.
+
+    Args:
+        anywhere: whether it is no attribute or variable that is known, but whatever is alive beside those.
+        of_a_step: nodes of the smallest graph of a step.
+    """
 
     holder: str
     counts: list[int] = field(default_factory=list)
+    anywhere: bool = False
+    of_a_step: int = 0
 
 
 @dataclass

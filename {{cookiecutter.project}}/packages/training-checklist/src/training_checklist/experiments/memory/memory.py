@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 from torch.utils.hooks import RemovableHandle
 
 from training_checklist.engines.batches import tensors
-from training_checklist.engines.held import NOWHERE, graph_nodes, plain_bytes
+from training_checklist.engines.held import NOWHERE, count_nodes, graph_nodes, plain_bytes
 from training_checklist.engines.places import named, of_function
 from training_checklist.engines.sizes import GIB, in_bytes
 from training_checklist.evidence.memory_use import (
@@ -31,6 +31,7 @@ from training_checklist.experiments.memory.peak_memory import (
     GRADIENTS,
     OPTIMIZER,
     PARAMETERS,
+    TEMPORARIES,
     Peak,
     batch_size,
     predict,
@@ -65,6 +66,7 @@ class Memory(Experiment):
         self.notes: list[str] = []
         self.graphs: list[Counter[str]] = []
         self.kept: list[Counter[str]] = []
+        self.sizes: list[int] = []  # nodes of the graph of each step
         self.outputs: list[tuple[str, list[Tensor]]] = []
         self.hooks: list[RemovableHandle] = []
 
@@ -84,6 +86,9 @@ class Memory(Experiment):
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         super().on_exception(trainer, pl_module, exception)
         gc.unfreeze()
+
+    def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
+        self.sizes.append(count_nodes([loss]))
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         if len(self.graphs) < self.steps:
@@ -125,7 +130,8 @@ class Memory(Experiment):
         counts = self.graphs[1:]  # the first step may build what stays
         places = [place for place in max(counts, key=len, default={}) if place != NOWHERE]
         nodes = [GraphNodes(place, [count[place] for count in counts]) for place in places]
-        somewhere = GraphNodes(NOWHERE, [count[NOWHERE] for count in counts if NOWHERE in count])
+        alive = [count[NOWHERE] for count in counts if NOWHERE in count]
+        somewhere = GraphNodes(NOWHERE, alive, anywhere=True, of_a_step=min(self.sizes, default=0))
         self.judge(*nodes)
         if not self.has_found("memory/graph-kept"):  # what an attribute keeps is alive anywhere, too
             self.judge(somewhere)
@@ -191,6 +197,8 @@ class Memory(Experiment):
     def _largest_batch(self, pl_module: LightningModule, trainer: Trainer, raw: Any, peak: Peak) -> int | None:
         """Return how many samples fill the budget, by a line through the peaks of this batch and of twice as many."""
         samples = batch_size(raw)
+        if max(peak.parts, key=peak.parts.get) not in (ACTIVATIONS, TEMPORARIES):
+            return None  # weights make the peak, and say nothing about a larger batch
         try:
             each = (predict(pl_module, trainer, raw, times=2).bytes - peak.bytes) / samples
         except Exception:  # such as a batch with parts of which it is not known how to double them

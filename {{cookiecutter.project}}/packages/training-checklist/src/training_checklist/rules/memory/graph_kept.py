@@ -8,12 +8,16 @@ from training_checklist.rule import Hit, Rule, Threshold
 
 
 def judge(nodes: GraphNodes, limits: Any) -> Iterator[Hit]:
-    # Of what is in no attribute only two steps are looked at.
-    enough = len(nodes.counts) >= (limits.min_growing_steps if "." in nodes.holder else 2)
-    if enough and all(later > earlier for earlier, later in pairwise(nodes.counts)):
-        first, last = nodes.counts[0], nodes.counts[-1]
+    counts = nodes.counts
+    rises = len(counts) > 1 and all(later > earlier for earlier, later in pairwise(counts))
+    if nodes.anywhere:
+        # What is alive may change with the length of a sequence; a kept graph is as large as a step's.
+        kept = rises and counts[-1] - counts[0] >= limits.min_kept_graph * nodes.of_a_step > 0
+    else:
+        kept = rises and len(counts) >= limits.min_growing_steps
+    if kept:
         yield Hit(
-            f"{nodes.holder} grows by one graph per step: from {first} to {last} nodes of autograd",
+            f"{nodes.holder} grows by one graph per step: from {counts[0]} to {counts[-1]} nodes of autograd",
             Place(note=nodes.holder),
             fix=Fix(f"keep loss.item() or output.detach() in {nodes.holder.rpartition('.')[2]}, not the tensor itself"),
         )
@@ -31,7 +35,10 @@ RULE = Rule(
     thresholds={
         "min_growing_steps": Threshold(
             4, "steps in a row: a truncated history of up to three steps, as in recurrent training, is meant"
-        )
+        ),
+        "min_kept_graph": Threshold(
+            1, "of a step's own graph, between two looks that are steps apart: less is no graph that was kept whole"
+        ),
     },
     faulty=lambda: GraphNodes("Classifier.history", [10, 20, 30, 40]),
     healthy=lambda: GraphNodes("Classifier.hidden", [10, 10, 10, 10]),
