@@ -31,7 +31,6 @@ from training_checklist.experiments.memory.peak_memory import (
     GRADIENTS,
     OPTIMIZER,
     PARAMETERS,
-    TEMPORARIES,
     Peak,
     batch_size,
     predict,
@@ -195,15 +194,24 @@ class Memory(Experiment):
         return found
 
     def _largest_batch(self, pl_module: LightningModule, trainer: Trainer, raw: Any, peak: Peak) -> int | None:
-        """Return how many samples fill the budget, by a line through the peaks of this batch and of twice as many."""
-        samples = batch_size(raw)
-        if max(peak.parts, key=peak.parts.get) not in (ACTIVATIONS, TEMPORARIES):
-            return None  # weights make the peak, and say nothing about a larger batch
-        try:
-            each = (predict(pl_module, trainer, raw, times=2).bytes - peak.bytes) / samples
-        except Exception:  # such as a batch with parts of which it is not known how to double them
-            return None
-        return max(int(samples + (self.room - peak.bytes) / each), 0) if each > 0 else None
+        """Return how many samples fill the budget: by a line from this batch's peak, and once more to what that gives.
+
+        A peak that the optimizer makes grows with the batch only when activations outgrow it.
+        """
+        samples, times = batch_size(raw), 2
+        for _ in range(2):
+            try:
+                larger = predict(pl_module, trainer, raw, times=times).bytes
+            except Exception:  # such as a batch with parts of which it is not known how to double them
+                return None
+            each = (larger - peak.bytes) / (samples * (times - 1))
+            if each <= 0:
+                return None
+            fits = max(int(samples + (self.room - peak.bytes) / each), 0)
+            times = fits // samples
+            if times <= 2:
+                break
+        return fits
 
     def _remedies(
         self, pl_module: LightningModule, trainer: Trainer, raw: Any, peak: Peak, fits: int | None
