@@ -38,7 +38,7 @@ RULE = Rule(
         ),
         "min_kept_graph": Threshold(
             0.5,
-            "of a step's own graph, between two looks that are steps apart: weights are shared by all graphs, and other "
+            "of a step's own graph, between two looks, steps apart: weights are shared by all graphs, and other "
             "lengths of sequences changed 10 of 1,150 nodes (temporal fusion transformer)",
         ),
     },
