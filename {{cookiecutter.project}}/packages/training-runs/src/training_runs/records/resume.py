@@ -13,7 +13,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from training_config.errors import ConfigError
 from training_config.overrides import key_of, quoted, task_overrides
-from training_config.secret_values import redact
+from training_config.secret_values import secret_values, without_secrets
 
 from training_runs.launching import ranks
 from training_runs.records.runs import RECORD, find_run, read_config, read_record, script, shortest
@@ -136,7 +136,8 @@ def save_config(cfg: DictConfig) -> None:
     folder = Path(cfg.output_dir) / ".hydra"
     if not folder.is_dir():
         return
-    kept = redact(OmegaConf.to_container(cfg, resolve=False)) | {KEY: None, "output_dir": "${hydra:runtime.output_dir}"}
+    kept = without_secrets(OmegaConf.to_container(cfg, resolve=False), secret_values(cfg))
+    kept |= {KEY: None, "output_dir": "${hydra:runtime.output_dir}"}
     now = given_now()
     before = OmegaConf.to_container(OmegaConf.load(folder / "overrides.yaml"))
     overrides = [text for text in before if text not in now] + now
