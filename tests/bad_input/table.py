@@ -489,9 +489,17 @@ def test_eval_says_what_is_wrong_in_one_line(refused, evaluate, tmp_path, argume
     assert sorted(tmp_path.rglob("*")) == before  # nothing written, and no code of a checkpoint run
 
 
-ANOTHER = "name another run with run=..."
+ANOTHER = "name another run"
 CONFIG_FILE = "FOLDER/run/.hydra/config.yaml"
 NET = "digit_classifier.models.CNN"
+
+
+def foreign(key: str, name: str) -> str:
+    return (
+        f"FOLDER/run: its config names what no config of this project does: {key}={name}; if you trust where the run "
+        f"comes from, say so with 'allow=[{name}]'"
+    )
+
 
 RUNS = [
     (
@@ -507,12 +515,12 @@ RUNS = [
         f'{CONFIG_FILE} cannot be read (while parsing a flow sequence in "{CONFIG_FILE}", line 1, column 4 expected '
         f"',' or ']', but got '<stream end>' in \"{CONFIG_FILE}\", line 1, column 6); {ANOTHER}",
     ),
-    (".hydra/config.yaml", {NET: "os.system"}, f"model.net._target_=os.system {REFUSED}"),
-    (
-        ".hydra/config.yaml",
-        {NET: "somewhere.Net"},
-        "model.net._target_=somewhere.Net cannot be imported: there is no module 'somewhere'; is it installed?",
-    ),
+    (".hydra/config.yaml", "", f"{CONFIG_FILE} is damaged: it holds no keys and values; {ANOTHER}"),
+    (".hydra/config.yaml", "[1, 2]", f"{CONFIG_FILE} is damaged: it holds no keys and values; {ANOTHER}"),
+    ("run.json", "[]", f"FOLDER/run/run.json is damaged: it says no state, overrides, metrics; {ANOTHER}"),
+    ("run.json", '{"state": "finished"}', f"FOLDER/run/run.json is damaged: it says no overrides, metrics; {ANOTHER}"),
+    (".hydra/config.yaml", {NET: "os.system"}, foreign("model.net._target_", "os.system")),
+    (".hydra/config.yaml", {NET: "somewhere.Net"}, foreign("model.net._target_", "somewhere.Net")),
 ]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 from hydra.utils import instantiate
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from pydantic import NonNegativeInt, PositiveInt
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.callbacks import RichProgressBar
@@ -14,6 +14,7 @@ from training_config.check import find_problems
 from training_config.errors import ConfigError
 from training_runs.figures import save
 from training_runs.records.runs import read_checkpoint, read_config, shortest
+from training_runs.records.trust import check_trusted
 from training_runs.start.console import print_summary, silence_known_warnings
 from training_runs.start.feasibility import check_job, impossible_devices
 
@@ -71,8 +72,12 @@ def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModu
     silence_known_warnings()
     check_choices(cfg)
     trained = read_config(run)
+    lacking = [part for part in ("data", "model") if not OmegaConf.is_dict(trained.get(part))]
+    if lacking:
+        raise ConfigError(f"{run}: its config has no {' and no '.join(lacking)} to build; name another run")
     for unused in ("callbacks", "logger"):  # what they need may be missing here, such as a package or a password
         trained.pop(unused, None)
+    check_trusted(trained, run, cfg)
     trained.data.batch_size = cfg.batch_size
     check_job(trained, trains=False)
     model = instantiate(trained.model)

@@ -43,6 +43,7 @@ KEYS = {
     "test": bool,
     "figures": bool,
     "print_config": bool,
+    "allow": list[str] | str,
     "scheduler.interval": Literal["step", "epoch"],
 }
 
