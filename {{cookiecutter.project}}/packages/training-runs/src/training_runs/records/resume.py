@@ -66,7 +66,7 @@ def former_start(cfg: DictConfig) -> dict[str, Any] | None:
     Raises:
         ConfigError: that run was a debug item's.
     """
-    folder = Path(cfg.output_dir)
+    folder = Path(str(cfg.output_dir))
     if not (folder / RECORD).is_file() or (ranks.launched_here() and cfg.resume is None):
         return None
     record = read_record(folder)

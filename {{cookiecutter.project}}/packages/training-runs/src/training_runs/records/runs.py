@@ -35,7 +35,7 @@ def find_run(name: str | Path, key: str = "run") -> Path:
     if name is None:
         raise ConfigError("run=null names no run; try run=last, or run=<directory>")
     if str(name) != "last":
-        folder = Path(name)
+        folder = Path(str(name))
         if not (folder / RECORD).is_file():
             raise ConfigError(f"{key}={name} is not the directory of a run: it has no {RECORD}; try {key}=last")
         return folder
@@ -68,7 +68,7 @@ def find_checkpoint(run: Path, name: str) -> Path:
     elif name == "last":
         path = run / "checkpoints" / "last.ckpt"
     else:
-        path = Path(name)
+        path = Path(str(name))
     if not path.is_file():
         there = ", ".join(sorted(file.name for file in run.glob("checkpoints/*.ckpt"))) or "none"
         raise ConfigError(f"ckpt={name}: there is no file {path}; {run}/checkpoints has {there}")
