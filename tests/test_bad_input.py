@@ -10,16 +10,22 @@ from pathlib import Path
 import pytest
 
 TABLE = Path(__file__).parent / "bad_input" / "table.py"
+GENERATED = Path(__file__).parent / "bad_input" / "generated.py"
 SMALL = ("data=mnist_sample", "trainer=cpu", "logger=csv", "callbacks=[checkpoint]", "trainer.max_epochs=1")
 
 
 @pytest.fixture(scope="module")
 def table(project) -> str:
     """What pytest said of the table, run in a generated project with that project's own fixtures."""
+    return run_within(project, TABLE)
+
+
+def run_within(project, tests: Path) -> str:
+    """Return what pytest says of a file of tests that is run in a generated project, with that project's fixtures."""
     paths = {"PYTHONPATH": str(project.folder / "tests")}
     within = dataclasses.replace(project, environment=project.environment | paths)
     options = ("-q", "-p", "conftest", "-p", "no:cacheprovider", "-c", "pyproject.toml", "--rootdir", project.folder)
-    finished = within.run("-m", "pytest", *options, TABLE)
+    finished = within.run("-m", "pytest", *options, tests)
     return finished.stdout + finished.stderr
 
 
@@ -31,6 +37,13 @@ def test_every_row_of_the_table_is_refused_with_its_line(table):
 
 def test_table_has_more_than_a_hundred_rows(table):
     assert int(table.strip().splitlines()[-1].split()[0]) > 100
+
+
+def test_no_bad_value_of_any_key_ends_in_a_traceback(project):
+    told = run_within(project, GENERATED)
+    last = told.strip().splitlines()[-1]
+    assert "passed" in last, told
+    assert "failed" not in last, told
 
 
 def test_exit_code_and_stderr_are_those_of_a_real_process(project, tmp_path):

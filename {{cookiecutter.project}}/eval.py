@@ -20,16 +20,23 @@ resolvers.register()
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="eval")
 def main(cfg: DictConfig) -> None:
-    if cfg.summary is not None:
-        summarise(find_sweep(cfg.summary))
-        return
-    run = find_run(cfg.run)
+    from training_runs.start.refusals import one_line
+
+    with one_line(cfg):
+        if cfg.summary is not None:
+            summarise(find_sweep(cfg.summary))
+            return
+        evaluate(cfg, find_run(cfg.run))
+
+
+def evaluate(cfg: DictConfig, run: Path) -> None:
+    """Test, classify or export with a checkpoint of a run."""
     checkpoint = find_checkpoint(run, cfg.ckpt)
     # Imported here: --help, --cfg, completion, summaries and most mistakes are answered without torch.
     from {{ cookiecutter.package }}.evaluation.evaluate import classify_folder, export_run, test_run
 
     if cfg.predict is not None:
-        classify_folder(run, checkpoint, Path(cfg.predict), cfg)
+        classify_folder(run, checkpoint, Path(str(cfg.predict)), cfg)
     elif cfg.export is not None:
         export_run(run, checkpoint, cfg)
     else:

@@ -25,12 +25,13 @@ def train(cfg: DictConfig) -> float | None:
     from training_runs.callbacks.monitor_check import MonitorCheck
     from training_runs.records.run_record import RunRecord
     from training_runs.start import console, gpu_search, seed
+    from training_runs.start.refusals import one_line
 
     console.silence_known_warnings()
     gpu_search.stop_searching_for_gpus()
     if cfg.print_config:
         console.print_config(cfg)
-    with RunRecord(cfg) as record:
+    with RunRecord(cfg) as record, one_line(cfg):
         seed.seed_everything(cfg.seed, deterministic=bool(cfg.trainer.get("deterministic")))
         datamodule = instantiate(cfg.data)
         model = instantiate(cfg.model)
@@ -48,12 +49,14 @@ def train(cfg: DictConfig) -> float | None:
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 def main(cfg: DictConfig) -> float | None:
     from training_runs.start.feasibility import check_job
+    from training_runs.start.refusals import one_line
 
-    cfg = rerun.original_config(cfg)  # with rerun=<run dir>, the config of that run
-    if resume.is_finished(cfg):  # a job of a sweep that is started again; resume=<a run that came to its end>
-        return resume.recorded_value(cfg)
-    cfg = resume.saved_config(cfg)  # where a run goes on, its own config with what is overridden now
-    check_job(cfg)  # every mistake at once, before anything heavy runs
+    with one_line(cfg):
+        cfg = rerun.original_config(cfg)  # with rerun=<run dir>, the config of that run
+        if resume.is_finished(cfg):  # a job of a sweep that is started again; resume=<a run that came to its end>
+            return resume.recorded_value(cfg)
+        cfg = resume.saved_config(cfg)  # where a run goes on, its own config with what is overridden now
+        check_job(cfg)  # every mistake at once, before anything heavy runs
     return run_job(train, cfg, __file__)  # here, or in processes that each run this file
 
 

@@ -1,3 +1,7 @@
+import html
+import json
+from urllib.parse import quote, quote_plus
+
 import pytest
 from omegaconf import OmegaConf
 from training_config.secret_values import is_secret, redact, redact_override, redact_text, secret_values
@@ -16,6 +20,16 @@ SECRET = "5ecret-0123456789"
         "client_secret",
         "a.access-key",
         "x.key",
+        "accessToken",
+        "clientSecret",
+        "db.passwd",
+        "pwd",
+        "auth",
+        "AWS_ACCESS_KEY_ID",
+        "APIKey",
+        "list.0.password",
+        "credentials.user",
+        "token2",
     ],
 )
 def test_value_under_a_telling_name_is_a_secret(key):
@@ -34,6 +48,15 @@ def test_value_under_a_telling_name_is_a_secret(key):
         ("logger.wandb.api_key", "???"),
         ("use_token", True),
         ("monitor", "val/accuracy"),
+        ("author", "Ada"),
+        ("num_tokens", 512),
+        ("pad_token_id", 0),
+        ("eosToken", "</s>"),
+        ("public_key", "ssh-ed25519"),
+        ("auth._target_", "company.Login"),
+        ("url", "https://host/path?page=2"),
+        ("url", "postgres://me:${oc.env:PG}@host/db"),
+        ("token", "${service.token}"),
     ],
 )
 def test_other_values_are_none(key, value):
@@ -55,6 +78,11 @@ def test_secrets_of_the_config_and_of_the_environment_are_found_and_others_are_n
         ("optimizer.lr=0.1", "optimizer.lr=0.1"),
         (f"+a.api_key={SECRET}", "+a.api_key=${oc.env:A_API_KEY}"),
         ("++a={user: me, password: " + SECRET + "}", "++a={user: me, password: ${oc.env:A_PASSWORD}}"),
+        (f"+a=[{{pwd: {SECRET}}}, {{b: 'c d'}}]", "+a=[{pwd: ${oc.env:A_PWD}}, {b: 'c d'}]"),
+        (f"+a={{api_key: [x, {SECRET}]}}", "+a={api_key: [${oc.env:A_API_KEY}, ${oc.env:A_API_KEY}]}"),
+        ("a.token=first,second", "a.token=${oc.env:A_TOKEN}"),
+        (f"a.token=${{oc.env:MINE,{SECRET}}}", "a.token=${oc.env:MINE}"),
+        (f"db=postgres://me:{SECRET}@host/db", "db=${oc.env:DB}"),
         (f"hydra.job.env_set.HF_TOKEN={SECRET}", "hydra.job.env_set.HF_TOKEN=${oc.env:HYDRA_JOB_ENV_SET_HF_TOKEN}"),
         ("--multirun", "--multirun"),
     ],
@@ -70,3 +98,25 @@ def test_config_keeps_all_but_its_secrets_at_whatever_depth():
 
 def test_longer_secret_is_hidden_whole_where_a_shorter_one_begins_it():
     assert redact_text("it is abcdef, not abc", {"abc", "abcdef"}) == "it is ***, not ***"
+
+
+def test_secret_is_hidden_however_a_text_writes_it():
+    secret = "a\"b'c&d e"
+    texts = [json.dumps({"x": secret}), repr([secret]), html.escape(secret), quote(secret), quote_plus(secret)]
+    assert [text for text in texts if "***" not in redact_text(text, {secret})] == []
+
+
+def test_short_secret_is_hidden_as_a_word_and_not_within_others():
+    assert redact_text("abc in abcdef", {"abc"}) == "*** in abcdef"
+
+
+def test_value_that_a_reference_leads_to_is_a_secret_too(monkeypatch):
+    monkeypatch.setenv("PLAINLY_NAMED", "from-the-environment")
+    config = OmegaConf.create({"token": "${oc.env:PLAINLY_NAMED}", "auth": "${login}", "login": {"user": "its-user"}})
+    assert {"from-the-environment", "its-user"} <= secret_values(config)
+
+
+def test_working_directory_and_switches_of_the_environment_are_no_secrets(monkeypatch):
+    for name, value in (("PWD", "/a/folder"), ("USE_AUTH", "false"), ("SHORT_TOKEN", "abcd")):
+        monkeypatch.setenv(name, value)
+    assert not {"/a/folder", "false", "abcd"} & secret_values(OmegaConf.create({}))

@@ -27,3 +27,12 @@ def test_unlabelled_images_have_no_label_column(tmp_path):
     write_predictions(path, ["a, b.png", "ü.png"], PROBABILITIES, ["cat", "dog"])
     assert table(path)[0] == ["image", "prediction", "confidence", "p(cat)", "p(dog)"]
     assert [row[0] for row in table(path)[1:]] == ["a, b.png", "ü.png"]
+
+
+def test_no_cell_is_a_formula_or_moves_a_cursor(tmp_path):
+    path = tmp_path / "predictions.csv"
+    write_predictions(path, ["=HYPERLINK(1).png", "\x1b[2J\udcff\n.png"], PROBABILITIES, ["@cat", "-1+1"])
+    cells = [cell for row in table(path) for cell in row]
+    assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in cells)
+    assert all(cell.isprintable() for cell in cells)
+    assert [row[0] for row in table(path)[1:]] == ["'=HYPERLINK(1).png", r"\x1b[2J\udcff\n.png"]

@@ -2,10 +2,10 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt
 from pytorch_lightning import LightningDataModule
 from pytorch_lightning.overrides.distributed import UnrepeatedDistributedSampler
 from torch import Tensor
@@ -15,6 +15,7 @@ from training_runs.errors import DataError
 from training_runs.sampling.epoch_sampler import EpochSampler
 from training_runs.sampling.workers import outlive_stop
 
+from ..image_shape import ImageShape
 from .in_memory import InMemoryDataset, pass_through
 
 Batch = tuple[Tensor, Tensor]
@@ -43,13 +44,13 @@ class ImageDataModule(LightningDataModule):
         self,
         batch_size: PositiveInt,
         num_workers: NonNegativeInt,
-        val_size: int,
+        val_size: PositiveInt,
         split_seed: int,
-        seed: int | None,
-        mean: Sequence[float],
-        std: Sequence[float],
-        image_shape: Sequence[int],
-        num_classes: int,
+        seed: NonNegativeInt | None,
+        mean: Sequence[FiniteFloat],
+        std: Sequence[Annotated[float, Field(gt=0, allow_inf_nan=False)]],
+        image_shape: ImageShape,
+        num_classes: PositiveInt,
         class_names: Sequence[str],
     ) -> None:
         super().__init__()
@@ -64,6 +65,10 @@ class ImageDataModule(LightningDataModule):
             raise ConfigError(f"data.std={list(std)} must be greater than 0: pixels are divided by it")
         if len(class_names) != num_classes:
             raise ConfigError(f"data.class_names has {len(class_names)} names but data.num_classes={num_classes}")
+        if len(set(class_names)) < len(class_names):
+            raise ConfigError(
+                f"data.class_names={list(class_names)} must be different names: tables tell classes by them"
+            )
         self.batch_size = batch_size
         self.num_workers = num_workers
         self.val_size = val_size

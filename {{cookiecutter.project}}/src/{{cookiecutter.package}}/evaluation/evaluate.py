@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 from hydra.utils import instantiate
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from pydantic import NonNegativeInt, PositiveInt
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.callbacks import RichProgressBar
@@ -14,11 +14,13 @@ from training_config.check import find_problems
 from training_config.errors import ConfigError
 from training_runs.figures import save
 from training_runs.records.runs import read_checkpoint, read_config, shortest
+from training_runs.records.trust import check_trusted
 from training_runs.start.console import print_summary, silence_known_warnings
 from training_runs.start.feasibility import check_job, impossible_devices
 
 from . import figures
-from .export import export_model
+from .export import check_form, export_model
+from .file_names import printable
 from .own_images import read_images
 from .predictions import write_predictions
 
@@ -51,10 +53,10 @@ def classify_folder(run: Path, checkpoint: Path, folder: Path, cfg: DictConfig) 
     paths, images = read_images(folder, datamodule.image_shape)
     datamodule.predict_images = images
     probabilities = predict(trainer, model, datamodule)
-    table = output_dir(run, checkpoint) / f"predictions_{folder.resolve().name}.csv"
+    table = output_dir(run, checkpoint) / f"predictions_{printable(folder.resolve().name)}.csv"
     write_predictions(table, [path.name for path in paths], probabilities, datamodule.class_names)
     answers = {
-        path.name: f"{datamodule.class_names[int(row.argmax())]}  ({row.max():.1%})"
+        printable(path.name): f"{datamodule.class_names[int(row.argmax())]}  ({row.max():.1%})"
         for path, row in zip(paths, probabilities, strict=True)
     }
     print_summary({}, answers | {"written": str(shortest(table))})
@@ -62,6 +64,7 @@ def classify_folder(run: Path, checkpoint: Path, folder: Path, cfg: DictConfig) 
 
 def export_run(run: Path, checkpoint: Path, cfg: DictConfig) -> None:
     """Write the run's model in the form `cfg.export`, and print how to use it."""
+    check_form(cfg.export)
     model, datamodule, _ = rebuild(run, checkpoint, cfg)
     print_summary({}, export_model(model, datamodule, cfg.export, output_dir(run, checkpoint)))
 
@@ -71,8 +74,12 @@ def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModu
     silence_known_warnings()
     check_choices(cfg)
     trained = read_config(run)
+    lacking = [part for part in ("data", "model") if not OmegaConf.is_dict(trained.get(part))]
+    if lacking:
+        raise ConfigError(f"{run}: its config has no {' and no '.join(lacking)} to build; name another run")
     for unused in ("callbacks", "logger"):  # what they need may be missing here, such as a package or a password
         trained.pop(unused, None)
+    check_trusted(trained, run, cfg)
     trained.data.batch_size = cfg.batch_size
     check_job(trained, trains=False)
     model = instantiate(trained.model)
@@ -94,7 +101,7 @@ def check_choices(cfg: DictConfig) -> None:
     Raises:
         ConfigError: with one line for each.
     """
-    problems = find_problems(cfg, {"batch_size": PositiveInt, "worst": NonNegativeInt})
+    problems = find_problems(cfg, {"batch_size": PositiveInt, "worst": NonNegativeInt, "allow": list[str] | None})
     problems += [line.removeprefix("trainer.") for line in impossible_devices({"accelerator": cfg.accelerator})]
     if problems:
         raise ConfigError("\n".join(problems))
@@ -123,7 +130,13 @@ def predict(trainer: Trainer, model: LightningModule, datamodule: LightningDataM
 
 
 def output_dir(run: Path, checkpoint: Path) -> Path:
-    """Return the folder for what is found out about `checkpoint`, made if need be."""
-    folder = run / "eval" / checkpoint.stem
+    """Return the folder for what is found out about `checkpoint`, made if need be.
+
+    Raises:
+        ConfigError: the checkpoint's name is nothing but dots.
+    """
+    folder = run / "eval" / checkpoint.stem.strip(".")  # that of ...ckpt would be the folder above
+    if folder == run / "eval":
+        raise ConfigError(f"ckpt={checkpoint} has no name to keep its results under; give the file another")
     folder.mkdir(parents=True, exist_ok=True)
     return folder

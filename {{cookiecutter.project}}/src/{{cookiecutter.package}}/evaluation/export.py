@@ -27,19 +27,28 @@ class Deployed(nn.Module):
         return self.model((images.float() - self.mean) / self.std).softmax(dim=1)
 
 
+def check_form(form: str) -> None:
+    """Refuse what no model can be written as here.
+
+    Raises:
+        ConfigError: no such form, or its packages are not installed.
+    """
+    if str(form) not in FORMS:
+        raise ConfigError(f"export={form} must be one of {', '.join(FORMS)}")
+    lacking = [package for package in FORMS[form][1] if find_spec(package) is None]
+    if lacking:
+        raise ConfigError(f"export={form} needs {', '.join(lacking)}; install with: pip install -e '.[{form}]'")
+
+
 def export_model(model: LightningModule, datamodule: LightningDataModule, form: str, folder: Path) -> dict[str, str]:
     """Write the model to `folder`, compare it on test images, and return what to tell the user.
 
     Raises:
-        ConfigError: no such form, or its packages are not installed.
+        ConfigError: as `check_form` does.
         JobError: the file answers otherwise than the model; it is not kept.
     """
-    if form not in FORMS:
-        raise ConfigError(f"export={form} must be one of {', '.join(FORMS)}")
-    write, needs = FORMS[form]
-    lacking = [package for package in needs if find_spec(package) is None]
-    if lacking:
-        raise ConfigError(f"export={form} needs {', '.join(lacking)}; install with: pip install -e '.[{form}]'")
+    check_form(form)
+    write, _ = FORMS[form]
     datamodule.setup("test")
     images = datamodule.test_set.images[:CHECKED]
     deployed = Deployed(model, datamodule).eval().cpu()

@@ -1,13 +1,16 @@
 """A user's own image files, made to look like the images that the network was trained on."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps
 from torch import Tensor
 from training_config.errors import ConfigError
+
+from .file_names import printable
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}
 
@@ -19,22 +22,29 @@ def read_images(folder: Path, image_shape: Sequence[int]) -> tuple[list[Path], T
     size and whichever way round; colour images are fitted to the shape as they are.
 
     Raises:
-        ConfigError: no such folder, no image in it, or a file that is not an image.
+        ConfigError: no such folder, no image in it, or a file that is not an image, or a larger one than Pillow takes
+            without a warning.
     """
+    where = printable(str(folder))
     if not folder.is_dir():
-        raise ConfigError(f"predict={folder} is not a folder; name one with images ({', '.join(sorted(SUFFIXES))})")
+        raise ConfigError(f"predict={where} is not a folder; name one with images ({', '.join(sorted(SUFFIXES))})")
     paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
     if not paths:
-        raise ConfigError(f"predict={folder} holds no image; put {', '.join(sorted(SUFFIXES))} files there")
+        raise ConfigError(f"predict={where} holds no image; put {', '.join(sorted(SUFFIXES))} files there")
+    strange = [path for path in paths if not path.is_file()]  # to open a pipe would wait for whoever writes to it
+    if strange:
+        raise ConfigError(f"predict={where}: {printable(strange[0].name)} is no file; remove it")
     channels, height, width = image_shape
     images = []
     for path in paths:
         try:
-            with Image.open(path) as image:
+            bombs = warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning)
+            with bombs, Image.open(path) as image:
                 images.append(grey(image, (width, height)) if channels == 1 else colour(image, (width, height)))
-        except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
-            reason = str(error).replace(str(path), path.name)
-            raise ConfigError(f"predict={folder}: {path.name} is not a readable image ({reason}); remove it") from error
+        except Exception as error:  # of many kinds: the file may hold anything
+            reason = printable(str(error).replace(repr(str(path)), repr(path.name)).replace(str(path), path.name))
+            name = printable(path.name)
+            raise ConfigError(f"predict={where}: {name} is not a readable image ({reason}); remove it") from error
     return paths, torch.stack(images)
 
 
@@ -57,9 +67,15 @@ def grey(image: Image.Image, size: tuple[int, int]) -> Tensor:
     box = picture.point(lambda value: 255 * (value > 50)).getbbox()
     canvas = Image.new("L", size)
     if box is not None:
-        drawing = ImageOps.contain(picture.crop(box), tuple(round(side * 20 / 28) for side in size))
+        drawing = contain(picture.crop(box), tuple(round(side * 20 / 28) for side in size))
         canvas.paste(drawing, _offset_to_centre_of_mass(drawing, size))
     return torch.from_numpy(np.array(canvas)).unsqueeze(0)
+
+
+def contain(drawing: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """Return a drawing scaled to the largest that fits; a long thin one, which Pillow makes nothing of, is a line."""
+    fitted = ImageOps.contain(drawing, size)
+    return fitted if all(fitted.size) else drawing.resize(tuple(max(1, side) for side in fitted.size))
 
 
 def colour(image: Image.Image, size: tuple[int, int]) -> Tensor:
@@ -71,6 +87,8 @@ def colour(image: Image.Image, size: tuple[int, int]) -> Tensor:
 def _offset_to_centre_of_mass(drawing: Image.Image, size: tuple[int, int]) -> tuple[int, int]:
     weights = np.asarray(drawing, dtype=np.float64)
     rows, columns = np.indices(weights.shape)
+    if not weights.any():  # it was too thin for the smaller size
+        weights += 1
     mass = weights.sum()
     top = size[1] / 2 - 0.5 - (rows * weights).sum() / mass
     left = size[0] / 2 - 0.5 - (columns * weights).sum() / mass

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from torch import Tensor
 
+from .file_names import as_cell
+
 
 def write_predictions(
     path: Path, names: Sequence[str], probabilities: Tensor, classes: Sequence[str], labels: Tensor | None = None
@@ -13,12 +15,13 @@ def write_predictions(
     """Write a CSV with each image's name, its label where known, the prediction, and every class's probability.
 
     Args:
-        names: N of them, in the order of the rows.
+        names: N of them, in the order of the rows; what a spreadsheet would take for a formula gets a quote before it.
         probabilities: (N, num_classes).
         classes: what to call each class.
         labels: (N,), or None for images without.
     """
     confidence, predicted = probabilities.max(dim=1)
+    classes = [as_cell(name) for name in classes]
     known = [] if labels is None else ["label"]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -26,6 +29,6 @@ def write_predictions(
         for row, name in enumerate(names):
             label = [] if labels is None else [classes[int(labels[row])]]
             writer.writerow(
-                [name, *label, classes[int(predicted[row])], f"{confidence[row]:.6f}"]
+                [as_cell(name), *label, classes[int(predicted[row])], f"{confidence[row]:.6f}"]
                 + [f"{probability:.6f}" for probability in probabilities[row]]
             )

@@ -1,8 +1,9 @@
-from collections.abc import Sequence
-
+from pydantic import PositiveInt
 from torch import Tensor, nn
 from training_config.errors import ConfigError
 from training_config.values import Fraction
+
+from ..image_shape import ImageShape
 
 
 class CNN(nn.Module):
@@ -12,7 +13,7 @@ class CNN(nn.Module):
         ConfigError: the image is too small for three unpadded 5x5 convolutions and two poolings.
     """
 
-    def __init__(self, image_shape: Sequence[int], num_classes: int, dropout: Fraction) -> None:
+    def __init__(self, image_shape: ImageShape, num_classes: PositiveInt, dropout: Fraction) -> None:
         super().__init__()
         channels, height, width = image_shape
         rows, columns = (((side - 8) // 2 - 4) // 2 for side in (height, width))

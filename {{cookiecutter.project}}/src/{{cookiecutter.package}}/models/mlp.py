@@ -2,15 +2,22 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+from pydantic import PositiveInt
 from torch import Tensor, nn
 from training_config.values import Fraction
+
+from ..image_shape import ImageShape
 
 
 class MLP(nn.Module):
     """Fully connected layers with ReLU and dropout between: the smallest network worth comparing with."""
 
     def __init__(
-        self, image_shape: Sequence[int], num_classes: int, hidden_sizes: Sequence[int], dropout: Fraction
+        self,
+        image_shape: ImageShape,
+        num_classes: PositiveInt,
+        hidden_sizes: Sequence[PositiveInt],
+        dropout: Fraction,
     ) -> None:
         super().__init__()
         sizes = [math.prod(image_shape), *hidden_sizes]

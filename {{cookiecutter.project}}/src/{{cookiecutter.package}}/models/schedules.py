@@ -2,12 +2,15 @@
 
 import math
 
+from pydantic import FiniteFloat
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from training_config.errors import ConfigError
 
 
-def warmup_cosine(optimizer: Optimizer, total_steps: int, warmup_fraction: float, final_fraction: float) -> LRScheduler:
+def warmup_cosine(
+    optimizer: Optimizer, total_steps: int, warmup_fraction: float, final_fraction: FiniteFloat
+) -> LRScheduler:
     """Rise linearly to the optimizer's rate, then fall along half a cosine; both counted in steps.
 
     Args:

@@ -1,10 +1,10 @@
 """Everything that can be wrong with a config, found before anything heavy runs and reported at once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal, get_origin
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from .errors import ConfigError
@@ -23,9 +23,15 @@ from .targets import (
     targets,
 )
 from .values import choices, misfit
-from .walk import UNKNOWN, chosen, is_missing, value_of, walk
+from .walk import UNKNOWN, chosen, is_missing, is_null, value_of, walk
 
 Annotations = Mapping[str, Any]
+HYDRA_ARGUMENTS = {
+    "_convert_": Literal["none", "partial", "object", "all"],
+    "_partial_": bool,
+    "_recursive_": bool,
+    "_args_": list,
+}
 
 
 def check_config(
@@ -60,7 +66,8 @@ def find_problems(
     return problems + [
         f"{key}={shown(value, key)} must be {wanted}"
         for key, annotation in (keys or {}).items()
-        if (value := chosen(cfg, key)) is not None and (wanted := misfit(plain(value), annotation)) is not None
+        if (value := chosen(cfg, key)) is not None or is_null(cfg, key)
+        if (wanted := misfit(plain(value), annotation)) is not None
     ]
 
 
@@ -102,8 +109,20 @@ def unresolved(cfg: DictConfig) -> list[str]:
         except OmegaConfBaseException as error:
             raw = OmegaConf.to_container(parent, resolve=False)[key]
             problems[full_key] = raw, str(error).splitlines()[0]
-    causes = {"${" + key + "}" for key in [*problems, *missing(cfg)]}
-    return [f"{key}={raw} does not resolve: {why}" for key, (raw, why) in problems.items() if raw not in causes]
+    unknown = {*missing(cfg)}
+    roots = {root_of(key, problems, unknown) for key in problems}
+    return [f"{key}={raw} does not resolve: {why}" for key, (raw, why) in problems.items() if key in roots]
+
+
+def root_of(key: str, problems: Mapping[str, tuple[str, str]], unknown: Set[str]) -> str:
+    """Return the key that is to blame for one that does not resolve: the last of a chain, the first of a circle."""
+    path: list[str] = []
+    while key in problems and key not in path:
+        path.append(key)
+        key = str(problems[key][0]).removeprefix("${").removesuffix("}")
+    if key in path:
+        return min(path[path.index(key) :])
+    return key if key in unknown else path[-1]
 
 
 def unbound(key: str, node: DictConfig, arguments: Mapping[Any, Annotations]) -> list[str]:
@@ -135,13 +154,24 @@ def unbound(key: str, node: DictConfig, arguments: Mapping[Any, Annotations]) ->
             f"{key}.{argument} is not an argument of {name}{suggestion(argument, parameters, 'it takes')}"
             for argument in sorted(given - set(parameters))
         ]
-    problems += misfits(key, node, target, parameters, arguments)
-    positional = len(node.get("_args_") or [])
+    problems += misused(key, node) + misfits(key, node, target, parameters, arguments)
+    given_by_position = value_of(node, "_args_") if "_args_" in node else []
+    positional = len(given_by_position) if isinstance(given_by_position, (list, ListConfig)) else 0
     absent = [argument for argument in required(parameters)[positional:] if argument not in given]
-    if absent and not node.get("_partial_"):
+    if absent and not ("_partial_" in node and value_of(node, "_partial_")):
         hint = "" if set(absent) - {"params", "optimizer"} else f"; add {key}._partial_=true: the model supplies it"
         problems.append(f"{key} lacks {', '.join(absent)} of {name}{hint}")
     return problems
+
+
+def misused(key: str, node: DictConfig) -> list[str]:
+    """Return a line for each of Hydra's own arguments that has a value which Hydra does not know, and ignores."""
+    given = {name: value_of(node, name) for name in HYDRA_ARGUMENTS if name in node}
+    return [
+        f"{key}.{name}={shown(value, f'{key}.{name}')} must be {wanted}"
+        for name, value in given.items()
+        if value is not UNKNOWN and (wanted := misfit(plain(value), HYDRA_ARGUMENTS[name])) is not None
+    ]
 
 
 def misfits(
@@ -158,13 +188,23 @@ def misfits(
             continue  # what an interpolation leads to is judged where it stands
         value = value_of(node, argument)
         default = parameters[argument].default if argument in parameters else UNKNOWN
-        if value is UNKNOWN or value == default or has_target(node._get_node(argument)):
+        is_default = value == default and type(value) is type(default)  # 1 is no True
+        if value is UNKNOWN or is_default or has_target(node._get_node(argument)):
             continue
-        wanted = misfit(plain(value), annotation)
+        wanted = built_only(annotation) or misfit(plain(value), annotation)
         if wanted is not None:
             near = suggestion(str(value), choices(annotation))
             problems.append(f"{key}.{argument}={shown(value, f'{key}.{argument}')} must be {wanted}{near}")
     return problems
+
+
+def built_only(annotation: Any) -> str | None:
+    """Return in words what only a node with a `_target_` can be: torch's Module and its kinds, and functions."""
+    if get_origin(annotation) is Callable:
+        return "a function, as a node with a _target_"
+    kinds = annotation.__mro__ if isinstance(annotation, type) else ()  # torch is not imported for that
+    module = any((kind.__module__, kind.__name__) == ("torch.nn.modules.module", "Module") for kind in kinds)
+    return f"{annotation.__name__}, as a node with a _target_" if module else None
 
 
 def has_target(node: Any) -> bool:

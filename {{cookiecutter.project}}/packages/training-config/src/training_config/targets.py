@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, get_type_hints
 
@@ -52,6 +53,7 @@ def locate(name: str) -> Any:
     return found
 
 
+@cache
 def is_blocklisted(name: str) -> bool:
     """Whether Hydra's own policy refuses a target. To be asked before `locate`: Hydra asks it before it imports."""
     try:
@@ -85,9 +87,19 @@ def required(parameters: Parameters) -> list[str]:
 
 
 def annotations_of(target: Callable) -> dict[str, Any]:
-    """Return the annotations of a callable's arguments; none where they name what only a type checker imports."""
-    function = target.__init__ if inspect.isclass(target) else target
-    try:
-        return get_type_hints(function, include_extras=True)
-    except Exception:  # annotations are evaluated: of any kind
-        return {}
+    """Return the annotations of a callable's arguments; none where they name what only a type checker imports.
+
+    Where a class passes on what it does not name, they are also those of the class above.
+    """
+    functions = [target]
+    if inspect.isclass(target):
+        functions = [kind.__init__ for kind in target.__mro__ if "__init__" in vars(kind) and kind is not object]
+    annotations: dict[str, Any] = {}
+    for function in functions:
+        try:
+            annotations = get_type_hints(function, include_extras=True) | annotations
+        except Exception:  # annotations are evaluated: of any kind
+            break
+        if not takes_any(parameters_of(function) or {}):
+            break
+    return annotations

@@ -1,9 +1,11 @@
 """Whether a value is what an annotation asks for, decided and described by pydantic: one source for checks and schemas.
 
 A range belongs into the annotation: `dropout: Fraction`, pydantic's `PositiveInt`, or `Annotated[float, Field(gt=0)]`.
+`nan` is no number; inf is one, except where an annotation forbids it, as pydantic's `FiniteFloat` does.
 """
 
 import json
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Annotated, Any
@@ -12,7 +14,11 @@ from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, Validati
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 
+from .walk import flat
+
 Fraction = Annotated[float, Field(ge=0, le=1)]
+
+LARGEST = 2**63  # torch counts in 64 bits
 
 Schema = dict[str, Any]
 PLAIN = {"integer": "a whole number", "number": "a number", "string": "text", "boolean": "true or false"}
@@ -28,19 +34,32 @@ def misfit(value: Any, annotation: Any) -> str | None:
     expected = expectation(annotation)
     if expected is None:
         return None
+    numbers = [each for _, each in flat(value) if isinstance(each, (int, float))]
+    if any(isinstance(each, int) and abs(each) >= LARGEST for each in numbers):
+        return "a number that 64 bits can hold"
     adapter, schema = expected
     kinds = [*alternatives(schema)]
     objects = [kind for kind in kinds if is_object(kind)]
-    only_objects = all(is_object(kind) or kind.get("type") == "null" for kind in kinds)
+    only_objects = all(map(is_object_or_null, kinds))
+    mappings = [kind for kind in kinds if "additionalProperties" in kind]
+    others = [kind for kind in kinds if kind not in mappings and kind.get("type") != "null"]
+    if mappings and not others and value is not None and not isinstance(value, dict):
+        return "keys and values"
     if value is not None and objects and (only_objects or isinstance(value, (dict, list))):
         return None
     try:
         # As JSON: a list may stand for a tuple and text for a path, but 1 for neither true nor text.
         adapter.validate_json(json.dumps(value, default=str), strict=True)
+        fits = not any(map(math.isnan, numbers)) or schema == {}
     except ValidationError:
+        fits = False
+    if not fits:
         if "title" in schema:
             return schema["title"]
-        *others, last = dict.fromkeys(word for kind in kinds for word in in_words(kind))
+        words = [word for kind in kinds for word in in_words(kind)]
+        if not all(map(math.isfinite, numbers)):
+            words = [word.replace(PLAIN["number"], "a finite number") for word in words]
+        *others, last = dict.fromkeys(words)
         return f"{', '.join(others)} or {last}" if others else last
     return None
 
@@ -102,12 +121,18 @@ def is_object(kind: Schema) -> bool:
     return kind.get("type") == "object" or "$ref" in kind
 
 
+def is_object_or_null(kind: Schema) -> bool:
+    return is_object(kind) or kind.get("type") == "null"
+
+
 def in_words(kind: Schema) -> list[str]:
     if "title" in kind:
         return [kind["title"]]
     if "enum" in kind or "const" in kind:
         return [str(choice) for choice in kind.get("enum", [kind.get("const")])]
     name = PLAIN.get(kind.get("type", ""))
+    if name == PLAIN["array"] and kind.get("items"):
+        return [f"{name}, each in it {' or '.join(in_words(kind['items']))}"]
     if name is None:
         return ["an object"]
     least, most = kind.get("minimum"), kind.get("maximum")

@@ -42,6 +42,13 @@ def chosen(cfg: DictConfig, key: str) -> Any:
         return None
 
 
+def is_null(cfg: DictConfig, key: str) -> bool:
+    """Whether a dotted key is there, and null."""
+    above, _, name = key.rpartition(".")
+    parent = chosen(cfg, above) if above else cfg
+    return OmegaConf.is_dict(parent) and name in parent and value_of(parent, name) is None
+
+
 def flat(content: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """Yield (dotted key, value) of every value in nested dicts and lists; what is in a list has the list's key."""
     if isinstance(content, dict):

@@ -1,12 +1,16 @@
 import time
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.strategies import FSDPStrategy, ModelParallelStrategy
 from pytorch_lightning.utilities.data import extract_batch_size
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
+
+# inf: the largest entry.
+Norm = Annotated[float, Field(gt=0)] | Literal["inf"]
 
 
 class StepMonitor(Callback):
@@ -18,7 +22,7 @@ class StepMonitor(Callback):
     on account of these; Lightning's ThroughputMonitor does, in every step.
     """
 
-    def __init__(self, norm_type: float | str) -> None:
+    def __init__(self, norm_type: Norm) -> None:
         self.norm_type = float(norm_type)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import PositiveInt
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.trainer.states import TrainerFn
 from torch import distributed
@@ -33,7 +34,7 @@ class LastCheckpoint(Callback):
         every_n_train_steps: also after every so many optimizer steps.
     """
 
-    def __init__(self, dirpath: str, every_n_train_steps: int | None = None) -> None:
+    def __init__(self, dirpath: str, every_n_train_steps: PositiveInt | None = None) -> None:
         self.path = Path(dirpath) / "last.ckpt"
         self.every_n_train_steps = every_n_train_steps
         self.signals = StopSignals()

@@ -6,6 +6,16 @@ from omegaconf import DictConfig
 from training_config.errors import ConfigError
 from training_config.processes import needs_processes
 
+# Variables of launchers that hold a number, and those that come with one that marks a launched process.
+NUMBERS = (
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_PORT"),
+    *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES"),
+    "SLURM_RESTART_COUNT",
+)
+REQUIRED = {
+    "TORCHELASTIC_RUN_ID": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+    "SLURM_STEP_ID": ("SLURM_JOB_ID", "SLURM_PROCID"),
+}
 FAILURE_FILE = "LAUNCH_FAILURE_FILE"  # variable that tells each rank where to write down what stopped it
 
 
@@ -31,6 +41,24 @@ def launched() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ or (
         os.environ.get("SLURM_STEP_ID", "").isdigit() and int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
     )
+
+
+def misshapen() -> list[str]:
+    """Return a line for each variable of a launcher that is not what launchers set, before anything relies on it."""
+    lines = [
+        f"{name}={os.environ[name]} in the environment must be a whole number; unset {name}, or start with torchrun"
+        for name in NUMBERS
+        if not os.environ.get(name, "0").isdecimal()
+    ]
+    for mark, wanted in REQUIRED.items():
+        lacking = [name for name in wanted if name not in os.environ]
+        if launched() and mark in os.environ and lacking and not lines:
+            lines.append(
+                f"{mark}={os.environ[mark]} in the environment says that a launcher has started this process, but "
+                f"{', '.join(lacking)} is not there; unset {mark}, or start with torchrun or srun"
+            )
+            break
+    return lines
 
 
 def launched_here() -> bool:

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from training_config.errors import ConfigError
 from training_config.overrides import key_of, task_overrides
 from training_config.walk import flat
 
-from training_runs.records.runs import find_run, read_record, script
+from training_runs.records.runs import find_run, read_record, read_yaml, script
+from training_runs.records.trust import check_trusted
 
 COMPARED = ("git", "python", "packages", "device", "world_size", "precision", "hardware", "data")
 
@@ -19,14 +20,15 @@ def original_config(cfg: DictConfig) -> DictConfig:
     """Return the config of the run that `cfg.rerun` names, for the directory of this one; `cfg` where it names none.
 
     Raises:
-        ConfigError: there is no such run, it was a debug item's, or other values are asked for beside.
+        ConfigError: there is no such run, it was a debug item's, other values are asked for beside, or it
+            names what this project does not.
     """
     if cfg.rerun is None:
         return cfg
     run = find_run(cfg.rerun, "rerun")
     record = read_record(run)
     its_command = shlex.join(["python", script(), *record["overrides"]])
-    others = [override for override in task_overrides() if key_of(override) != "rerun"]
+    others = [override for override in task_overrides() if key_of(override) not in ("rerun", "allow")]
     if others:
         raise ConfigError(
             f"rerun={cfg.rerun} takes every value from that run; take {' '.join(others)} away, "
@@ -34,7 +36,8 @@ def original_config(cfg: DictConfig) -> DictConfig:
         )
     if (run / "debug" / "report.json").is_file():
         raise ConfigError(f"rerun={cfg.rerun} was started with +debug=, whose findings need its command: {its_command}")
-    original = OmegaConf.load(run / ".hydra" / "config.yaml")
+    original = read_yaml(run / ".hydra" / "config.yaml", DictConfig)
+    check_trusted(original, run, cfg)
     original.rerun = str(run)
     return original
 

@@ -10,13 +10,14 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from training_config.errors import ConfigError
 from training_config.overrides import key_of, quoted, task_overrides
-from training_config.secret_values import redact
+from training_config.secret_values import secret_values, without_secrets
 
 from training_runs.launching import ranks
-from training_runs.records.runs import RECORD, find_run, read_config, read_record, script, shortest
+from training_runs.records.runs import RECORD, find_run, read_config, read_record, read_yaml, script, shortest
+from training_runs.records.trust import check_trusted
 
 KEY = "resume"
 
@@ -65,7 +66,7 @@ def former_start(cfg: DictConfig) -> dict[str, Any] | None:
     Raises:
         ConfigError: that run was a debug item's.
     """
-    folder = Path(cfg.output_dir)
+    folder = Path(str(cfg.output_dir))
     if not (folder / RECORD).is_file() or (ranks.launched_here() and cfg.resume is None):
         return None
     record = read_record(folder)
@@ -94,13 +95,14 @@ def saved_config(cfg: DictConfig) -> DictConfig:
     """Return the config that an earlier start has saved, changed by the overrides of this one; else `cfg` itself.
 
     Raises:
-        ConfigError: an override that belongs to no key.
+        ConfigError: an override that belongs to no key, or a config that names what this project does not.
     """
     if former_start(cfg) is None:
         return cfg
     run = Path(cfg.output_dir)
     saved = read_config(run)
-    before = OmegaConf.to_container(OmegaConf.load(run / ".hydra" / "overrides.yaml"))
+    check_trusted(saved, run, cfg)
+    before = OmegaConf.to_container(read_yaml(run / ".hydra" / "overrides.yaml", ListConfig))
     composed = OmegaConf.to_container(cfg, resolve=False)
     for override in parse(given_now()):
         key = override.key_or_group
@@ -136,7 +138,8 @@ def save_config(cfg: DictConfig) -> None:
     folder = Path(cfg.output_dir) / ".hydra"
     if not folder.is_dir():
         return
-    kept = redact(OmegaConf.to_container(cfg, resolve=False)) | {KEY: None, "output_dir": "${hydra:runtime.output_dir}"}
+    kept = without_secrets(OmegaConf.to_container(cfg, resolve=False), secret_values(cfg))
+    kept |= {KEY: None, "output_dir": "${hydra:runtime.output_dir}"}
     now = given_now()
     before = OmegaConf.to_container(OmegaConf.load(folder / "overrides.yaml"))
     overrides = [text for text in before if text not in now] + now

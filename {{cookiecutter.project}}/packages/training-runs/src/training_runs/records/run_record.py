@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities import rank_zero_only
 from training_config.overrides import task_overrides
-from training_config.secret_values import is_secret, redact_text, secret_values
+from training_config.secret_values import is_secret, redact_text, redact_texts, secret_values
 from training_config.walk import walk
 
 from training_runs.launching import ranks
@@ -207,15 +207,16 @@ def numbers(trainer: Trainer, *splits: str) -> dict[str, float]:
 def hyperparameters(cfg: DictConfig) -> dict[str, Any]:
     """Return every value of `cfg` under its dotted key, each once: an interpolated group is left out.
 
-    So is every path in the run's own directory: it differs between any two runs and says nothing about them. What
-    a secret is hidden by is in redaction.py.
+    So is every path in the run's own directory: it differs between any two runs and says nothing about them. Stars
+    take a secret's place, also where an interpolation has brought it under another name.
     """
     values, output_dir = {}, str(cfg.output_dir)
     for full_key, parent, key in walk(cfg):
         value = parent[key]
-        if not OmegaConf.is_config(value) and not str(value).startswith(output_dir):
-            values[full_key] = "***" if is_secret(full_key, value) else value
-    return values
+        if OmegaConf.is_config(value) or str(value).startswith(output_dir):
+            continue
+        values[full_key] = "***" if is_secret(full_key, value) else value
+    return redact_texts(values, secret_values(cfg))
 
 
 def git_state() -> dict[str, Any] | None:

@@ -8,18 +8,21 @@ import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from training_config.errors import ConfigError
 from training_config.secret_values import redact_override
-from yaml import YAMLError
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
+Container = TypeVar("Container", DictConfig, ListConfig)
+
 RECORD = "run.json"
+# What every record has, and of which kind.
+CONTENT = {"state": str, "overrides": list, "metrics": dict}
 LOCK, HOLDER = ".lock", ".lock.holder"
 
 
@@ -32,7 +35,7 @@ def find_run(name: str | Path, key: str = "run") -> Path:
     if name is None:
         raise ConfigError("run=null names no run; try run=last, or run=<directory>")
     if str(name) != "last":
-        folder = Path(name)
+        folder = Path(str(name))
         if not (folder / RECORD).is_file():
             raise ConfigError(f"{key}={name} is not the directory of a run: it has no {RECORD}; try {key}=last")
         return folder
@@ -65,7 +68,7 @@ def find_checkpoint(run: Path, name: str) -> Path:
     elif name == "last":
         path = run / "checkpoints" / "last.ckpt"
     else:
-        path = Path(name)
+        path = Path(str(name))
     if not path.is_file():
         there = ", ".join(sorted(file.name for file in run.glob("checkpoints/*.ckpt"))) or "none"
         raise ConfigError(f"ckpt={name}: there is no file {path}; {run}/checkpoints has {there}")
@@ -127,9 +130,16 @@ def read_record(run: Path) -> dict[str, Any]:
         ConfigError: the record is damaged.
     """
     try:
-        return json.loads((run / RECORD).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConfigError(f"{run / RECORD} is damaged ({error}); name another run with run=...") from error
+        record = json.loads((run / RECORD).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{run / RECORD} is damaged ({error}); name another run") from error
+    except OSError as error:
+        raise ConfigError(f"{run / RECORD} cannot be read ({error.strerror}); name another run") from error
+    has = record if isinstance(record, dict) else {}
+    lacking = [name for name, kind in CONTENT.items() if not isinstance(has.get(name), kind)]
+    if lacking:
+        raise ConfigError(f"{run / RECORD} is damaged: it says no {', '.join(lacking)}; name another run")
+    return record
 
 
 def write_record(run: Path, record: dict[str, Any]) -> None:
@@ -145,14 +155,26 @@ def read_config(run: Path) -> DictConfig:
     Raises:
         ConfigError: it is not there, or damaged.
     """
-    path = run / ".hydra" / "config.yaml"
-    try:
-        cfg = OmegaConf.load(path)
-    except (OSError, YAMLError) as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise ConfigError(f"{path} cannot be read ({reason}); name another run with run=...") from error
+    cfg = read_yaml(run / ".hydra" / "config.yaml", DictConfig)
     cfg.output_dir = str(run.resolve())
     return cfg
+
+
+def read_yaml(path: Path, kind: type[Container]) -> Container:
+    """Return a config file of a run, a mapping or a list.
+
+    Raises:
+        ConfigError: it is not there, or damaged.
+    """
+    try:
+        content = OmegaConf.load(path)
+    except Exception as error:  # of many kinds: the file may hold anything
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ConfigError(f"{path} cannot be read ({reason}); name another run") from error
+    if not isinstance(content, kind) or content._is_none() or (kind is DictConfig and not content):
+        expected = "keys and values" if kind is DictConfig else "overrides"
+        raise ConfigError(f"{path} is damaged: it holds no {expected}; name another run")
+    return content
 
 
 def shortest(path: Path) -> Path:

@@ -6,7 +6,7 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
 from rich.console import Console
 from rich.syntax import Syntax
-from training_config.secret_values import redact
+from training_config.secret_values import secret_values, without_secrets
 
 
 def silence_known_warnings() -> None:
@@ -24,7 +24,7 @@ def silence_known_warnings() -> None:
 @rank_zero_only
 def print_config(cfg: DictConfig) -> None:
     """Print the composed config with every interpolation resolved, without secrets."""
-    shown = OmegaConf.create(redact(OmegaConf.to_container(cfg, resolve=True)))
+    shown = OmegaConf.create(without_secrets(OmegaConf.to_container(cfg, resolve=True), secret_values(cfg)))
     Console().print(Syntax(OmegaConf.to_yaml(shown), "yaml", background_color="default"))
 
 

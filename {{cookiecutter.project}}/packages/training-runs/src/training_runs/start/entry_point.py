@@ -1,5 +1,6 @@
 """The frame around a Hydra entry point: nothing here imports torch."""
 
+import re
 import signal
 import sys
 import time
@@ -73,10 +74,13 @@ def hydra_arguments(given: list[str], conf: Path) -> list[str]:
     Raises:
         ConfigError: it asks for what Hydra would do wrong, or would refuse with a traceback.
     """
+    refused = ranks.misshapen()
+    if refused:
+        raise ConfigError("\n".join(refused))
     arguments = resume.locate(given)
     if ranks.launched():
         arguments = arguments + rank_arguments(arguments)
-    refused = null_groups(arguments, conf)
+    refused = no_options(arguments, conf)
     if refused:
         raise ConfigError("\n".join(refused))
     return arguments
@@ -92,6 +96,7 @@ def hints(error: BaseException | None, conf: Path, config_name: str) -> list[str
     arguments = sys.argv[1:]
     lines = missing_plugins(str(error)) if isinstance(error, HydraException) else []
     if isinstance(error, ConfigCompositionException):
+        lines += unmergeable(error)
         lines += unknown_option(error, conf) + unknown_keys(arguments, conf, config_name)
     if isinstance(error, OverrideParseException):
         lines += unparsed(arguments)
@@ -123,14 +128,40 @@ def missing_plugins(message: str) -> list[str]:
     ]
 
 
-def null_groups(arguments: list[str], conf: Path) -> list[str]:
-    """Return a line for each override that sets a config group to null, which Hydra answers with a traceback."""
-    groups = [argument.partition("=")[0] for argument in arguments if argument.endswith(("=null", "=~"))]
-    return [
-        f"{group}=null: a group cannot be null; choose an option of {conf.name}/{group}, or none with ~{group}"
-        for group in groups
-        if (conf / group).is_dir()
-    ]
+def no_options(arguments: list[str], conf: Path) -> list[str]:
+    """Return a line for each override that gives a config group no name, which Hydra answers with a traceback."""
+    lines = []
+    for argument in arguments:
+        group = argument.partition("=")[0].lstrip("+").partition("@")[0]
+        if argument.startswith("-") or not (conf / group).is_dir() or not group:
+            continue
+        try:
+            override = OverridesParser.create().parse_override(argument)
+        except HydraException:  # Hydra will say so
+            continue
+        value = override.value()
+        names = value if isinstance(value, list) else [value]
+        if (
+            override.is_sweep_override()
+            or override.is_delete()
+            or all(isinstance(name, str) and name for name in names)
+        ):
+            continue
+        lines.append(
+            f"{argument}: a group cannot be {argument.partition('=')[2] or 'empty'}; "
+            f"choose an option of {conf.name}/{group}, or none with ~{group}"
+        )
+    return lines
+
+
+def unmergeable(error: HydraException) -> list[str]:
+    """Return a line where an override puts a list in the place of a dictionary, or the other way round."""
+    merging = re.match(r"Error merging override (.*)", str(error))
+    kinds = re.search(r"Cannot merge (Dict|List)Config with (Dict|List)Config", f"{error} {error.__cause__}")
+    if merging is None or kinds is None:
+        return []
+    names = {"Dict": "keys and values, {...}", "List": "a list, [...]"}
+    return [f"{merging[1]} cannot be: {merging[1].partition('=')[0].lstrip('+')} must be {names[kinds[2]]}"]
 
 
 def unparsed(arguments: list[str]) -> list[str]:

@@ -4,11 +4,12 @@ in the wrong place."""
 import os
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
+from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import Field, NonNegativeInt, PositiveInt
-from training_config.check import find_problems
+from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt
+from training_config.check import find_problems, shown
 from training_config.errors import ConfigError
 from training_config.near_names import suggestion
 from training_config.targets import locate, targets
@@ -36,13 +37,20 @@ Devices = Annotated[
     | Annotated[list[NonNegativeInt], Field(min_length=1)],
     Field(title="auto, a whole number of at least 1, or a list of numbers such as [0,1]"),
 ]
+# Arguments that name a file or folder below another.
+NAMES = {"callbacks": ("filename",), "logger": ("name", "version")}
 # Keys of train.yaml that are no arguments of a class.
 KEYS = {
     "seed": Annotated[int, Field(ge=0, le=2**32 - 1)] | None,
+    "monitor": str,
     "mode": Literal["min", "max"],
     "test": bool,
     "figures": bool,
     "print_config": bool,
+    "allow": list[str] | None,
+    "checks": dict | None,
+    "output_dir": str,
+    "data_dir": str,
     "scheduler.interval": Literal["step", "epoch"],
 }
 
@@ -52,6 +60,7 @@ def arguments() -> dict[type, dict[str, Any]]:
     from pytorch_lightning import Trainer
     from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
     from torch.nn import CrossEntropyLoss
+    from torch.optim import Optimizer
 
     return {
         Trainer: {
@@ -70,6 +79,7 @@ def arguments() -> dict[type, dict[str, Any]]:
             "save_top_k": Annotated[int, Field(ge=-1, title="a whole number, -1 for all")],
             "every_n_epochs": NonNegativeInt | None,
         },
+        Optimizer: dict.fromkeys(("lr", "momentum", "weight_decay"), FiniteFloat),
         EarlyStopping: {"patience": NonNegativeInt},
         CrossEntropyLoss: {
             "label_smoothing": Fraction,
@@ -113,12 +123,18 @@ def impossible(cfg: DictConfig) -> Iterator[str]:
             if part is not None and chosen(cfg, f"{group}.{name}._target_") is None:
                 yield f"{group}.{name}={part} has no _target_; name a class with {group}.{name}._target_=..., or null"
     for group in ("data", "model", "trainer"):
-        if group in cfg and chosen(cfg, f"{group}._target_") is None:
+        if chosen(cfg, f"{group}._target_") is None:
             yield f"{group} has no _target_; choose an option of conf/{group}"
+    for key in ("criterion", "optimizer", "scheduler.scheduler"):
+        part = chosen(cfg, key)
+        if part is not None and chosen(cfg, f"{key}._target_") is None:
+            yield f"{key}={shown(part, key)} has no _target_; choose an option of conf/{key.partition('.')[0]}"
     yield from wrong_kinds(cfg)
-    ours, theirs = chosen(cfg, "model.net.num_classes"), chosen(cfg, "data.num_classes")
-    if None not in (ours, theirs) and ours != theirs:
-        yield f"model.net.num_classes={ours} but data.num_classes={theirs}; they must be the same"
+    yield from leaving_names(cfg)
+    for name in ("num_classes", "image_shape"):
+        ours, theirs = chosen(cfg, f"model.net.{name}"), chosen(cfg, f"data.{name}")
+        if None not in (ours, theirs) and ours != theirs:
+            yield f"model.net.{name}={ours} but data.{name}={theirs}; they must be the same"
     folder = chosen(cfg, "output_dir")
     if folder is not None and not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
         yield f"output_dir={folder} is no directory to write to; leave it, and say hydra.run.dir=... to place a run"
@@ -127,6 +143,17 @@ def impossible(cfg: DictConfig) -> Iterator[str]:
         yield "scheduler.monitor=null but ReduceLROnPlateau watches a metric: say scheduler.monitor=val/loss or another"
     if chosen(cfg, "trainer") is not None:
         yield from impossible_devices(cfg.trainer)
+
+
+def leaving_names(cfg: DictConfig) -> Iterator[str]:
+    """Yield a line for each name of a file or folder that leads out of the directory that it is to lie in."""
+    for group, names in NAMES.items():
+        for part in chosen(cfg, group) or {}:
+            for argument in names:
+                name = chosen(cfg, f"{group}.{part}.{argument}")
+                path = PurePath(str(name).replace("\\", "/"))
+                if isinstance(name, str) and (path.is_absolute() or ".." in path.parts):
+                    yield f"{group}.{part}.{argument}={name} leads out of its directory; use a name without / and .."
 
 
 def wrong_kinds(cfg: DictConfig) -> Iterator[str]:

@@ -1,22 +1,56 @@
-"""Refuses a directory that cannot be written to in one line, before Hydra meets it with a traceback."""
+"""The directory of a run: refused in one line where it cannot be written to, and gone again where no run came of it."""
 
+import logging
+import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
+from training_runs.records.runs import RECORD
+
 
 class OutputDirectory(Callback):
-    """Hydra's callback that makes the directory of a run or a sweep."""
+    """Hydra's callback that makes the directory of a run or a sweep, and removes that of a run that was refused."""
+
+    def __init__(self) -> None:
+        self.made: list[Path] = []  # what was not there, or empty, before this run: the innermost first
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
+        folder = Path(config.hydra.run.dir).absolute()
+        was_there = folder.is_dir() and any(folder.iterdir())
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
         make("hydra.run.dir", config.hydra.run.dir)
+        self.made = [] if was_there else missing or [folder]
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         make("hydra.sweep.dir", config.hydra.sweep.dir)
+
+    def on_run_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        if job_return.status != JobStatus.FAILED or not self.made or (self.made[0] / RECORD).exists():
+            return
+        folder = self.made[0]
+        hydras = {str(config.hydra.output_subdir), f"{config.hydra.job.name}.log"}
+        if {each.name for each in folder.iterdir()} <= hydras:
+            close_logs(folder)
+            shutil.rmtree(folder / str(config.hydra.output_subdir), ignore_errors=True)
+            (folder / f"{config.hydra.job.name}.log").unlink(missing_ok=True)
+            with suppress(OSError):  # another process is at work there
+                for each in self.made:
+                    each.rmdir()
+
+
+def close_logs(folder: Path) -> None:
+    """Close the log files in a folder: Windows removes none that is open."""
+    for handler in logging.getLogger().handlers[:]:
+        if isinstance(handler, logging.FileHandler) and Path(handler.baseFilename).is_relative_to(folder):
+            logging.getLogger().removeHandler(handler)
+            handler.close()
 
 
 def make(key: str, folder: str) -> None:

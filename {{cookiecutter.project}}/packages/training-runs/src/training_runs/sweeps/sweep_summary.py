@@ -57,9 +57,9 @@ def find_sweep(name: str | Path) -> Path:
         if not sweeps:
             raise ConfigError("summary=last: there is no sweep in multirun/ yet; start one with python train.py -m ...")
         return max(sweeps, key=lambda folder: (folder / "0").stat().st_mtime)
-    if not (Path(name) / "0" / ".hydra").is_dir():
+    if not (Path(str(name)) / "0" / ".hydra").is_dir():
         raise ConfigError(f"summary={name} is not the directory of a sweep: it has no job 0; try summary=last")
-    return Path(name)
+    return Path(str(name))
 
 
 def summarise(folder: Path) -> list[dict[str, Any]]:
