@@ -13,7 +13,7 @@ from torch import Tensor
 from training_config.check import find_problems
 from training_config.errors import ConfigError
 from training_runs.figures import save
-from training_runs.records.runs import read_checkpoint, read_config, shortest
+from training_runs.records.runs import misfit, read_checkpoint, read_config, shortest
 from training_runs.start.console import print_summary, silence_known_warnings
 from training_runs.start.feasibility import check_job, impossible_devices
 
@@ -107,13 +107,13 @@ def load_weights(model: LightningModule, checkpoint: Path) -> None:
         ConfigError: they belong to another architecture; the message names the first that does not fit.
     """
     ours, theirs = model.state_dict(), read_checkpoint(checkpoint)["state_dict"]
-    for name in dict.fromkeys([*ours, *theirs]):
-        here, there = (tuple(weights[name].shape) if name in weights else "not there" for weights in (ours, theirs))
-        if here != there:
-            raise ConfigError(
-                f"ckpt={checkpoint} belongs to another network: {name} is {there} in it and {here} in the run's own; "
-                f"use ckpt=best or ckpt=last, or name the checkpoint's run with run=..."
-            )
+    found = misfit(ours, theirs)
+    if found is not None:
+        name, here, there = found
+        raise ConfigError(
+            f"ckpt={checkpoint} belongs to another network: {name} is {there} in it and {here} in the run's own; "
+            f"use ckpt=best or ckpt=last, or name the checkpoint's run with run=..."
+        )
     model.load_state_dict(theirs)
 
 

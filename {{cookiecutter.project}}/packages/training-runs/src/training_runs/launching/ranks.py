@@ -7,6 +7,7 @@ from training_config.errors import ConfigError
 from training_config.processes import needs_processes
 
 FAILURE_FILE = "LAUNCH_FAILURE_FILE"  # variable that tells each rank where to write down what stopped it
+RECORD_FILE = "LAUNCH_RECORD_FILE"  # variable that tells each rank where the record lies with which it begins
 
 
 def are_needed(cfg: DictConfig) -> bool:
@@ -34,7 +35,7 @@ def launched() -> bool:
 
 
 def launched_here() -> bool:
-    """Whether it was `launch`, in a process that has begun the run's record."""
+    """Whether it was `launch`, in a process that has claimed the run's directory."""
     return FAILURE_FILE in os.environ
 
 

@@ -1,6 +1,6 @@
 """Starts the ranks of one job and waits for them.
 
-python -m training_runs.launching.supervise COUNT FAILURE_FILE SCRIPT ...
+python -m training_runs.launching.supervise COUNT FAILURE_FILE RUN SCRIPT ...
 
 torch's elastic agent (what torchrun runs) starts, watches and ends the ranks. This adds that they end too when the
 process that started this one dies, and that the first failure is told from those that it caused.
@@ -14,20 +14,26 @@ import sys
 import tempfile
 import threading
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
+from filelock import BaseFileLock
 from torch.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+from training_config.errors import ConfigError
+
+from training_runs.records.runs import claim
 
 STOP_SECONDS = 8
+INHERITED: list[BaseFileLock] = []  # locks that end with this process
 # What a rank says whose peer has gone, or that the agent ends: never the cause.
 CONSEQUENCES = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "SIGTERM", "SystemExit")
 
 
-def main(count: int, failure_file: Path, command: list[str]) -> int:
+def main(count: int, failure_file: Path, run: Path, command: list[str]) -> int:
     """Run `command` in `count` ranks of this machine; return the exit code, 0 if all of them ended well."""
-    threading.Thread(target=stop_with_parent, daemon=True).start()
+    threading.Thread(target=stop_with_parent, args=[run], daemon=True).start()
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # the ranks have said what is wrong
     with tempfile.TemporaryDirectory() as scratch:
         config = LaunchConfig(
@@ -53,10 +59,15 @@ def main(count: int, failure_file: Path, command: list[str]) -> int:
     return 0
 
 
-def stop_with_parent() -> None:
-    """Wait until the other end of standard input is closed, which happens when the parent process ends."""
+def stop_with_parent(run: Path) -> None:
+    """Wait until the other end of standard input is closed, which happens when the parent process ends.
+
+    It has held the run's directory; until the ranks have ended, this process does.
+    """
     while os.read(0, 1):  # not sys.stdin: its lock would be held at exit
         pass
+    with suppress(ConfigError):  # the parent has ended in order
+        INHERITED.append(claim(run))
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -79,4 +90,4 @@ def first_failure(error: ChildFailedError, count: int, failure_file: Path) -> st
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]))
+    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:]))

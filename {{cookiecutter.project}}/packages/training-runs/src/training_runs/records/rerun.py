@@ -35,7 +35,7 @@ def original_config(cfg: DictConfig) -> DictConfig:
     if (run / "debug" / "report.json").is_file():
         raise ConfigError(f"rerun={cfg.rerun} was started with +debug=, whose findings need its command: {its_command}")
     original = OmegaConf.load(run / ".hydra" / "config.yaml")
-    original.rerun = str(run)
+    original.rerun, original.output_dir = str(run), cfg.output_dir  # which may be written out there
     return original
 
 

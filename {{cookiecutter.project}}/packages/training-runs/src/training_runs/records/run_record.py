@@ -1,5 +1,7 @@
 """`run.json`: what was run, with what, and how it ended."""
 
+import json
+import os
 import platform
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 import torch
+from filelock import BaseFileLock
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities import rank_zero_only
@@ -18,6 +21,8 @@ from training_config.overrides import task_overrides
 from training_config.secret_values import is_secret, redact_text, secret_values
 from training_config.walk import walk
 
+from training_runs.checkpoints.last_checkpoint import check_ranks
+from training_runs.checkpoints.moved_run import relocate
 from training_runs.launching import ranks
 from training_runs.records import rerun, resume
 from training_runs.records.runs import claim, command_line, read_record, release, shortest, write_record
@@ -35,11 +40,16 @@ class RunRecord(Callback):
     what is at the top belongs to the first, state and error to the last. `metrics` is flat and at full precision:
     train/* of the last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint.
     Hyperparameters go to the loggers from here, because only a set-up DataModule knows what data it really has.
+
+    A run that goes on is touched only when its checkpoint has been loaded: whatever is refused before leaves every
+    byte in its directory as it was. To be the first of the callbacks, so that none has written by then.
     """
 
     def __init__(self, cfg: DictConfig) -> None:
         self.cfg = cfg
         self.folder = Path(cfg.output_dir)
+        self.begun = False
+        self.lock: BaseFileLock | None = None
         self.metrics: dict[str, float] = {}
         self.content: dict[str, Any] = {
             "state": "running",
@@ -58,6 +68,7 @@ class RunRecord(Callback):
             close_last_start(former)
             self.content = former | {"state": "running", "seed": cfg.seed}
         self.content["starts"] = [*self.content.get("starts", []), start]
+        self.resume_point = None if cfg.resume is None else resume.checkpoint(self.folder)
 
     @property
     def best_checkpoint(self) -> Path | None:
@@ -65,22 +76,23 @@ class RunRecord(Callback):
         name = self.content.get("best_checkpoint")
         return None if name is None else self.folder / name
 
-    @property
-    def resume_point(self) -> Path | None:
-        """The checkpoint that training goes on from, or None where it begins."""
-        return None if self.cfg.resume is None else resume.checkpoint(self.folder)
-
     def __enter__(self) -> "RunRecord":
         ranks.check_launched(self.cfg)
-        if ranks.launched_here():  # by a process that has begun the record
-            self.content = read_record(self.folder) | {"state": "running"}
+        if ranks.launched_here():  # by a process that has claimed the directory, and knows the user's own command
+            self.content = json.loads(Path(os.environ[ranks.RECORD_FILE]).read_text(encoding="utf-8"))
+        elif rank_zero_only.rank == 0:
+            self.lock = claim(self.folder)
         self.metrics = self.content["metrics"]
-        self.begin()
+        if self.resume_point is None:
+            self.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if not self.begun:  # refused
+            self.release()
+            return
         if error is None:
             state = "finished"
             if self.cfg.rerun is not None:
@@ -96,16 +108,20 @@ class RunRecord(Callback):
         if state != "finished":
             say(resume.way_on(self.folder, state))
 
-    @rank_zero_only
     def begin(self) -> None:
-        self.lock = claim(self.folder)
-        if self.cfg.resume is not None or self.cfg.rerun is not None:  # not what Hydra has composed
-            resume.save_config(self.cfg)
+        """From here on the run is what this start makes of it."""
+        self.begun = True
+        if rank_zero_only.rank == 0 and (self.cfg.resume is not None or self.cfg.rerun is not None):
+            resume.save_config(self.cfg)  # not what Hydra has composed
         self.write()
 
-    @rank_zero_only
+    def is_written(self) -> bool:
+        """Whether this start is on record, through this process or one that it has started."""
+        return read_record(self.folder)["starts"][-1]["started"] == self.content["starts"][-1]["started"]
+
     def release(self) -> None:
-        release(self.folder, self.lock)
+        if self.lock is not None:
+            release(self.folder, self.lock)
 
     def pointers(self, evaluate: str | None = None) -> dict[str, str]:
         """Return where the run lies, where to go from here, and what a rerun came to.
@@ -123,7 +139,20 @@ class RunRecord(Callback):
             pointers["evaluate"] = f"{evaluate}{run}"
         return pointers | (rerun.describe(self.content["rerun"]) if "rerun" in self.content else {})
 
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if not self.begun:
+            resume.check_data(self.content.get("data"), getattr(trainer.datamodule, "source", None))
+            resume.check_weights(pl_module, self.resume_point)
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        relocate(trainer.checkpoint_callbacks, checkpoint)
+        if not self.begun:
+            check_ranks(trainer, checkpoint)
+            self.begin()
+
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not self.begun:  # the strategy, FSDP for one, loads checkpoints later
+            self.begin()
         self.content |= {
             "data": getattr(trainer.datamodule, "source", None),
             "device": str(trainer.strategy.root_device),

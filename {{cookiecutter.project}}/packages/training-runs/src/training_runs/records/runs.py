@@ -6,6 +6,7 @@ import re
 import shlex
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,11 @@ def find_run(name: str | Path, key: str = "run") -> Path:
 def last_started(run: Path) -> str:
     record = read_record(run)
     return record.get("starts", [record])[-1]["started"]
+
+
+def holds_run(folder: Path) -> bool:
+    """Whether a run that began anew in this directory would overwrite the checkpoints of another."""
+    return (folder / RECORD).is_file() and any(folder.glob("checkpoints/*.ckpt"))
 
 
 def find_checkpoint(run: Path, name: str) -> Path:
@@ -118,6 +124,15 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
         raise ConfigError(f"ckpt={path} is refused: it holds no state_dict; use ckpt=best or ckpt=last of a run")
     return checkpoint
+
+
+def misfit(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """Return the first weight whose shapes differ in two state dicts, with both shapes; None where all fit."""
+    for name in dict.fromkeys([*ours, *theirs]):
+        here, there = (str(tuple(some[name].shape)) if name in some else "not there" for some in (ours, theirs))
+        if here != there:
+            return name, here, there
+    return None
 
 
 def read_record(run: Path) -> dict[str, Any]:

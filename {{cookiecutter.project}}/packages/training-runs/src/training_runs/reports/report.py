@@ -24,12 +24,16 @@ FIRST = ("learning_curves", "swept_keys", "parallel_coordinates")  # of the figu
 
 
 class RunReport(Callback):
-    """Hydra's callback that writes a report of every job, however it ended, after its debug items have reported."""
+    """Hydra's callback that writes a report of every job, however it ended, after its debug items have reported.
+
+    Not of one that was refused before it began: it may be refused in the directory of a run that has a report.
+    """
 
     unwritten: DictConfig | None = None  # of the job that runs; Hydra calls nothing at the end of one that is stopped
+    former: bytes | None = None  # the record that lay in the job's directory when it started
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
-        RunReport.unwritten = config
+        RunReport.unwritten, RunReport.former = config, record_of(Path(config.hydra.runtime.output_dir))
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         write_missing_report()
@@ -41,9 +45,14 @@ def write_missing_report() -> None:
     if config is None or (ranks.launched() and ranks.rank()):
         return
     folder = Path(config.hydra.runtime.output_dir)
-    if (folder / RECORD).is_file():
+    if record_of(folder) not in (None, RunReport.former):
         [conf] = [source.path for source in config.hydra.runtime.config_sources if source.provider == "main"]
         write_run_report(folder, defaults(conf, config.hydra.job.config_name))
+
+
+def record_of(run: Path) -> bytes | None:
+    """Return the record of a run as it lies there, or None where there is none."""
+    return (run / RECORD).read_bytes() if (run / RECORD).is_file() else None
 
 
 @cache

@@ -1,5 +1,6 @@
-"""Refuses a directory that cannot be written to in one line, before Hydra meets it with a traceback."""
+"""Refuses, in one line and before Hydra writes to it, a directory that cannot be had."""
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -8,12 +9,22 @@ from typing import Any
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
+from training_runs.launching import ranks
+from training_runs.records.runs import holds_run
+
 
 class OutputDirectory(Callback):
     """Hydra's callback that makes the directory of a run or a sweep."""
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        make("hydra.run.dir", config.hydra.run.dir)
+        folder = config.hydra.run.dir
+        again = config.get("resume") is not None or int(os.environ.get("SLURM_RESTART_COUNT", "0")) > 0
+        if holds_run(Path(folder)) and not again and not ranks.launched():
+            sys.exit(
+                f"hydra.run.dir={folder} holds a run, which would be overwritten; go on with it by resume={folder}, "
+                "or choose another directory"
+            )
+        make("hydra.run.dir", folder)
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         make("hydra.sweep.dir", config.hydra.sweep.dir)
