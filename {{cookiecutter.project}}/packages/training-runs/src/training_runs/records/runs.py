@@ -105,6 +105,17 @@ def release(run: Path, lock: "BaseFileLock") -> None:
     lock.release()
 
 
+def is_alive(run: Path) -> bool:
+    """Whether a process holds the run's directory."""
+    if not (run / LOCK).is_file():
+        return False
+    try:
+        release(run, claim(run))
+    except ConfigError:
+        return True
+    return False
+
+
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Return a checkpoint on the CPU. Nothing in the file is run: it may hold tensors and plain values only.
 

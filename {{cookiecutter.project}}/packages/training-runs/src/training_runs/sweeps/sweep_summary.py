@@ -17,20 +17,25 @@ from training_config.errors import ConfigError
 from training_config.overrides import task_overrides
 from training_config.secret_values import redact_text, secret_values
 
-from training_runs.records.runs import RECORD, command_line, read_record, write_record
+from training_runs.records.runs import RECORD, command_line, is_alive, read_record, write_record
 from training_runs.reports.report import cell, verdicts, write_sweep_report
+from training_runs.sweeps.continued_study import continue_study
 
 METRICS = ("val", "test")  # the splits whose metrics are columns
 
 
 class SweepSummary(Callback):
-    """Hydra's callback that remembers where the sweep of this process lies; `entry_point.run` summarises it."""
+    """Hydra's callback that remembers where the sweep of this process lies; `entry_point.run` summarises it.
+
+    A search that is started again goes on.
+    """
 
     folder: Path | None = None
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         SweepSummary.folder = Path(config.hydra.sweep.dir)
         SweepSummary.folder.mkdir(parents=True, exist_ok=True)  # Optuna's database lies in it from the start
+        continue_study(config)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Record why a job of a sweep was refused, which came too early for it to record that itself."""
@@ -94,7 +99,7 @@ def read_job(job: Path) -> dict[str, Any]:
     return {
         "job": int(job.name),
         "overrides": dict(text.lstrip("+").partition("=")[::2] for text in given),
-        "state": record["state"],
+        "state": "killed" if record["state"] == "running" and not is_alive(job) else record["state"],
         "seconds": None if "seconds" not in record else round(record["seconds"]),
         "metrics": record["metrics"],
         "error": record.get("error"),
