@@ -28,8 +28,6 @@ from training_runs.launching.ranks import FAILURE_FILE, RECORD_FILE
 from training_runs.records import resume
 from training_runs.records.runs import claim, read_record, release
 
-STOP_SECONDS = 12  # more than the supervisor gives its ranks
-
 Train = Callable[[DictConfig], float | None]
 
 
@@ -62,6 +60,8 @@ def run_as_rank(train: Train, cfg: DictConfig) -> float | None:
     try:
         value = train(cfg)
         leave_together()
+        if FAILURE_FILE in os.environ:
+            Path(os.environ[FAILURE_FILE]).with_name(f"done.{ranks.rank()}").touch()
         return value
     except BaseException as error:
         if FAILURE_FILE in os.environ:
@@ -114,7 +114,8 @@ def supervised(cfg: DictConfig, script: str, folder: Path) -> float | None:
     with tempfile.TemporaryDirectory() as scratch:
         failure_file, record_file = Path(scratch) / "failure", Path(scratch) / "record"
         record_file.write_text(json.dumps(record.content), encoding="utf-8")  # rank 0 goes on from here
-        command = [sys.executable, "-m", f"{__package__}.supervise", str(count), str(failure_file), str(folder), script]
+        command = [sys.executable, "-m", f"{__package__}.supervise", str(count), str(failure_file), str(folder)]
+        command += [str(cfg.get("no_progress_minutes")), script]
         environment = dict(os.environ) | {FAILURE_FILE: str(failure_file), RECORD_FILE: str(record_file)}
         # Else every rank takes all cores for its tensor operations.
         environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
@@ -143,10 +144,11 @@ def supervised(cfg: DictConfig, script: str, folder: Path) -> float | None:
 
 
 def stop(supervisor: subprocess.Popen) -> None:
-    """End the supervisor, which ends its ranks."""
+    """Have the supervisor end its ranks, which save first, however long that takes; asked again, end all at once."""
     supervisor.terminate()
+    print("stopping: every process saves after the batch in progress; asked again, they end at once", flush=True)
     try:
-        supervisor.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
+        supervisor.wait()
+    finally:
         supervisor.kill()
         supervisor.wait()

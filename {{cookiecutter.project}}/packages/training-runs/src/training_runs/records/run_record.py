@@ -24,6 +24,7 @@ from training_config.walk import walk
 from training_runs.checkpoints.last_checkpoint import check_ranks
 from training_runs.checkpoints.moved_run import relocate
 from training_runs.launching import ranks
+from training_runs.launching.progress import Progress
 from training_runs.records import rerun, resume
 from training_runs.records.runs import claim, command_line, read_record, release, shortest, write_record
 from training_runs.reports.report import RunReport
@@ -140,6 +141,8 @@ class RunRecord(Callback):
         return pointers | (rerun.describe(self.content["rerun"]) if "rerun" in self.content else {})
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if ranks.launched_here() and not any(isinstance(callback, Progress) for callback in trainer.callbacks):
+            trainer.callbacks.append(Progress(Path(os.environ[ranks.FAILURE_FILE]).parent))
         if not self.begun:
             resume.check_data(self.content.get("data"), getattr(trainer.datamodule, "source", None))
             resume.check_weights(pl_module, self.resume_point)

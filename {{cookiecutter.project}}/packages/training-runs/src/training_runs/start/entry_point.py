@@ -17,6 +17,7 @@ from training_config.near_names import suggestion
 from training_config.walk import walk
 
 from training_runs.launching import ranks
+from training_runs.launching.parent import end_with_supervisor
 from training_runs.records import resume
 from training_runs.reports.report import write_missing_report
 from training_runs.sweeps.sweep_summary import SweepSummary, summarise
@@ -47,6 +48,8 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
         config_name: of its primary config.
     """
     signal.signal(signal.SIGTERM, terminate)
+    if ranks.launched_here():
+        end_with_supervisor()
     try:
         sys.argv[1:] = hydra_arguments(sys.argv[1:], conf)
     except ConfigError as error:
