@@ -24,6 +24,7 @@ from training_runs.records.runs import (
     read_checkpoint,
     read_config,
     read_record,
+    replace_text,
     script,
     shortest,
 )
@@ -174,9 +175,7 @@ def save_config(cfg: DictConfig) -> None:
     before = OmegaConf.to_container(OmegaConf.load(folder / "overrides.yaml"))
     overrides = [text for text in before if text not in now] + now
     for name, content in (("config", kept), ("overrides", overrides)):
-        draft = folder / f".{name}.draft"
-        draft.write_text(OmegaConf.to_yaml(OmegaConf.create(content)), encoding="utf-8")
-        draft.replace(folder / f"{name}.yaml")
+        replace_text(folder / f"{name}.yaml", OmegaConf.to_yaml(OmegaConf.create(content)))
 
 
 def checkpoint(run: Path) -> Path | None:

@@ -1,5 +1,6 @@
 """`run.json`: what was run, with what, and how it ended."""
 
+import errno
 import json
 import os
 import platform
@@ -23,13 +24,24 @@ from training_config.walk import walk
 
 from training_runs.checkpoints.last_checkpoint import check_ranks
 from training_runs.checkpoints.moved_run import relocate
+from training_runs.errors import DiskError
 from training_runs.launching import ranks
 from training_runs.launching.progress import Progress
 from training_runs.records import rerun, resume
-from training_runs.records.runs import claim, command_line, read_record, release, shortest, write_record
+from training_runs.records.runs import (
+    RESERVE,
+    claim,
+    command_line,
+    read_record,
+    release,
+    reserve,
+    shortest,
+    write_record,
+)
 from training_runs.reports.report import RunReport
 from training_runs.start.console import say
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Of those that are installed, the version is recorded.
 PACKAGES = ("torch", "torchvision", "pytorch-lightning", "torchmetrics", "hydra-core", "omegaconf", "numpy")
 
@@ -102,12 +114,18 @@ class RunRecord(Callback):
             state = "interrupted"
         else:
             state = "failed"
-        self.write()
+        error = full_disk(error, self.folder)
         told = None if error is None else redact_text(f"{type(error).__name__}: {error}", secret_values(self.cfg))
-        settle(self.folder, state, told)
-        self.release()
+        try:
+            self.free_reserve()
+            self.write()
+            settle(self.folder, state, told)
+        finally:
+            self.release()
         if state != "finished":
             say(resume.way_on(self.folder, state))
+        if isinstance(error, DiskError):
+            raise error
 
     def begin(self) -> None:
         """From here on the run is what this start makes of it."""
@@ -115,6 +133,12 @@ class RunRecord(Callback):
         if rank_zero_only.rank == 0 and (self.cfg.resume is not None or self.cfg.rerun is not None):
             resume.save_config(self.cfg)  # not what Hydra has composed
         self.write()
+        if rank_zero_only.rank == 0:
+            reserve(self.folder)
+
+    @rank_zero_only
+    def free_reserve(self) -> None:
+        (self.folder / RESERVE).unlink(missing_ok=True)
 
     def is_written(self) -> bool:
         """Whether this start is on record, through this process or one that it has started."""
@@ -212,6 +236,15 @@ def settle(folder: Path, state: str, error: str | None = None) -> None:
     if state == "failed":
         last["error"] = record["error"] = error
     write_record(folder, record)
+
+
+def full_disk(error: BaseException | None, run: Path) -> BaseException | None:
+    """Return the error that says so where `error` comes of a full disk, which may say no more than its number."""
+    if not isinstance(error, OSError) or error.errno not in FULL:
+        return error
+    told = DiskError(f"{error.filename or run} cannot be written: {error.strerror}; the run goes on when there is room")
+    told.__cause__ = error
+    return told
 
 
 def installed_versions() -> dict[str, str]:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 RECORD = "run.json"
-LOCK, HOLDER = ".lock", ".lock.holder"
+LOCK, HOLDER, RESERVE = ".lock", ".lock.holder", ".reserve"
+RESERVED = 64 * 1024  # bytes: a record has some 3 KiB for each time that its run was started
 
 
 def find_run(name: str | Path, key: str = "run") -> Path:
@@ -98,7 +99,8 @@ def claim(run: Path) -> "BaseFileLock":
 
 
 def release(run: Path, lock: "BaseFileLock") -> None:
-    """Give up what `claim` returned."""
+    """Give up what `claim` returned, and what was reserved."""
+    (run / RESERVE).unlink(missing_ok=True)
     (run / HOLDER).unlink(missing_ok=True)
     with suppress(OSError):  # Windows removes no open file
         (run / LOCK).unlink()  # while it is held: later, it might be another's already
@@ -160,9 +162,23 @@ def read_record(run: Path) -> dict[str, Any]:
 
 def write_record(run: Path, record: dict[str, Any]) -> None:
     """Replace the run's record; it is never half written, because other tools read it while the run lives."""
-    draft = run / f".{RECORD}.{os.getpid()}"
-    draft.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    draft.replace(run / RECORD)
+    replace_text(run / RECORD, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file so that the former one or the whole new one lies there, on a full disk too."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8", newline="")
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def reserve(run: Path) -> None:
+    """Keep as much of the disk as the record of the run's end needs, until `release`."""
+    (run / RESERVE).write_bytes(bytes(RESERVED))
 
 
 def read_config(run: Path) -> DictConfig:

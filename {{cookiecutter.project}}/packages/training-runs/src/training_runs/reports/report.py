@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -17,7 +18,7 @@ from training_config.walk import walk
 
 from training_runs.launching import ranks
 from training_runs.records.rerun import describe
-from training_runs.records.runs import RECORD, read_record, script, shortest
+from training_runs.records.runs import RECORD, read_record, replace_text, script, shortest
 
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
 FIRST = ("learning_curves", "swept_keys", "parallel_coordinates")  # of the figures; the others by name
@@ -47,7 +48,10 @@ def write_missing_report() -> None:
     folder = Path(config.hydra.runtime.output_dir)
     if record_of(folder) not in (None, RunReport.former):
         [conf] = [source.path for source in config.hydra.runtime.config_sources if source.provider == "main"]
-        write_run_report(folder, defaults(conf, config.hydra.job.config_name))
+        try:
+            write_run_report(folder, defaults(conf, config.hydra.job.config_name))
+        except OSError as error:  # a full disk: the run itself has said so
+            print(f"{folder}/report.html cannot be written: {error.strerror}", file=sys.stderr)
 
 
 def record_of(run: Path) -> bytes | None:
@@ -101,7 +105,7 @@ def write_page(folder: Path, state: str, **sections: Any) -> None:
     text = page.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         name=folder.name, title=shortest(folder), state=state, figures=figures(folder), **sections
     )
-    (folder / "report.html").write_text(text, encoding="utf-8")
+    replace_text(folder / "report.html", text)
 
 
 def known(values: Mapping[str, Any]) -> dict[str, Any]:
