@@ -81,7 +81,7 @@ def test_starts_at_once_download_once_and_the_others_wait_and_say_so(mnist, comp
     files = sorted(path.name for path in sample.glob("*.gz"))
     checksums = [hashlib.md5((sample / name).read_bytes()).hexdigest() for name in files]
     monkeypatch.setattr(datasets.MNIST, "resources", list(zip(files, checksums, strict=True)))
-    cfg = compose("data=mnist", "data.fallback=null").data
+    cfg = compose("data=mnist", "data.fallback=null", "data.val_size=500").data
     Sample.waiting.set()
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Sample, directory=str(sample))) as server:
         monkeypatch.setattr(datasets.MNIST, "mirrors", [f"http://127.0.0.1:{server.server_port}/"])

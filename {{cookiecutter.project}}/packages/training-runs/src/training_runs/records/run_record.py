@@ -142,7 +142,8 @@ class RunRecord(Callback):
 
     def is_written(self) -> bool:
         """Whether this start is on record, through this process or one that it has started."""
-        return read_record(self.folder)["starts"][-1]["started"] == self.content["starts"][-1]["started"]
+        starts = read_record(self.folder).get("starts", [{}])
+        return starts[-1].get("started") == self.content["starts"][-1]["started"]
 
     def release(self) -> None:
         if self.lock is not None:
@@ -159,7 +160,8 @@ class RunRecord(Callback):
         if RunReport.unwritten is not None:  # it is written when the job has ended
             pointers["report"] = f"{run}/report.html"
         if any(self.folder.rglob("events.out.tfevents.*")):
-            pointers["look"] = f"tensorboard --logdir {run.parts[0]}"
+            # All runs beside this one, where it lies among them.
+            pointers["look"] = f"tensorboard --logdir {run if run.is_absolute() or not run.parts else run.parts[0]}"
         if evaluate is not None and self.best_checkpoint is not None:
             pointers["evaluate"] = f"{evaluate}{run}"
         return pointers | (rerun.describe(self.content["rerun"]) if "rerun" in self.content else {})
@@ -257,7 +259,8 @@ def installed_versions() -> dict[str, str]:
 
 def close_last_start(record: dict[str, Any]) -> None:
     """Say of a start that never came to its end that it was killed."""
-    record["starts"][-1].setdefault("state", "killed")
+    if "starts" in record:  # not where it was refused before it began
+        record["starts"][-1].setdefault("state", "killed")
 
 
 def numbers(trainer: Trainer, *splits: str) -> dict[str, float]:

@@ -42,16 +42,22 @@ def find_run(name: str | Path, key: str = "run") -> Path:
     # A run with debug items is a few steps long, and a checklist's items are runs inside a run.
     runs = [run for run in runs if "debug" not in run.parts and not (run / "debug").is_dir()]
     runs = [run for run in runs if any(run.glob("checkpoints/*.ckpt"))]
-    if not runs:
+    started = {run: when for run in runs if (when := last_started(run)) is not None}
+    if not started:
         raise ConfigError(
             f"{key}=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"
         )
-    return max(runs, key=last_started)
+    return max(started, key=started.get)
 
 
-def last_started(run: Path) -> str:
-    record = read_record(run)
-    return record.get("starts", [record])[-1]["started"]
+def last_started(run: Path) -> str | None:
+    """Return when a run was last started; None, and a word about it, where its record does not say."""
+    try:
+        record = read_record(run)
+    except ConfigError as error:
+        print(f"{str(error).partition(';')[0]}: passed over", file=sys.stderr)
+        return None
+    return record.get("starts", [record])[-1].get("started")
 
 
 def holds_run(folder: Path) -> bool:
@@ -155,9 +161,12 @@ def read_record(run: Path) -> dict[str, Any]:
         ConfigError: the record is damaged.
     """
     try:
-        return json.loads((run / RECORD).read_text(encoding="utf-8"))
+        record = json.loads((run / RECORD).read_text(encoding="utf-8"))
+        if not isinstance(record, dict):
+            raise ValueError("it is no record of a run")
     except ValueError as error:
         raise ConfigError(f"{run / RECORD} is damaged ({error}); name another run with run=...") from error
+    return record
 
 
 def write_record(run: Path, record: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ import shlex
 import sys
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
+from training_config.errors import ConfigError
 from training_config.walk import walk
 
 from training_runs.launching import ranks
@@ -91,9 +93,13 @@ def write_run_report(run: Path, default: DictConfig) -> None:
 
 
 def write_sweep_report(sweep: Path, rows: Sequence[Mapping[str, Any]], spread: Iterable[str]) -> None:
-    """Write the report of a sweep from the rows of its summary; each job has a link to its own report."""
-    records = [read_record(job) for job in (sweep / str(row["job"]) for row in rows) if (job / RECORD).is_file()]
-    write_page(sweep, "sweep", jobs=rows, spread=spread, commands=[record["command"] for record in records[:1]])
+    """Write the report of a sweep from the rows of its summary; each job that has one links to its own report."""
+    commands = []
+    for row in rows:
+        with suppress(OSError, ConfigError, KeyError):  # of a job that was killed or refused, or is damaged
+            commands.append(read_record(sweep / str(row["job"]))["command"])
+    reported = {row["job"] for row in rows if (sweep / str(row["job"]) / "report.html").is_file()}
+    write_page(sweep, "sweep", jobs=rows, reported=reported, spread=spread, commands=commands[:1])
 
 
 def write_page(folder: Path, state: str, **sections: Any) -> None:

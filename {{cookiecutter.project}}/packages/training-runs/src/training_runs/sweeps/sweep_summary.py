@@ -5,6 +5,7 @@ failed, interrupted and finished jobs are all in it.
 """
 
 import csv
+from contextlib import suppress
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -17,7 +18,7 @@ from training_config.errors import ConfigError
 from training_config.overrides import task_overrides
 from training_config.secret_values import redact_text, secret_values
 
-from training_runs.records.runs import RECORD, command_line, is_alive, read_record, write_record
+from training_runs.records.runs import command_line, is_alive, read_record, write_record
 from training_runs.reports.report import cell, verdicts, write_sweep_report
 from training_runs.sweeps.continued_study import continue_study
 
@@ -43,12 +44,19 @@ class SweepSummary(Callback):
         if (
             job_return.status != JobStatus.FAILED
             or config.hydra.mode != RunMode.MULTIRUN
-            or (folder / RECORD).is_file()
+            or "starts" in known_record(folder)
         ):
             return
         error = f"{type(job_return._return_value).__name__}: {job_return._return_value}"
         record = {"state": "failed", "command": command_line(), "overrides": task_overrides(), "metrics": {}}
         write_record(folder, record | {"error": redact_text(error, secret_values(config))})
+
+
+def known_record(job: Path) -> dict[str, Any]:
+    """Return the record of a job, empty where there is none or it is damaged."""
+    with suppress(OSError, ConfigError):
+        return read_record(job)
+    return {}
 
 
 def find_sweep(name: str | Path) -> Path:
@@ -95,7 +103,7 @@ def read_job(job: Path) -> dict[str, Any]:
     overrides = job / ".hydra" / "overrides.yaml"
     given = OmegaConf.to_container(OmegaConf.load(overrides)) if overrides.is_file() else []
     # A job that never wrote a record was stopped by a mistake in its config.
-    record = read_record(job) if (job / RECORD).is_file() else {"state": "failed", "metrics": {}}
+    record = known_record(job) or {"state": "failed", "metrics": {}}
     return {
         "job": int(job.name),
         "overrides": dict(text.lstrip("+").partition("=")[::2] for text in given),
