@@ -13,7 +13,7 @@ from torch import Tensor
 from training_config.check import find_problems
 from training_config.errors import ConfigError
 from training_runs.figures import save
-from training_runs.records.runs import misfit, read_checkpoint, read_config, shortest
+from training_runs.records.runs import misfit, read_checkpoint, read_config, shortest, strict
 from training_runs.start.console import print_summary, silence_known_warnings
 from training_runs.start.feasibility import check_job, impossible_devices
 
@@ -33,7 +33,7 @@ def test_run(run: Path, checkpoint: Path, cfg: DictConfig) -> dict[str, float]:
 
     output = output_dir(run, checkpoint)
     content = {"checkpoint": str(checkpoint), "data": datamodule.source, "images": len(labels), "metrics": metrics}
-    (output / "metrics.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    (output / "metrics.json").write_text(json.dumps(strict(content), indent=2) + "\n", encoding="utf-8")
     names = [str(index) for index in range(len(labels))]
     write_predictions(output / "predictions.csv", names, probabilities, classes, labels)
     save(figures.confusion_matrix(probabilities, labels, classes), output / "confusion_matrix")

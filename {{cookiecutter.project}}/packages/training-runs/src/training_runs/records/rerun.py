@@ -10,7 +10,7 @@ from training_config.errors import ConfigError
 from training_config.overrides import key_of, task_overrides
 from training_config.walk import flat
 
-from training_runs.records.runs import find_run, read_record, script
+from training_runs.records.runs import find_run, read_record, script, strict
 
 COMPARED = ("git", "python", "packages", "device", "world_size", "precision", "hardware", "data")
 
@@ -41,7 +41,7 @@ def original_config(cfg: DictConfig) -> DictConfig:
 
 def compare(run: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     """Return whether `record` has the metrics of the run in `run`, and what was not the same: {name: [then, now]}."""
-    then = read_record(run)
+    then, record = read_record(run), strict(record)
     circumstances = (dict(flat({name: values.get(name) for name in COMPARED})) for values in (then, record))
     return {
         "of": str(run),

@@ -2,8 +2,10 @@
 
 import errno
 import json
+import math
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,6 +17,7 @@ from typing import Any
 
 import torch
 from filelock import BaseFileLock
+from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities import rank_zero_only
@@ -35,6 +38,7 @@ from training_runs.records.runs import (
     read_record,
     release,
     reserve,
+    script,
     shortest,
     write_record,
 )
@@ -51,7 +55,8 @@ class RunRecord(Callback):
 
     `state` is running, finished, failed or interrupted; `starts` has an entry for each time that the run was started:
     what is at the top belongs to the first, state and error to the last. `metrics` is flat and at full precision:
-    train/* of the last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint.
+    train/* of the last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint; null where a
+    value is no finite number, and then there is a `warning`.
     Hyperparameters go to the loggers from here, because only a set-up DataModule knows what data it really has.
 
     A run that goes on is touched only when its checkpoint has been loaded: whatever is refused before leaves every
@@ -108,6 +113,7 @@ class RunRecord(Callback):
             return
         if error is None:
             state = "finished"
+            self.content |= warned(self.content)
             if self.cfg.rerun is not None:
                 self.content["rerun"] = rerun.compare(Path(self.cfg.rerun), self.content)
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):  # Lightning turns the one into the other
@@ -122,6 +128,8 @@ class RunRecord(Callback):
             settle(self.folder, state, told)
         finally:
             self.release()
+        if "warning" in self.content:
+            say(self.content["warning"])
         if state != "finished":
             say(resume.way_on(self.folder, state))
         if isinstance(error, DiskError):
@@ -247,6 +255,19 @@ def full_disk(error: BaseException | None, run: Path) -> BaseException | None:
     told = DiskError(f"{error.filename or run} cannot be written: {error.strerror}; the run goes on when there is room")
     told.__cause__ = error
     return told
+
+
+def warned(record: dict[str, Any]) -> dict[str, str]:
+    """Return a warning where metrics of the record are no finite numbers, with what to run next."""
+    names = [name for name, value in record["metrics"].items() if value is None or not math.isfinite(value)]
+    if not names:
+        return {}
+    warning = f"{', '.join(sorted(names))}: not a finite number, so training has diverged"
+    hydra = GlobalHydra.instance()
+    if hydra.is_initialized() and "anomaly" in hydra.config_loader().get_group_options("debug"):
+        command = shlex.join(["python", script(), *record["overrides"], "+debug=anomaly"])
+        warning += f"; this finds the operation that came to it first: {command}"
+    return {"warning": warning}
 
 
 def installed_versions() -> dict[str, str]:

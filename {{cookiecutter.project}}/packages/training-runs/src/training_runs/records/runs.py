@@ -1,6 +1,7 @@
 """Runs on disk: found by name, read from their own directory."""
 
 import json
+import math
 import os
 import re
 import shlex
@@ -171,7 +172,17 @@ def read_record(run: Path) -> dict[str, Any]:
 
 def write_record(run: Path, record: dict[str, Any]) -> None:
     """Replace the run's record; it is never half written, because other tools read it while the run lives."""
-    replace_text(run / RECORD, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    content = json.dumps(strict(record), indent=2, ensure_ascii=False, allow_nan=False)
+    replace_text(run / RECORD, f"{content}\n")
+
+
+def strict(value: Any) -> Any:
+    """Return `value` with None in the place of every number that is not finite: JSON knows neither NaN nor infinity."""
+    if isinstance(value, Mapping):
+        return {key: strict(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strict(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -82,7 +82,7 @@ def summarise(folder: Path) -> list[dict[str, Any]]:
         return []
     rows = [read_job(job) for job in jobs]
     monitor, mode = read_objective(jobs)
-    scored = [row for row in rows if monitor in row["metrics"]]
+    scored = [row for row in rows if row["metrics"].get(monitor) is not None]
     best = (max if mode == "max" else min)(scored, key=lambda row: row["metrics"][monitor], default=None)
     judged = any(row["verdicts"] for row in rows)
     table = [table_row(row, swept_keys(rows), metric_names(rows), row is best, judged) for row in rows]
@@ -159,7 +159,7 @@ def over_seeds(rows: list[dict[str, Any]], monitor: str) -> list[str]:
     groups: dict[str, list[float]] = {}
     for row in rows:
         name = " ".join(f"{key}={row['overrides'].get(key, '')}" for key in keys if key != "seed") or "all jobs"
-        if monitor in row["metrics"]:
+        if row["metrics"].get(monitor) is not None:
             groups.setdefault(name, []).append(row["metrics"][monitor])
     return [
         f"{name}: {monitor} {mean(values):.4f} ± {stdev(values):.4f} over {len(values)} seeds"
