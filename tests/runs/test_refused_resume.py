@@ -150,3 +150,13 @@ def test_job_of_another_sweep_does_not_overwrite_one_that_has_a_checkpoint(scrip
         script("train.py", "-m", *TINY, "seed=2", f"hydra.sweep.dir='{job.parent}'")
     assert "holds another run, which would be overwritten" in capsys.readouterr().err
     assert kept == ((job / "run.json").read_bytes(), (job / "checkpoints" / "last.ckpt").read_bytes())
+
+
+@pytest.mark.parametrize("name", ["it's", "a (b), c", "100% {d}"])
+def test_path_of_a_run_is_taken_as_it_is_printed(name, finished, script, evaluate, tmp_path, capsys):
+    run = tmp_path / name
+    shutil.move(finished, run)
+    script("train.py", f"resume={run}", "trainer.max_epochs=2")
+    assert f"evaluate        python eval.py run={name}" in capsys.readouterr().out
+    evaluate(f"run={run}")
+    assert (read_record(run)["state"], read_record(run)["epochs"]) == ("finished", 2)

@@ -14,6 +14,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from training_config.errors import ConfigError
 from training_config.near_names import suggestion
+from training_config.overrides import quoted
 from training_config.walk import walk
 
 from training_runs.launching import ranks
@@ -76,13 +77,27 @@ def hydra_arguments(given: list[str], conf: Path) -> list[str]:
     Raises:
         ConfigError: it asks for what Hydra would do wrong, or would refuse with a traceback.
     """
-    arguments = resume.locate(given)
+    arguments = resume.locate([*map(quoted_path, given)])
     if ranks.launched():
         arguments = arguments + rank_arguments(arguments)
     refused = null_groups(arguments, conf)
     if refused:
         raise ConfigError("\n".join(refused))
     return arguments
+
+
+def quoted_path(argument: str) -> str:
+    """Return an override whose value is a path that exists so that Hydra can read it, apostrophes and all."""
+    key, _, value = argument.partition("=")
+    try:
+        if not value or not Path(value).exists():
+            return argument
+        OverridesParser.create().parse_override(argument)
+    except HydraException:
+        return f"{key}={quoted(value)}"
+    except (OSError, ValueError):  # no path at all
+        pass
+    return argument
 
 
 def terminate(number: int, frame: FrameType | None) -> None:
