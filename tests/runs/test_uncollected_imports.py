@@ -3,7 +3,6 @@ import subprocess
 import sys
 
 import pytest
-
 from training_runs.start.uncollected_imports import uncollected_imports
 
 FRESH = """
