@@ -182,7 +182,7 @@ def test_ctrl_c_ends_the_sweep(target, commands, tmp_path):
     process, first = start_endless_sweep(commands, tmp_path)
     send = os.killpg if target == "the process group" else os.kill
     send(process.pid, signal.SIGINT)
-    commands.wait_until_gone(15)
+    commands.wait_until_gone(60)  # nobody ends them while they save
     assert process.wait(15) == 130
     assert read_json(first / "run.json")["state"] == "interrupted"
     assert jobs_of(first.parent) == ["0"]
@@ -204,6 +204,43 @@ def start_endless_sweep(commands, folder):
     wait_for(lambda: process.poll() is not None or list(folder.glob(metrics)), 120, "training to begin")
     assert process.poll() is None, (folder / "output").read_text(encoding="utf-8")
     return process, the_sweep(folder) / "0"
+
+
+def test_ranks_end_when_their_supervisor_is_killed_too(commands, tmp_path):
+    process, _ = start_endless_sweep(commands, tmp_path)
+    others = set(commands.alive()) - {process.pid}
+    [supervisor] = [each for each in others if "training_runs.launching.supervise" in command_of(each)]
+    # So that it cannot end its ranks either.
+    os.kill(supervisor, signal.SIGKILL)
+    process.kill()
+    process.wait()
+    commands.wait_until_gone(15)
+
+
+def command_of(process: int) -> str:
+    return Path(f"/proc/{process}/cmdline").read_text(encoding="utf-8").replace("\0", " ")
+
+
+SILENT = {
+    "batch_stop_1": "rank 1 of 2 made no progress for 0.05 minutes, and stopped: it answers no signal",
+    "batch_hang_1": "rank 1 of 2 made no progress for 0.05 minutes; stacks.txt says where each rank was",
+    "batch_leave_1": "rank 1 of 2 left without an error amid the job (exit code 0)",
+}
+
+
+@pytest.mark.parametrize("kind", SILENT)
+def test_a_rank_that_says_nothing_is_named_and_ends_the_job(kind, commands, tmp_path):
+    fault = ("+callbacks.fault._target_=faulty.planted.PlantedFailure", f"+callbacks.fault.kind={kind}")
+    finished = commands.train(tmp_path, "trainer=ddp", "logger=csv", "no_progress_minutes=0.05", *fault)
+    assert finished.code == 1
+    assert SILENT[kind] in finished.output
+    [record] = tmp_path.glob("outputs/**/run.json")
+    assert read_json(record)["state"] == "failed"
+    assert SILENT[kind] in read_json(record)["error"]
+    if "hang" in kind:
+        first, second = (record.parent / "stacks.txt").read_text(encoding="utf-8").split("rank 1:")
+        assert "planted.py" in second
+        assert "planted.py" not in first
 
 
 # What a Trainer can be asked for

@@ -119,7 +119,20 @@ def test_ranks_that_are_asked_to_stop_do_so_at_one_step(signum, code, commands, 
     assert read_json(run / "run.json")["state"] == "interrupted"
     saved = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["between_batches"]
     assert len(saved["ranks"]) == 2
+    assert "asked again, they end at once" in (tmp_path / "output").read_text(encoding="utf-8")
     commands.wait_until_gone(15)
+
+
+def test_ranks_that_are_asked_to_stop_amid_a_long_validation_save_after_it(commands, whole, tmp_path):
+    slow = ("seconds=12", "mark=${output_dir}/slow")  # longer than an agent waits for ranks that it has asked
+    slow = ("+callbacks.slow._target_=faulty.stopping.SlowValidation", *(f"+callbacks.slow.{each}" for each in slow))
+    process = commands.start(tmp_path, commands.project / "train.py", *KINDS["ddp"], *RUN, *slow)
+    wait_for(lambda: list(tmp_path.glob("outputs/**/slow")), 120, "the second validation")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(120) == 143
+    saved = torch.load(the_run(tmp_path) / "checkpoints" / "last.ckpt", weights_only=True)
+    assert saved["global_step"] in (14, 15)  # after the validation, or at the step on which the ranks agree
+    assert resumed(commands, tmp_path) == whole("ddp")
 
 
 def test_a_full_disk_is_one_error_and_the_checkpoint_before_resumes(commands, whole, tmp_path):

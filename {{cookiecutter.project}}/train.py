@@ -37,7 +37,7 @@ def train(cfg: DictConfig) -> float | None:
         model = instantiate(cfg.model)
         callbacks = [instantiate(part) for part in cfg.get("callbacks", {}).values() if part is not None]
         loggers = [instantiate(part) for part in cfg.get("logger", {}).values() if part is not None]
-        trainer = instantiate(cfg.trainer, callbacks=[*callbacks, MonitorCheck(cfg), record], logger=loggers)
+        trainer = instantiate(cfg.trainer, callbacks=[MonitorCheck(cfg), record, *callbacks], logger=loggers)
         trainer.fit(model, datamodule=datamodule, ckpt_path=record.resume_point, weights_only=True)
         if cfg.test:
             best = record.best_checkpoint

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from typing import Any
 
 from pytorch_lightning import Callback, Trainer
@@ -13,7 +14,7 @@ class PlantedFailure(Callback):
     """Fails as `kind` says: <moment>_<action>_<rank>, or never.
 
     The moment is constructor (no process group exists yet), batch (the second) or fit_end; the action raise, kill
-    (SIGKILL) or interrupt (SIGINT).
+    (SIGKILL), interrupt (SIGINT), stop (SIGSTOP), hang, or leave (without a word, exit code 0).
     """
 
     def __init__(self, kind: str) -> None:
@@ -29,6 +30,12 @@ class PlantedFailure(Callback):
             os.kill(os.getpid(), signal.SIGKILL)
         if self.kind == f"{moment}_interrupt_{rank}":
             os.kill(os.getpid(), signal.SIGINT)
+        if self.kind == f"{moment}_stop_{rank}":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if self.kind == f"{moment}_hang_{rank}":
+            threading.Event().wait()
+        if self.kind == f"{moment}_leave_{rank}":
+            os._exit(0)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: Any, batch: Any, batch_idx: int) -> None:
         if batch_idx == 1:

@@ -1,4 +1,5 @@
 import os
+import time
 from pathlib import Path
 
 from pytorch_lightning import Callback
@@ -24,3 +25,15 @@ class Stop(Callback):
                 return
             self.mark.touch()
             (os.killpg if self.group else os.kill)(os.getpgrp() if self.group else os.getpid(), self.signal)
+
+
+class SlowValidation(Callback):
+    """Takes `seconds` for the first batch of the second validation, after it has touched `mark`."""
+
+    def __init__(self, seconds: float, mark: str) -> None:
+        self.seconds, self.mark = seconds, Path(mark)
+
+    def on_validation_batch_start(self, trainer, pl_module, batch, batch_idx, dataloader_idx=0):
+        if trainer.current_epoch == 1 and batch_idx == 0:
+            self.mark.touch()
+            time.sleep(self.seconds)

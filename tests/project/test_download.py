@@ -1,8 +1,14 @@
+import hashlib
 import socket
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections import Counter
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from hydra.utils import instantiate
 
 
 @pytest.fixture
@@ -51,3 +57,53 @@ def test_name_resolution_that_hangs_is_given_up(mnist, monkeypatch):
     monkeypatch.setattr(mnist, "urlopen", hang)
     assert not mnist.answers("http://example.org", seconds=0.1)
     given_up.set()
+
+
+class Sample(SimpleHTTPRequestHandler):
+    """Serves the bundled sample as the server of MNIST does; slowly, so that others come meanwhile."""
+
+    asked: ClassVar[Counter] = Counter()
+    waiting: ClassVar[threading.Event] = threading.Event()
+
+    def do_GET(self):
+        Sample.asked[self.path] += 1
+        Sample.waiting.wait(60)
+        super().do_GET()
+
+    def log_message(self, *arguments):
+        """Nothing for the terminal."""
+
+
+def test_starts_at_once_download_once_and_the_others_wait_and_say_so(mnist, compose, tmp_path, monkeypatch, caplog):
+    from torchvision import datasets
+
+    sample = Path(mnist.__file__).parent / "sample"
+    files = sorted(path.name for path in sample.glob("*.gz"))
+    checksums = [hashlib.md5((sample / name).read_bytes()).hexdigest() for name in files]
+    monkeypatch.setattr(datasets.MNIST, "resources", list(zip(files, checksums, strict=True)))
+    cfg = compose("data=mnist", "data.fallback=null", "data.val_size=500").data
+    Sample.waiting.set()
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Sample, directory=str(sample))) as server:
+        monkeypatch.setattr(datasets.MNIST, "mirrors", [f"http://127.0.0.1:{server.server_port}/"])
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        instantiate(cfg, data_dir=str(tmp_path / "alone")).prepare_data()
+        alone = Sample.asked.copy()
+        Sample.asked.clear()
+        Sample.waiting.clear()
+        modules = [instantiate(cfg) for _ in range(4)]
+        starts = [threading.Thread(target=module.prepare_data) for module in modules]
+        for start in starts:
+            start.start()
+        while len(caplog.records) < len(starts) - 1:  # all but one wait
+            starts[0].join(0.01)
+        Sample.waiting.set()
+        for start in starts:
+            start.join()
+        server.shutdown()
+    assert Sample.asked == alone
+    assert alone.keys() == {f"/{name}" for name in files}
+    assert {record.message.partition(",")[0] for record in caplog.records} == {"Waiting for another process"}
+    for module in modules:
+        module.setup("fit")
+        assert module.source == "MNIST"
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [".MNIST.lock", "MNIST"]

@@ -85,3 +85,15 @@ def test_network_that_cannot_be_traced_has_no_graph_and_says_so(tmp_path):
     with pytest.warns(UserWarning, match="no graph: NotImplementedError: no tracing here$"):
         logger.log_graph(Branching(), torch.zeros(1))
     logger.finalize("success")
+
+
+def test_run_that_goes_on_from_its_start_has_every_point_once(tmp_path):
+    for _ in ("killed before its second checkpoint", "resumed"):
+        logger = TensorBoardLogger(save_dir=tmp_path, name="", version="")
+        logger.log_hyperparams({"lr": 0.1})
+        logger.rewind(0)
+        for step in range(3):
+            logger.log_metrics({"train/loss": 1.0, "lr": 0.5}, step)
+        logger.finalize("success")
+    for part, tag in (("train", "loss"), ("", "lr")):
+        assert [event.step for event in read(tmp_path / part).Scalars(tag)] == [0, 1, 2]

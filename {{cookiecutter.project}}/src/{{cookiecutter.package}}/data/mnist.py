@@ -1,8 +1,10 @@
 """MNIST and the datasets in its format: from disk, from the network, or the sample that ships with the project."""
 
 import logging
+import shutil
 import socket
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from filelock import FileLock, Timeout
 from training_config.errors import ConfigError
 from training_runs.errors import DataError
 
@@ -139,11 +142,34 @@ class MNISTDataModule(ImageDataModule):
         if not answers(url, self.download_timeout):
             return f"no answer from {url} within {self.download_timeout:g} s"
         try:
-            with socket_timeout(self.download_timeout):
-                dataset(str(self.data_dir), download=True)
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            with self._only_one() as draft:
+                if self._find() is None:
+                    with socket_timeout(self.download_timeout):
+                        dataset(str(draft), download=True)
+                    self._raw().mkdir(parents=True, exist_ok=True)
+                    for path in (draft / self.dataset / "raw").iterdir():
+                        path.replace(self._raw() / path.name)
         except (RuntimeError, OSError) as error:
             return str(error).splitlines()[-1]
         return None
+
+    @contextmanager
+    def _only_one(self) -> Iterator[Path]:
+        """Wait until no other process downloads, then have an empty folder beside the data: no half file is found."""
+        lock = FileLock(self.data_dir / f".{self.dataset}.lock")  # ends with the process, whatever ends that
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            log.warning("Waiting for another process, which downloads %s to %s.", self.dataset, self.data_dir)
+            lock.acquire()
+        draft = self.data_dir / f".{self.dataset}.draft"
+        try:
+            shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
+            yield draft
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+            lock.release()
 
 
 def answers(url: str, seconds: float) -> bool:

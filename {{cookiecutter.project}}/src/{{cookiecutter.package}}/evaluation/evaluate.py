@@ -13,7 +13,7 @@ from torch import Tensor
 from training_config.check import find_problems
 from training_config.errors import ConfigError
 from training_runs.figures import save
-from training_runs.records.runs import read_checkpoint, read_config, shortest
+from training_runs.records.runs import misfit, read_checkpoint, read_config, shortest, strict
 from training_runs.records.trust import check_trusted
 from training_runs.start.console import print_summary, silence_known_warnings
 from training_runs.start.feasibility import check_job, impossible_devices
@@ -35,7 +35,7 @@ def test_run(run: Path, checkpoint: Path, cfg: DictConfig) -> dict[str, float]:
 
     output = output_dir(run, checkpoint)
     content = {"checkpoint": str(checkpoint), "data": datamodule.source, "images": len(labels), "metrics": metrics}
-    (output / "metrics.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    (output / "metrics.json").write_text(json.dumps(strict(content), indent=2) + "\n", encoding="utf-8")
     names = [str(index) for index in range(len(labels))]
     write_predictions(output / "predictions.csv", names, probabilities, classes, labels)
     save(figures.confusion_matrix(probabilities, labels, classes), output / "confusion_matrix")
@@ -114,13 +114,13 @@ def load_weights(model: LightningModule, checkpoint: Path) -> None:
         ConfigError: they belong to another architecture; the message names the first that does not fit.
     """
     ours, theirs = model.state_dict(), read_checkpoint(checkpoint)["state_dict"]
-    for name in dict.fromkeys([*ours, *theirs]):
-        here, there = (tuple(weights[name].shape) if name in weights else "not there" for weights in (ours, theirs))
-        if here != there:
-            raise ConfigError(
-                f"ckpt={checkpoint} belongs to another network: {name} is {there} in it and {here} in the run's own; "
-                f"use ckpt=best or ckpt=last, or name the checkpoint's run with run=..."
-            )
+    found = misfit(ours, theirs)
+    if found is not None:
+        name, here, there = found
+        raise ConfigError(
+            f"ckpt={checkpoint} belongs to another network: {name} is {there} in it and {here} in the run's own; "
+            f"use ckpt=best or ckpt=last, or name the checkpoint's run with run=..."
+        )
     model.load_state_dict(theirs)
 
 

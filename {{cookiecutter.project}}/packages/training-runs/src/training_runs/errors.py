@@ -9,5 +9,9 @@ class JobError(CompactHydraException):
     """A job that failed in processes of its own. Their tracebacks have been shown already."""
 
 
+class DiskError(CompactHydraException):
+    """A run that ended because the disk is full. Shown like a `DataError`."""
+
+
 class CheckpointError(CompactHydraException):
     """A checkpoint that cannot be written, or read. Shown like a `DataError`."""

@@ -1,20 +1,35 @@
 """Says before the first epoch, and not after it, that nobody logs what is monitored."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from omegaconf import DictConfig
 from pytorch_lightning import Callback, LightningModule, Trainer
 from training_config.errors import ConfigError
 from training_config.near_names import suggestion
 from training_config.walk import walk
 
+from training_runs.checkpoints.last_checkpoint import KEY
+
 
 class MonitorCheck(Callback):
-    """Compares every `monitor` of the config that names a val/* metric with what the sanity check has logged."""
+    """Compares every `monitor` of the config that names a val/* metric with what validation has logged.
+
+    That of the sanity check or, in a run that goes on, which has none, the last one before. To come before the run's
+    record, so that a run which is refused to go on is left as it was.
+    """
 
     def __init__(self, cfg: DictConfig) -> None:
         self.cfg = cfg
 
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        self.check(checkpoint.get(KEY, {}).get("callback_metrics", {}))
+
     def on_sanity_check_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        logged = sorted(name for name in trainer.callback_metrics if name.startswith("val/"))
+        self.check(trainer.callback_metrics)
+
+    def check(self, metrics: Iterable[str]) -> None:
+        logged = sorted(name for name in metrics if name.startswith("val/"))
         wanted = {key: str(parent[name]) for key, parent, name in walk(self.cfg) if name == "monitor"}
         wrong = [key for key, name in wanted.items() if name.startswith("val/") and name not in logged]
         if logged and wrong:

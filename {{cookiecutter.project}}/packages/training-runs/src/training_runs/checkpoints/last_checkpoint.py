@@ -47,13 +47,8 @@ class LastCheckpoint(Callback):
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         if trainer.state.fn != TrainerFn.FITTING or KEY not in checkpoint:
             return
+        check_ranks(trainer, checkpoint)
         self._resumed = checkpoint[KEY]
-        ranks = len(self._resumed["ranks"])
-        if ranks != trainer.world_size:
-            raise ConfigError(
-                f"this run was trained by {ranks} processes and cannot go on with {trainer.world_size}: resume it "
-                f"on {ranks} devices, or start a new run"
-            )
         self._saved_step = checkpoint["global_step"]
         trainer.num_sanity_val_steps = 0
         # Lightning does so later: too late for a schedule that asks for the length of training, and so makes loaders.
@@ -164,6 +159,20 @@ class LastCheckpoint(Callback):
         self._saved_step = trainer.global_step
         if self.signals.due(trainer):
             raise SystemExit(128 + self.signals.received)
+
+
+def check_ranks(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
+    """Refuse to go on in another number of processes than a `LastCheckpoint` was written by.
+
+    Raises:
+        ConfigError: their random generators and half-filled metrics could not be shared out.
+    """
+    ranks = len(checkpoint[KEY]["ranks"]) if KEY in checkpoint else trainer.world_size
+    if ranks != trainer.world_size:
+        raise ConfigError(
+            f"this run was trained by {ranks} processes and cannot go on with {trainer.world_size}: resume it "
+            f"on {ranks} devices, or start a new run"
+        )
 
 
 def metrics(pl_module: LightningModule) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -29,9 +29,10 @@ class StopSignals:
                 self._former[number] = signal.signal(number, self._receive)
 
     def end(self) -> None:
-        """Put the former handlers back."""
+        """Put the former handlers back, unless others have: Lightning's hold its Trainer, and all before it."""
         for number, handler in self._former.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) == self._receive:
+                signal.signal(number, handler)
         self._former = {}
 
     def due(self, trainer: Trainer) -> bool:

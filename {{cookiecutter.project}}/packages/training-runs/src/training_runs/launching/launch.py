@@ -24,11 +24,9 @@ from training_config.secret_values import redact_text, secret_values
 
 from training_runs.errors import JobError
 from training_runs.launching import ranks
-from training_runs.launching.ranks import FAILURE_FILE
+from training_runs.launching.ranks import FAILURE_FILE, RECORD_FILE
 from training_runs.records import resume
 from training_runs.records.runs import claim, read_record, release
-
-STOP_SECONDS = 12  # more than the supervisor gives its ranks
 
 Train = Callable[[DictConfig], float | None]
 
@@ -62,6 +60,8 @@ def run_as_rank(train: Train, cfg: DictConfig) -> float | None:
     try:
         value = train(cfg)
         leave_together()
+        if FAILURE_FILE in os.environ:
+            Path(os.environ[FAILURE_FILE]).with_name(f"done.{ranks.rank()}").touch()
         return value
     except BaseException as error:
         if FAILURE_FILE in os.environ:
@@ -87,26 +87,36 @@ def run_in_processes(cfg: DictConfig, script: str) -> float | None:
         ConfigError: the Trainer asks for several nodes.
         JobError: the job failed.
     """
-    from training_runs.records.run_record import RunRecord, settle  # torch, which a help text does not need
-
     nodes = cfg.trainer.get("num_nodes", 1)
     if nodes > 1:
         raise ConfigError(
             f"trainer.num_nodes={nodes} needs a launcher on every node: start this command with srun, "
             f"or with torchrun --nnodes {nodes} --nproc-per-node <devices> on each"
         )
-    folder, further = Path(cfg.output_dir), []
-    if cfg.resume is not None:
-        lock = claim(folder)  # refused here, before ranks are started
-        resume.save_config(cfg)
+    folder = Path(cfg.output_dir)
+    lock = claim(folder)  # for as long as any of the ranks may live
+    try:
+        return supervised(cfg, script, folder)
+    finally:
         release(folder, lock)
-        further = [f"{resume.KEY}={quoted(cfg.output_dir)}"]  # a sweep's command does not say it
-    RunRecord(cfg).write()  # with the user's own command; rank 0 goes on from here
+
+
+def supervised(cfg: DictConfig, script: str, folder: Path) -> float | None:
+    """Have ranks of `script` run this job, under a supervisor; return as `run_in_processes` does."""
+    from training_runs.records.run_record import RunRecord, settle  # torch, which a help text does not need
+
+    record = RunRecord(cfg)  # with the user's own command
+    if record.resume_point is None:
+        record.begin()
+    # A sweep's command does not say it.
+    further = [] if cfg.resume is None else [f"{resume.KEY}={quoted(cfg.output_dir)}"]
     count = device_count(cfg.trainer, ranks.visible_gpus(cfg))
     with tempfile.TemporaryDirectory() as scratch:
-        failure_file = Path(scratch) / "failure"
-        command = [sys.executable, "-m", f"{__package__}.supervise", str(count), str(failure_file), script]
-        environment = dict(os.environ) | {FAILURE_FILE: str(failure_file)}
+        failure_file, record_file = Path(scratch) / "failure", Path(scratch) / "record"
+        record_file.write_text(json.dumps(record.content), encoding="utf-8")  # rank 0 goes on from here
+        command = [sys.executable, "-m", f"{__package__}.supervise", str(count), str(failure_file), str(folder)]
+        command += [str(cfg.get("no_progress_minutes")), script]
+        environment = dict(os.environ) | {FAILURE_FILE: str(failure_file), RECORD_FILE: str(record_file)}
         # Else every rank takes all cores for its tensor operations.
         environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
         # A session of its own: Ctrl-C reaches this process alone, and there is one way to stop. Its standard input
@@ -118,7 +128,8 @@ def run_in_processes(cfg: DictConfig, script: str) -> float | None:
             code = supervisor.wait()
         except BaseException:
             stop(supervisor)
-            settle(folder, "interrupted")
+            if record.is_written():
+                settle(folder, "interrupted")
             raise
         finally:
             supervisor.stdin.close()
@@ -126,15 +137,18 @@ def run_in_processes(cfg: DictConfig, script: str) -> float | None:
             return read_record(folder)["metrics"].get(cfg.monitor)
         reason = failure_file.read_text(encoding="utf-8") if failure_file.is_file() else f"supervisor exit code {code}"
     reason = redact_text(reason, secret_values(cfg))
+    if not record.is_written():
+        raise JobError(reason)
     settle(folder, "failed", reason)
     raise JobError(f"{reason}\n{resume.way_on(folder, 'failed')}")
 
 
 def stop(supervisor: subprocess.Popen) -> None:
-    """End the supervisor, which ends its ranks."""
+    """Have the supervisor end its ranks, which save first, however long that takes; asked again, end all at once."""
     supervisor.terminate()
+    print("stopping: every process saves after the batch in progress; asked again, they end at once", flush=True)
     try:
-        supervisor.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
+        supervisor.wait()
+    finally:
         supervisor.kill()
         supervisor.wait()

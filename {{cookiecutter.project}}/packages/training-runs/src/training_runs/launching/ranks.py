@@ -17,6 +17,7 @@ REQUIRED = {
     "SLURM_STEP_ID": ("SLURM_JOB_ID", "SLURM_PROCID"),
 }
 FAILURE_FILE = "LAUNCH_FAILURE_FILE"  # variable that tells each rank where to write down what stopped it
+RECORD_FILE = "LAUNCH_RECORD_FILE"  # variable that tells each rank where the record lies with which it begins
 
 
 def are_needed(cfg: DictConfig) -> bool:
@@ -62,7 +63,7 @@ def misshapen() -> list[str]:
 
 
 def launched_here() -> bool:
-    """Whether it was `launch`, in a process that has begun the run's record."""
+    """Whether it was `launch`, in a process that has claimed the run's directory."""
     return FAILURE_FILE in os.environ
 
 

@@ -1,11 +1,14 @@
 """A metrics.csv that a resumed run goes on with."""
 
 import csv
+import io
 from pathlib import Path
 
 from pytorch_lightning.loggers import csv_logs
 from pytorch_lightning.loggers.logger import rank_zero_experiment
 from pytorch_lightning.utilities import rank_zero_only
+
+from training_runs.records.runs import replace_text
 
 
 class CSVLogger(csv_logs.CSVLogger):
@@ -50,10 +53,8 @@ class Writer(csv_logs.ExperimentWriter):
         return list(csv.DictReader(line for line in lines if line.endswith("\n")))
 
     def _replace(self, rows: list[dict[str, str]]) -> None:
-        path = Path(self.metrics_file_path)
-        draft = path.with_name(f".{path.name}.draft")
-        with draft.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, fieldnames=self.metrics_keys, extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(rows)
-        draft.replace(path)
+        content = io.StringIO(newline="")
+        writer = csv.DictWriter(content, fieldnames=self.metrics_keys, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+        replace_text(Path(self.metrics_file_path), content.getvalue())

@@ -78,7 +78,9 @@ class TensorBoardLogger(loggers.TensorBoardLogger):
     def rewind(self, step: int) -> None:
         """Have TensorBoard hide what was logged at `step` or later: a resumed run logs it again."""
         parts = [split for split in SPLITS if (Path(self.log_dir) / split).is_dir()]
-        for writer in (self.experiment, *map(self._writer, parts)) if step else ():
+        # There is nothing to hide in a run that begins. Its own file may be there already: it logs hyperparameters.
+        resumed = step or parts
+        for writer in (self.experiment, *map(self._writer, parts)) if resumed else ():
             restart = event_pb2.Event(step=step, session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START))
             writer.file_writer.add_event(restart)
 

@@ -10,7 +10,7 @@ from training_config.errors import ConfigError
 from training_config.overrides import key_of, task_overrides
 from training_config.walk import flat
 
-from training_runs.records.runs import find_run, read_record, read_yaml, script
+from training_runs.records.runs import find_run, read_record, read_yaml, script, strict
 from training_runs.records.trust import check_trusted
 
 COMPARED = ("git", "python", "packages", "device", "world_size", "precision", "hardware", "data")
@@ -38,13 +38,13 @@ def original_config(cfg: DictConfig) -> DictConfig:
         raise ConfigError(f"rerun={cfg.rerun} was started with +debug=, whose findings need its command: {its_command}")
     original = read_yaml(run / ".hydra" / "config.yaml", DictConfig)
     check_trusted(original, run, cfg)
-    original.rerun = str(run)
+    original.rerun, original.output_dir = str(run), cfg.output_dir  # which may be written out there
     return original
 
 
 def compare(run: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     """Return whether `record` has the metrics of the run in `run`, and what was not the same: {name: [then, now]}."""
-    then = read_record(run)
+    then, record = read_record(run), strict(record)
     circumstances = (dict(flat({name: values.get(name) for name in COMPARED})) for values in (then, record))
     return {
         "of": str(run),

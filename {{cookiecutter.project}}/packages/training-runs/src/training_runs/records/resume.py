@@ -3,7 +3,7 @@
 import os
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -16,10 +16,26 @@ from training_config.overrides import key_of, quoted, task_overrides
 from training_config.secret_values import secret_values, without_secrets
 
 from training_runs.launching import ranks
-from training_runs.records.runs import RECORD, find_run, read_config, read_record, read_yaml, script, shortest
+from training_runs.records.runs import (
+    RECORD,
+    find_run,
+    holds_run,
+    misfit,
+    read_checkpoint,
+    read_config,
+    read_record,
+    read_yaml,
+    replace_text,
+    script,
+    shortest,
+)
 from training_runs.records.trust import check_trusted
 
+if TYPE_CHECKING:
+    from pytorch_lightning import LightningModule
+
 KEY = "resume"
+KEPT = ("optimizer", "scheduler.scheduler")  # what a checkpoint has the state of: other values would have no effect
 
 
 def locate(arguments: list[str]) -> list[str]:
@@ -61,7 +77,7 @@ def former_start(cfg: DictConfig) -> dict[str, Any] | None:
     """Return the record of what this start goes on with, or None where it begins anew.
 
     That is the run named by `resume`, a job of a sweep that an earlier start of the sweep has begun with the same
-    overrides, unless it failed, and a run that SLURM took away and gave back.
+    overrides, unless it failed before its first checkpoint, and a run that SLURM took away and gave back.
 
     Raises:
         ConfigError: that run was a debug item's.
@@ -75,7 +91,8 @@ def former_start(cfg: DictConfig) -> dict[str, Any] | None:
             raise ConfigError(f"resume={cfg.resume} is a run of a debug item, which gives its verdict in one go")
         return record
     again = HydraConfig.get().mode == RunMode.MULTIRUN or int(os.environ.get("SLURM_RESTART_COUNT", "0")) > 0
-    return record if again and record["state"] != "failed" and record["overrides"] == task_overrides() else None
+    worth = record["state"] != "failed" or checkpoint(folder) is not None
+    return record if again and worth and record["overrides"] == task_overrides() else None
 
 
 def is_finished(cfg: DictConfig) -> bool:
@@ -95,13 +112,19 @@ def saved_config(cfg: DictConfig) -> DictConfig:
     """Return the config that an earlier start has saved, changed by the overrides of this one; else `cfg` itself.
 
     Raises:
-        ConfigError: an override that belongs to no key, or a config that names what this project does not.
+        ConfigError: an override that belongs to no key, or changes what the checkpoint has the state of; a config that
+            names what this project does not; or the directory is another run's.
     """
-    if former_start(cfg) is None:
-        return cfg
     run = Path(cfg.output_dir)
+    if former_start(cfg) is None:
+        if holds_run(run) and (not ranks.launched() or (ranks.rank() == 0 and not ranks.launched_here())):
+            raise ConfigError(
+                f"{shortest(run)} holds another run, which would be overwritten; choose another directory"
+            )
+        return cfg
     saved = read_config(run)
     check_trusted(saved, run, cfg)
+    kept = {key: kept_values(saved, key) for key in KEPT}
     before = OmegaConf.to_container(read_yaml(run / ".hydra" / "overrides.yaml", ListConfig))
     composed = OmegaConf.to_container(cfg, resolve=False)
     for override in parse(given_now()):
@@ -119,9 +142,21 @@ def saved_config(cfg: DictConfig) -> DictConfig:
                 f"override single values, or leave {KEY} out and start a new run"
             )
         OmegaConf.update(saved, key, value, merge=False, force_add=True)
+        changed = next((part for part in KEPT if kept_values(saved, part) != kept[part]), None)
+        if changed is not None and checkpoint(run) is not None:
+            raise ConfigError(
+                f"{override.input_line} cannot change a run that goes on: its checkpoint holds the state of {changed}; "
+                f"leave it out, or leave {KEY} out and start a new run"
+            )
     with open_dict(saved):
         saved[KEY] = cfg.output_dir
     return saved
+
+
+def kept_values(cfg: DictConfig, key: str) -> Any:
+    """Return what `cfg` has under `key`, as plain values that are not resolved."""
+    part = OmegaConf.select(cfg, key)
+    return OmegaConf.to_container(part, resolve=False) if OmegaConf.is_config(part) else part
 
 
 def lookup(container: dict[str, Any], key: str) -> tuple[bool, Any]:
@@ -144,9 +179,7 @@ def save_config(cfg: DictConfig) -> None:
     before = OmegaConf.to_container(OmegaConf.load(folder / "overrides.yaml"))
     overrides = [text for text in before if text not in now] + now
     for name, content in (("config", kept), ("overrides", overrides)):
-        draft = folder / f".{name}.draft"
-        draft.write_text(OmegaConf.to_yaml(OmegaConf.create(content)), encoding="utf-8")
-        draft.replace(folder / f"{name}.yaml")
+        replace_text(folder / f"{name}.yaml", OmegaConf.to_yaml(OmegaConf.create(content)))
 
 
 def checkpoint(run: Path) -> Path | None:
@@ -156,6 +189,41 @@ def checkpoint(run: Path) -> Path | None:
     """
     files = [*run.glob("checkpoints/last.ckpt"), *run.glob("hpc_ckpt_*.ckpt")]
     return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
+
+
+def check_data(before: str | None, now: str | None) -> None:
+    """Refuse to go on with other data than a run was trained on.
+
+    Raises:
+        ConfigError: because of an override, or of files that are not found from where the command is given.
+    """
+    if None not in (before, now) and before != now:
+        raise ConfigError(
+            f"this run was trained on {before} and cannot go on with {now}: name its data with data_dir=..., "
+            f"or leave {KEY} out and start a new run"
+        )
+
+
+def check_weights(pl_module: "LightningModule", path: Path) -> None:
+    """Refuse a network that the weights of a checkpoint do not fit.
+
+    One that builds its layers or changes checkpoints in Lightning's hooks is left to Lightning's own words.
+
+    Raises:
+        ConfigError: it names the first weight that does not fit.
+    """
+    from pytorch_lightning.utilities.model_helpers import is_overridden
+
+    hooks = ("configure_model", "on_load_checkpoint")
+    if path.is_dir() or not pl_module.strict_loading or any(is_overridden(hook, pl_module) for hook in hooks):
+        return
+    found = misfit(pl_module.state_dict(), read_checkpoint(path)["state_dict"])
+    if found is not None:
+        name, here, there = found
+        raise ConfigError(
+            f"{path} belongs to another network: {name} is {there} in it and {here} in this one; leave out what "
+            f"changes the network, or leave {KEY} out and start a new run"
+        )
 
 
 def way_on(run: Path, state: str) -> str:

@@ -1,6 +1,11 @@
 """`run.json`: what was run, with what, and how it ended."""
 
+import errno
+import json
+import math
+import os
 import platform
+import shlex
 import subprocess
 import sys
 from contextlib import suppress
@@ -11,6 +16,8 @@ from types import TracebackType
 from typing import Any
 
 import torch
+from filelock import BaseFileLock
+from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities import rank_zero_only
@@ -18,12 +25,27 @@ from training_config.overrides import task_overrides
 from training_config.secret_values import is_secret, redact_text, redact_texts, secret_values
 from training_config.walk import walk
 
+from training_runs.checkpoints.last_checkpoint import check_ranks
+from training_runs.checkpoints.moved_run import relocate
+from training_runs.errors import DiskError
 from training_runs.launching import ranks
+from training_runs.launching.progress import Progress
 from training_runs.records import rerun, resume
-from training_runs.records.runs import claim, command_line, read_record, release, shortest, write_record
+from training_runs.records.runs import (
+    RESERVE,
+    claim,
+    command_line,
+    read_record,
+    release,
+    reserve,
+    script,
+    shortest,
+    write_record,
+)
 from training_runs.reports.report import RunReport
 from training_runs.start.console import say
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Of those that are installed, the version is recorded.
 PACKAGES = ("torch", "torchvision", "pytorch-lightning", "torchmetrics", "hydra-core", "omegaconf", "numpy")
 
@@ -33,13 +55,19 @@ class RunRecord(Callback):
 
     `state` is running, finished, failed or interrupted; `starts` has an entry for each time that the run was started:
     what is at the top belongs to the first, state and error to the last. `metrics` is flat and at full precision:
-    train/* of the last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint.
+    train/* of the last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint; null where a
+    value is no finite number, and then there is a `warning`.
     Hyperparameters go to the loggers from here, because only a set-up DataModule knows what data it really has.
+
+    A run that goes on is touched only when its checkpoint has been loaded: whatever is refused before leaves every
+    byte in its directory as it was. To be the first of the callbacks, so that none has written by then.
     """
 
     def __init__(self, cfg: DictConfig) -> None:
         self.cfg = cfg
         self.folder = Path(cfg.output_dir)
+        self.begun = False
+        self.lock: BaseFileLock | None = None
         self.metrics: dict[str, float] = {}
         self.content: dict[str, Any] = {
             "state": "running",
@@ -58,6 +86,7 @@ class RunRecord(Callback):
             close_last_start(former)
             self.content = former | {"state": "running", "seed": cfg.seed}
         self.content["starts"] = [*self.content.get("starts", []), start]
+        self.resume_point = None if cfg.resume is None else resume.checkpoint(self.folder)
 
     @property
     def best_checkpoint(self) -> Path | None:
@@ -65,47 +94,68 @@ class RunRecord(Callback):
         name = self.content.get("best_checkpoint")
         return None if name is None else self.folder / name
 
-    @property
-    def resume_point(self) -> Path | None:
-        """The checkpoint that training goes on from, or None where it begins."""
-        return None if self.cfg.resume is None else resume.checkpoint(self.folder)
-
     def __enter__(self) -> "RunRecord":
         ranks.check_launched(self.cfg)
-        if ranks.launched_here():  # by a process that has begun the record
-            self.content = read_record(self.folder) | {"state": "running"}
+        if ranks.launched_here():  # by a process that has claimed the directory, and knows the user's own command
+            self.content = json.loads(Path(os.environ[ranks.RECORD_FILE]).read_text(encoding="utf-8"))
+        elif rank_zero_only.rank == 0:
+            self.lock = claim(self.folder)
         self.metrics = self.content["metrics"]
-        self.begin()
+        if self.resume_point is None:
+            self.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if not self.begun:  # refused
+            self.release()
+            return
         if error is None:
             state = "finished"
+            self.content |= warned(self.content)
             if self.cfg.rerun is not None:
                 self.content["rerun"] = rerun.compare(Path(self.cfg.rerun), self.content)
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):  # Lightning turns the one into the other
             state = "interrupted"
         else:
             state = "failed"
-        self.write()
+        error = full_disk(error, self.folder)
         told = None if error is None else redact_text(f"{type(error).__name__}: {error}", secret_values(self.cfg))
-        settle(self.folder, state, told)
-        self.release()
+        try:
+            self.free_reserve()
+            self.write()
+            settle(self.folder, state, told)
+        finally:
+            self.release()
+        if "warning" in self.content:
+            say(self.content["warning"])
         if state != "finished":
             say(resume.way_on(self.folder, state))
+        if isinstance(error, DiskError):
+            raise error
 
-    @rank_zero_only
     def begin(self) -> None:
-        self.lock = claim(self.folder)
-        if self.cfg.resume is not None or self.cfg.rerun is not None:  # not what Hydra has composed
-            resume.save_config(self.cfg)
+        """From here on the run is what this start makes of it."""
+        self.begun = True
+        if rank_zero_only.rank == 0 and (self.cfg.resume is not None or self.cfg.rerun is not None):
+            resume.save_config(self.cfg)  # not what Hydra has composed
         self.write()
+        if rank_zero_only.rank == 0:
+            reserve(self.folder)
 
     @rank_zero_only
+    def free_reserve(self) -> None:
+        (self.folder / RESERVE).unlink(missing_ok=True)
+
+    def is_written(self) -> bool:
+        """Whether this start is on record, through this process or one that it has started."""
+        starts = read_record(self.folder).get("starts", [{}])
+        return starts[-1].get("started") == self.content["starts"][-1]["started"]
+
     def release(self) -> None:
-        release(self.folder, self.lock)
+        if self.lock is not None:
+            release(self.folder, self.lock)
 
     def pointers(self, evaluate: str | None = None) -> dict[str, str]:
         """Return where the run lies, where to go from here, and what a rerun came to.
@@ -118,12 +168,28 @@ class RunRecord(Callback):
         if RunReport.unwritten is not None:  # it is written when the job has ended
             pointers["report"] = f"{run}/report.html"
         if any(self.folder.rglob("events.out.tfevents.*")):
-            pointers["look"] = f"tensorboard --logdir {run.parts[0]}"
+            # All runs beside this one, where it lies among them.
+            pointers["look"] = f"tensorboard --logdir {run if run.is_absolute() or not run.parts else run.parts[0]}"
         if evaluate is not None and self.best_checkpoint is not None:
             pointers["evaluate"] = f"{evaluate}{run}"
         return pointers | (rerun.describe(self.content["rerun"]) if "rerun" in self.content else {})
 
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if ranks.launched_here() and not any(isinstance(callback, Progress) for callback in trainer.callbacks):
+            trainer.callbacks.append(Progress(Path(os.environ[ranks.FAILURE_FILE]).parent))
+        if not self.begun:
+            resume.check_data(self.content.get("data"), getattr(trainer.datamodule, "source", None))
+            resume.check_weights(pl_module, self.resume_point)
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        relocate(trainer.checkpoint_callbacks, checkpoint)
+        if not self.begun:
+            check_ranks(trainer, checkpoint)
+            self.begin()
+
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not self.begun:  # the strategy, FSDP for one, loads checkpoints later
+            self.begin()
         self.content |= {
             "data": getattr(trainer.datamodule, "source", None),
             "device": str(trainer.strategy.root_device),
@@ -182,6 +248,28 @@ def settle(folder: Path, state: str, error: str | None = None) -> None:
     write_record(folder, record)
 
 
+def full_disk(error: BaseException | None, run: Path) -> BaseException | None:
+    """Return the error that says so where `error` comes of a full disk, which may say no more than its number."""
+    if not isinstance(error, OSError) or error.errno not in FULL:
+        return error
+    told = DiskError(f"{error.filename or run} cannot be written: {error.strerror}; the run goes on when there is room")
+    told.__cause__ = error
+    return told
+
+
+def warned(record: dict[str, Any]) -> dict[str, str]:
+    """Return a warning where metrics of the record are no finite numbers, with what to run next."""
+    names = [name for name, value in record["metrics"].items() if value is None or not math.isfinite(value)]
+    if not names:
+        return {}
+    warning = f"{', '.join(sorted(names))}: not a finite number, so training has diverged"
+    hydra = GlobalHydra.instance()
+    if hydra.is_initialized() and "anomaly" in hydra.config_loader().get_group_options("debug"):
+        command = shlex.join(["python", script(), *record["overrides"], "+debug=anomaly"])
+        warning += f"; this finds the operation that came to it first: {command}"
+    return {"warning": warning}
+
+
 def installed_versions() -> dict[str, str]:
     versions = {}
     for name in PACKAGES:
@@ -192,7 +280,8 @@ def installed_versions() -> dict[str, str]:
 
 def close_last_start(record: dict[str, Any]) -> None:
     """Say of a start that never came to its end that it was killed."""
-    record["starts"][-1].setdefault("state", "killed")
+    if "starts" in record:  # not where it was refused before it began
+        record["starts"][-1].setdefault("state", "killed")
 
 
 def numbers(trainer: Trainer, *splits: str) -> dict[str, float]:

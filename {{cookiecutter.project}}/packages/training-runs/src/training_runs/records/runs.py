@@ -1,11 +1,13 @@
 """Runs on disk: found by name, read from their own directory."""
 
 import json
+import math
 import os
 import re
 import shlex
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +25,8 @@ Container = TypeVar("Container", DictConfig, ListConfig)
 RECORD = "run.json"
 # What every record has, and of which kind.
 CONTENT = {"state": str, "overrides": list, "metrics": dict}
-LOCK, HOLDER = ".lock", ".lock.holder"
+LOCK, HOLDER, RESERVE = ".lock", ".lock.holder", ".reserve"
+RESERVED = 64 * 1024  # bytes: a record has some 3 KiB for each time that its run was started
 
 
 def find_run(name: str | Path, key: str = "run") -> Path:
@@ -43,16 +46,27 @@ def find_run(name: str | Path, key: str = "run") -> Path:
     # A run with debug items is a few steps long, and a checklist's items are runs inside a run.
     runs = [run for run in runs if "debug" not in run.parts and not (run / "debug").is_dir()]
     runs = [run for run in runs if any(run.glob("checkpoints/*.ckpt"))]
-    if not runs:
+    started = {run: when for run in runs if (when := last_started(run)) is not None}
+    if not started:
         raise ConfigError(
             f"{key}=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"
         )
-    return max(runs, key=last_started)
+    return max(started, key=started.get)
 
 
-def last_started(run: Path) -> str:
-    record = read_record(run)
-    return record.get("starts", [record])[-1]["started"]
+def last_started(run: Path) -> str | None:
+    """Return when a run was last started; None, and a word about it, where its record does not say."""
+    try:
+        record = read_record(run)
+    except ConfigError as error:
+        print(f"{str(error).partition(';')[0]}: passed over", file=sys.stderr)
+        return None
+    return record.get("starts", [record])[-1].get("started")
+
+
+def holds_run(folder: Path) -> bool:
+    """Whether a run that began anew in this directory would overwrite the checkpoints of another."""
+    return (folder / RECORD).is_file() and any(folder.glob("checkpoints/*.ckpt"))
 
 
 def find_checkpoint(run: Path, name: str) -> Path:
@@ -95,11 +109,23 @@ def claim(run: Path) -> "BaseFileLock":
 
 
 def release(run: Path, lock: "BaseFileLock") -> None:
-    """Give up what `claim` returned."""
+    """Give up what `claim` returned, and what was reserved."""
+    (run / RESERVE).unlink(missing_ok=True)
     (run / HOLDER).unlink(missing_ok=True)
     with suppress(OSError):  # Windows removes no open file
         (run / LOCK).unlink()  # while it is held: later, it might be another's already
     lock.release()
+
+
+def is_alive(run: Path) -> bool:
+    """Whether a process holds the run's directory."""
+    if not (run / LOCK).is_file():
+        return False
+    try:
+        release(run, claim(run))
+    except ConfigError:
+        return True
+    return False
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
@@ -123,6 +149,15 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     return checkpoint
 
 
+def misfit(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """Return the first weight whose shapes differ in two state dicts, with both shapes; None where all fit."""
+    for name in dict.fromkeys([*ours, *theirs]):
+        here, there = (str(tuple(some[name].shape)) if name in some else "not there" for some in (ours, theirs))
+        if here != there:
+            return name, here, there
+    return None
+
+
 def read_record(run: Path) -> dict[str, Any]:
     """Return what the run recorded about itself.
 
@@ -144,9 +179,33 @@ def read_record(run: Path) -> dict[str, Any]:
 
 def write_record(run: Path, record: dict[str, Any]) -> None:
     """Replace the run's record; it is never half written, because other tools read it while the run lives."""
-    draft = run / f".{RECORD}.{os.getpid()}"
-    draft.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    draft.replace(run / RECORD)
+    content = json.dumps(strict(record), indent=2, ensure_ascii=False, allow_nan=False)
+    replace_text(run / RECORD, f"{content}\n")
+
+
+def strict(value: Any) -> Any:
+    """Return `value` with None in the place of every number that is not finite: JSON knows neither NaN nor infinity."""
+    if isinstance(value, Mapping):
+        return {key: strict(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strict(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file so that the former one or the whole new one lies there, on a full disk too."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8", newline="")
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def reserve(run: Path) -> None:
+    """Keep as much of the disk as the record of the run's end needs, until `release`."""
+    (run / RESERVE).write_bytes(bytes(RESERVED))
 
 
 def read_config(run: Path) -> DictConfig:

@@ -2,8 +2,10 @@
 
 import json
 import shlex
+import sys
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,23 +15,28 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
+from training_config.errors import ConfigError
 from training_config.walk import walk
 
 from training_runs.launching import ranks
 from training_runs.records.rerun import describe
-from training_runs.records.runs import RECORD, read_record, script, shortest
+from training_runs.records.runs import RECORD, read_record, replace_text, script, shortest
 
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
 FIRST = ("learning_curves", "swept_keys", "parallel_coordinates")  # of the figures; the others by name
 
 
 class RunReport(Callback):
-    """Hydra's callback that writes a report of every job, however it ended, after its debug items have reported."""
+    """Hydra's callback that writes a report of every job, however it ended, after its debug items have reported.
+
+    Not of one that was refused before it began: it may be refused in the directory of a run that has a report.
+    """
 
     unwritten: DictConfig | None = None  # of the job that runs; Hydra calls nothing at the end of one that is stopped
+    former: bytes | None = None  # the record that lay in the job's directory when it started
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
-        RunReport.unwritten = config
+        RunReport.unwritten, RunReport.former = config, record_of(Path(config.hydra.runtime.output_dir))
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         write_missing_report()
@@ -41,9 +48,17 @@ def write_missing_report() -> None:
     if config is None or (ranks.launched() and ranks.rank()):
         return
     folder = Path(config.hydra.runtime.output_dir)
-    if (folder / RECORD).is_file():
+    if record_of(folder) not in (None, RunReport.former):
         [conf] = [source.path for source in config.hydra.runtime.config_sources if source.provider == "main"]
-        write_run_report(folder, defaults(conf, config.hydra.job.config_name))
+        try:
+            write_run_report(folder, defaults(conf, config.hydra.job.config_name))
+        except OSError as error:  # a full disk: the run itself has said so
+            print(f"{folder}/report.html cannot be written: {error.strerror}", file=sys.stderr)
+
+
+def record_of(run: Path) -> bytes | None:
+    """Return the record of a run as it lies there, or None where there is none."""
+    return (run / RECORD).read_bytes() if (run / RECORD).is_file() else None
 
 
 @cache
@@ -58,7 +73,7 @@ def defaults(conf: str, config_name: str) -> DictConfig:
 def write_run_report(run: Path, default: DictConfig) -> None:
     """Write the report of one run; its config is shown where it differs from `default`."""
     record = read_record(run)
-    told = ("started", "seconds", "epochs", "steps", "data", "best_checkpoint", "error")
+    told = ("started", "seconds", "epochs", "steps", "data", "best_checkpoint", "error", "warning")
     machine = {name: record.get(name) for name in ("device", "world_size", "precision")} | record.get("hardware", {})
     # A job of a sweep that was refused knows none of these.
     software = {"python": record.get("python")} | record.get("packages", {})
@@ -78,9 +93,13 @@ def write_run_report(run: Path, default: DictConfig) -> None:
 
 
 def write_sweep_report(sweep: Path, rows: Sequence[Mapping[str, Any]], spread: Iterable[str]) -> None:
-    """Write the report of a sweep from the rows of its summary; each job has a link to its own report."""
-    records = [read_record(job) for job in (sweep / str(row["job"]) for row in rows) if (job / RECORD).is_file()]
-    write_page(sweep, "sweep", jobs=rows, spread=spread, commands=[record["command"] for record in records[:1]])
+    """Write the report of a sweep from the rows of its summary; each job that has one links to its own report."""
+    commands = []
+    for row in rows:
+        with suppress(OSError, ConfigError, KeyError):  # of a job that was killed or refused, or is damaged
+            commands.append(read_record(sweep / str(row["job"]))["command"])
+    reported = {row["job"] for row in rows if (sweep / str(row["job"]) / "report.html").is_file()}
+    write_page(sweep, "sweep", jobs=rows, reported=reported, spread=spread, commands=commands[:1])
 
 
 def write_page(folder: Path, state: str, **sections: Any) -> None:
@@ -92,7 +111,7 @@ def write_page(folder: Path, state: str, **sections: Any) -> None:
     text = page.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         name=folder.name, title=shortest(folder), state=state, figures=figures(folder), **sections
     )
-    (folder / "report.html").write_text(text, encoding="utf-8")
+    replace_text(folder / "report.html", text)
 
 
 def known(values: Mapping[str, Any]) -> dict[str, Any]:

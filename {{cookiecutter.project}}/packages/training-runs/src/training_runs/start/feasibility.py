@@ -12,6 +12,7 @@ from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt
 from training_config.check import find_problems, shown
 from training_config.errors import ConfigError
 from training_config.near_names import suggestion
+from training_config.processes import device_count
 from training_config.targets import locate, targets
 from training_config.values import Fraction
 from training_config.walk import chosen
@@ -46,6 +47,7 @@ KEYS = {
     "mode": Literal["min", "max"],
     "test": bool,
     "figures": bool,
+    "no_progress_minutes": Annotated[float, Field(gt=0)] | None,
     "print_config": bool,
     "allow": list[str] | None,
     "checks": dict | None,
@@ -195,11 +197,22 @@ def impossible_devices(trainer: Mapping[str, Any]) -> Iterator[str]:
     if found in GPUS and isinstance(devices, int) and devices > count:
         yield f"trainer.devices={devices} but this machine has {count} of {found}; use trainer.devices={count} or less"
     on_cpu = found in (None, "cpu")
+    most = max(2, cores())  # trainer=ddp starts two on a machine without a GPU, whatever that has
+    if on_cpu and device_count(trainer) > most:
+        yield (
+            f"trainer.devices={devices} but this machine has {cores()} CPU cores, and every process needs one; "
+            f"use trainer.devices={most} or less"
+        )
     if on_cpu and str(trainer.get("precision")) in FP16:
         precision = trainer["precision"]
         yield f"trainer.precision={precision} needs a GPU; on the CPU use trainer.precision=bf16-mixed or 32-true"
     if on_cpu and trainer.get("sync_batchnorm"):
         yield "trainer.sync_batchnorm=true needs GPUs; on the CPU use trainer.sync_batchnorm=false"
+
+
+def cores() -> int:
+    """Return how many CPU cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def refused_by_torch(cfg: DictConfig) -> Iterator[str]:

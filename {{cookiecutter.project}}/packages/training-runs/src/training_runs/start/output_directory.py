@@ -1,6 +1,7 @@
-"""The directory of a run: refused in one line where it cannot be written to, and gone again where no run came of it."""
+"""The directory of a run: refused in one line where it cannot be had, and gone again where no run came of it."""
 
 import logging
+import os
 import shutil
 import sys
 import tempfile
@@ -12,7 +13,8 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
-from training_runs.records.runs import RECORD
+from training_runs.launching import ranks
+from training_runs.records.runs import RECORD, holds_run
 
 
 class OutputDirectory(Callback):
@@ -23,6 +25,13 @@ class OutputDirectory(Callback):
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         folder = Path(config.hydra.run.dir).absolute()
+        again = config.get("resume") is not None or int(os.environ.get("SLURM_RESTART_COUNT", "0")) > 0
+        if holds_run(folder) and not again and not ranks.launched():
+            named = config.hydra.run.dir
+            sys.exit(
+                f"hydra.run.dir={named} holds a run, which would be overwritten; go on with it by resume={named}, "
+                "or choose another directory"
+            )
         was_there = folder.is_dir() and any(folder.iterdir())
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
         make("hydra.run.dir", config.hydra.run.dir)

@@ -5,6 +5,7 @@ failed, interrupted and finished jobs are all in it.
 """
 
 import csv
+from contextlib import suppress
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -17,20 +18,25 @@ from training_config.errors import ConfigError
 from training_config.overrides import task_overrides
 from training_config.secret_values import redact_text, secret_values
 
-from training_runs.records.runs import RECORD, command_line, read_record, write_record
+from training_runs.records.runs import command_line, is_alive, read_record, write_record
 from training_runs.reports.report import cell, verdicts, write_sweep_report
+from training_runs.sweeps.continued_study import continue_study
 
 METRICS = ("val", "test")  # the splits whose metrics are columns
 
 
 class SweepSummary(Callback):
-    """Hydra's callback that remembers where the sweep of this process lies; `entry_point.run` summarises it."""
+    """Hydra's callback that remembers where the sweep of this process lies; `entry_point.run` summarises it.
+
+    A search that is started again goes on.
+    """
 
     folder: Path | None = None
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         SweepSummary.folder = Path(config.hydra.sweep.dir)
         SweepSummary.folder.mkdir(parents=True, exist_ok=True)  # Optuna's database lies in it from the start
+        continue_study(config)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Record why a job of a sweep was refused, which came too early for it to record that itself."""
@@ -38,12 +44,19 @@ class SweepSummary(Callback):
         if (
             job_return.status != JobStatus.FAILED
             or config.hydra.mode != RunMode.MULTIRUN
-            or (folder / RECORD).is_file()
+            or "starts" in known_record(folder)
         ):
             return
         error = f"{type(job_return._return_value).__name__}: {job_return._return_value}"
         record = {"state": "failed", "command": command_line(), "overrides": task_overrides(), "metrics": {}}
         write_record(folder, record | {"error": redact_text(error, secret_values(config))})
+
+
+def known_record(job: Path) -> dict[str, Any]:
+    """Return the record of a job, empty where there is none or it is damaged."""
+    with suppress(OSError, ConfigError):
+        return read_record(job)
+    return {}
 
 
 def find_sweep(name: str | Path) -> Path:
@@ -69,7 +82,7 @@ def summarise(folder: Path) -> list[dict[str, Any]]:
         return []
     rows = [read_job(job) for job in jobs]
     monitor, mode = read_objective(jobs)
-    scored = [row for row in rows if monitor in row["metrics"]]
+    scored = [row for row in rows if row["metrics"].get(monitor) is not None]
     best = (max if mode == "max" else min)(scored, key=lambda row: row["metrics"][monitor], default=None)
     judged = any(row["verdicts"] for row in rows)
     table = [table_row(row, swept_keys(rows), metric_names(rows), row is best, judged) for row in rows]
@@ -90,11 +103,11 @@ def read_job(job: Path) -> dict[str, Any]:
     overrides = job / ".hydra" / "overrides.yaml"
     given = OmegaConf.to_container(OmegaConf.load(overrides)) if overrides.is_file() else []
     # A job that never wrote a record was stopped by a mistake in its config.
-    record = read_record(job) if (job / RECORD).is_file() else {"state": "failed", "metrics": {}}
+    record = known_record(job) or {"state": "failed", "metrics": {}}
     return {
         "job": int(job.name),
         "overrides": dict(text.lstrip("+").partition("=")[::2] for text in given),
-        "state": record["state"],
+        "state": "killed" if record["state"] == "running" and not is_alive(job) else record["state"],
         "seconds": None if "seconds" not in record else round(record["seconds"]),
         "metrics": record["metrics"],
         "error": record.get("error"),
@@ -146,7 +159,7 @@ def over_seeds(rows: list[dict[str, Any]], monitor: str) -> list[str]:
     groups: dict[str, list[float]] = {}
     for row in rows:
         name = " ".join(f"{key}={row['overrides'].get(key, '')}" for key in keys if key != "seed") or "all jobs"
-        if monitor in row["metrics"]:
+        if row["metrics"].get(monitor) is not None:
             groups.setdefault(name, []).append(row["metrics"][monitor])
     return [
         f"{name}: {monitor} {mean(values):.4f} ± {stdev(values):.4f} over {len(values)} seeds"

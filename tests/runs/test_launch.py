@@ -1,0 +1,42 @@
+import pytest
+from in_project import own_conftest
+from training_config.errors import ConfigError
+from training_runs.launching import launch
+from training_runs.launching.watchdog import verdict
+from training_runs.records.runs import claim, is_alive, release
+
+
+def test_directory_is_held_for_as_long_as_ranks_may_live_in_it(compose, tmp_path, monkeypatch):
+    monkeypatch.setattr(launch, "supervised", lambda cfg, script, folder: is_alive(folder))
+    cfg = compose("trainer=ddp", "trainer.accelerator=cpu")
+    assert launch.run_in_processes(cfg, "train.py") is True
+    assert not is_alive(tmp_path)
+
+
+def test_second_start_in_several_processes_is_refused_before_any_of_them(compose, tmp_path):
+    lock = claim(tmp_path)
+    cfg = compose("trainer=ddp", "trainer.accelerator=cpu")
+    with pytest.raises(ConfigError, match="is still running"):
+        launch.run_in_processes(cfg, "train.py")
+    release(tmp_path, lock)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_processes_than_cores_are_refused_in_one_line(train, capsys, monkeypatch):
+    monkeypatch.setattr("training_runs.start.feasibility.cores", lambda: 4)
+    with pytest.raises(SystemExit):
+        train(*own_conftest().TINY, "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=99")
+    line = "trainer.devices=99 but this machine has 4 CPU cores, and every process needs one; "
+    assert f"{line}use trainer.devices=4 or less" in capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("counts", "stacks", "said"),
+    [
+        ({0: 7, 1: 5}, {0: "a", 1: "b"}, "rank 1 of 2 made no progress for 10 minutes; "),
+        ({0: 7, 1: 7}, {0: "a", 1: ""}, "rank 1 of 2 made no progress for 10 minutes, and stopped: "),
+        ({0: 5, 1: 5, 2: 6}, {0: "a", 1: "b", 2: "c"}, "ranks 0, 1 of 3 made no progress"),
+    ],
+)
+def test_rank_that_the_others_wait_for_is_named(counts, stacks, said):
+    assert verdict(counts, stacks, 10).startswith(said)

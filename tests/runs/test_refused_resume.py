@@ -1,0 +1,162 @@
+"""Nothing is lost: a run that is refused to go on, moved or repeated keeps what it has."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from in_project import own_conftest
+from pytorch_lightning import Callback
+from training_runs.records.runs import read_record, write_record
+
+TINY = own_conftest().TINY
+
+
+def files(run: Path) -> dict[str, bytes]:
+    return {path.relative_to(run).as_posix(): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def finished(train_in, tmp_path, tmp_path_factory) -> Path:
+    """The directory of a finished run whose network is not the default one; made for one test."""
+    return train_in(tmp_path_factory.mktemp("finished"), *TINY, "model=mlp")
+
+
+REFUSED = {
+    "another network": (["model=cnn"], "belongs to another network: net.stage1.0.weight is not there in it and ("),
+    "another width": (
+        ["model=mlp", "model.net.hidden_sizes=[8]"],
+        "net.hidden.0.0.weight is (256, 784) in it and (8, 784)",
+    ),
+    "another depth": (
+        ["model=mlp", "model.net.hidden_sizes=[256,256]"],
+        "net.hidden.1.0.weight is not there in it and (256, 256)",
+    ),
+    "another optimizer": (["optimizer=sgd"], "optimizer=sgd cannot change a run that goes on"),
+    "a rate the checkpoint has": (["optimizer.lr=0.5"], "its checkpoint holds the state of optimizer; leave it out"),
+    "another schedule": (["scheduler=cosine"], "its checkpoint holds the state of scheduler.scheduler"),
+    "other classes": (["data.num_classes=7"], "data.class_names has 10 names but data.num_classes=7"),
+    "a value that fails its check": (["trainer.max_epochs=-3"], "trainer.max_epochs=-3"),
+    "a value that the data refuses": (["data.val_size=99999"], "data.val_size=99999 must lie between"),
+    "a metric that nobody logs": (["monitor=val/nope"], "monitor=val/nope is logged by nobody"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_resume_leaves_every_byte_as_it_was(case, finished, script, capsys):
+    overrides, line = REFUSED[case]
+    before = files(finished)
+    with pytest.raises(SystemExit) as exited:
+        script("train.py", f"resume='{finished}'", "trainer.max_epochs=2", *overrides)
+    assert exited.value.code == 1
+    assert line in capsys.readouterr().err
+    assert files(finished) == before
+
+
+def test_run_does_not_go_on_with_other_data(finished, script, capsys):
+    record = read_record(finished)
+    write_record(finished, record | {"data": "MNIST"})
+    before = files(finished)
+    with pytest.raises(SystemExit):
+        script("train.py", f"resume='{finished}'", "trainer.max_epochs=2")
+    assert "this run was trained on MNIST and cannot go on with mnist_sample" in capsys.readouterr().err
+    assert files(finished) == before
+
+
+def test_finished_run_that_is_not_run_again_is_not_touched(finished, script):
+    before = files(finished)
+    script("train.py", f"resume='{finished}'")
+    assert files(finished) == before
+
+
+def best_score(run: Path) -> float:
+    callbacks = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["callbacks"]
+    [state] = [state for name, state in callbacks.items() if name.startswith("ModelCheckpoint")]
+    assert Path(state["best_model_path"]).parent == run / "checkpoints"
+    return float(state["best_model_score"])
+
+
+@pytest.mark.parametrize("way", [shutil.copytree, shutil.move])
+def test_run_that_was_moved_or_copied_keeps_a_best_checkpoint_that_is_better(way, finished, script, tmp_path):
+    # Nothing can be better than this: no later epoch may replace the checkpoint.
+    last = finished / "checkpoints" / "last.ckpt"
+    content = torch.load(last, weights_only=True)
+    [state] = [state for name, state in content["callbacks"].items() if name.startswith("ModelCheckpoint")]
+    state["best_model_score"] = state["kth_value"] = torch.tensor(2.0)
+    state["best_k_models"] = dict.fromkeys(state["best_k_models"], torch.tensor(2.0))
+    torch.save(content, last)
+    best = (finished / "checkpoints" / "best.ckpt").read_bytes()
+    run = tmp_path / "elsewhere"
+    way(finished, run)
+    script("train.py", f"resume='{run}'", "trainer.max_epochs=2")
+    assert (run / "checkpoints" / "best.ckpt").read_bytes() == best
+    assert best_score(run) == 2.0
+    record = read_record(run)
+    assert (record["state"], record["best_checkpoint"]) == ("finished", "checkpoints/best.ckpt")
+
+
+def test_rerun_of_a_run_with_a_directory_of_its_own_leaves_that_alone(script, tmp_path):
+    placed = tmp_path / "placed"
+    placed.mkdir()
+    script("train.py", *TINY, f"output_dir='{placed}'")
+    before = files(placed)
+    [first] = tmp_path.glob("outputs/*/*/*/.hydra")
+    (placed / ".hydra").symlink_to(first)
+    script("train.py", f"rerun='{placed}'")
+    (placed / ".hydra").unlink()
+    assert files(placed) == before
+    [record] = tmp_path.glob("outputs/*/*/*/run.json")
+    assert read_record(record.parent)["rerun"]["agrees"]
+
+
+@pytest.mark.parametrize("key", ["hydra.run.dir", "output_dir"])
+def test_run_that_begins_anew_does_not_overwrite_another(key, finished, script, capsys):
+    before = files(finished)
+    with pytest.raises(SystemExit) as exited:
+        script("train.py", *TINY, f"{key}='{finished}'")
+    told = f"{exited.value.code}\n{capsys.readouterr().err}"
+    assert "which would be overwritten" in told
+    assert files(finished) == before
+
+
+class Failing(Callback):
+    """Fails before the second epoch, until it is repaired."""
+
+    repaired = False
+
+    def on_train_epoch_start(self, trainer, pl_module):
+        if trainer.current_epoch == 1 and not Failing.repaired:
+            raise RuntimeError("planted")
+
+
+def test_failed_job_of_a_sweep_goes_on_from_its_checkpoint(script, tmp_path, monkeypatch):
+    arguments = ["-m", *TINY, "trainer.max_epochs=3", "seed=1", f"+callbacks.fail._target_={__name__}.Failing"]
+    with pytest.raises(SystemExit):
+        script("train.py", *arguments)
+    [job] = (record.parent for record in tmp_path.glob("multirun/**/run.json"))
+    assert read_record(job)["state"] == "failed"
+    monkeypatch.setattr(Failing, "repaired", True)
+    script("train.py", *arguments, f"hydra.sweep.dir='{job.parent}'")
+    record = read_record(job)
+    assert (record["state"], record["epochs"]) == ("finished", 3)
+    assert [start["epoch"] for start in record["starts"]] == [0, 1]
+
+
+def test_job_of_another_sweep_does_not_overwrite_one_that_has_a_checkpoint(script, tmp_path, capsys):
+    script("train.py", "-m", *TINY, "seed=1")
+    [job] = (record.parent for record in tmp_path.glob("multirun/**/run.json"))
+    kept = (job / "run.json").read_bytes(), (job / "checkpoints" / "last.ckpt").read_bytes()
+    with pytest.raises(SystemExit):
+        script("train.py", "-m", *TINY, "seed=2", f"hydra.sweep.dir='{job.parent}'")
+    assert "holds another run, which would be overwritten" in capsys.readouterr().err
+    assert kept == ((job / "run.json").read_bytes(), (job / "checkpoints" / "last.ckpt").read_bytes())
+
+
+@pytest.mark.parametrize("name", ["it's", "a (b), c", "100% {d}"])
+def test_path_of_a_run_is_taken_as_it_is_printed(name, finished, script, evaluate, tmp_path, capsys):
+    run = tmp_path / name
+    shutil.move(finished, run)
+    script("train.py", f"resume={run}", "trainer.max_epochs=2")
+    assert f"evaluate        python eval.py run={name}" in capsys.readouterr().out
+    evaluate(f"run={run}")
+    assert (read_record(run)["state"], read_record(run)["epochs"]) == ("finished", 2)
