@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from training_checklist.diagnosis.config_place import keys_named
+from training_checklist.diagnosis.config_place import raw_leaves
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import leaves
 from training_checklist.engines.drawn_indices import DrawnIndices, content_of
@@ -158,7 +158,9 @@ class Reproducibility(Experiment):
             repetition.recorder = self.recorder = self.watching.enter_context(Recorder(trainer, pl_module))
 
     def _compare(self, other: Recording, config: DictConfig | None, rebuilt: bool = True) -> None:
-        seeds = [place_of(config, key) for key in keys_named(config, "seed") if OmegaConf.select(config, key) is None]
+        # As written: of data.seed=${seed}, it is seed that a user sets.
+        empty = [key for key, value in raw_leaves(config).items() if value is None and key.rpartition(".")[2] == "seed"]
+        seeds = [place_of(config, key) for key in empty]
         runs = TwoRuns(self.recording, other, seeds, self.hooks, rebuilt)
         self.judge(runs)
         if runs.parted is None:
