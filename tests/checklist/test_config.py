@@ -161,8 +161,8 @@ def test_chosen_experiment_beaten_by_the_main_file_fails(judge):
     found = finding(judge("experiment=base", files={"conf/train.yaml": beaten}))
     assert found["what"] == "data.batch_size is 16, not 128 as experiment=base says"
     beats = "conf/train.yaml:15 beats 128 of conf/experiment/base.yaml:3 and 64 of conf/data/digits.yaml:2"
-    assert found["where"] == beats
-    assert found["fix"].startswith("python train.py experiment=base data.batch_size=128 ")
+    assert found["where"] == f"data.batch_size ({beats})"
+    assert found["fix"].startswith("python train.py debug=config experiment=base data.batch_size=128;")
 
 
 def test_chosen_experiment_listed_before_the_groups_fails(judge):
@@ -258,7 +258,7 @@ def test_number_read_through_an_interpolation_is_told_at_its_source(judge):
 def test_missing_value_fails_with_the_default_to_give(judge):
     found = finding(judge("data.batch_size=???"))
     assert found["what"] == "data.batch_size is ???: nothing has given it a value"
-    assert found["fix"].startswith("python train.py data.batch_size=32 ")
+    assert found["fix"].startswith("python train.py debug=config data.batch_size=32; ")
 
 
 def test_interpolation_that_leads_nowhere_fails_with_the_nearest_key(judge):

@@ -27,12 +27,18 @@ from training_runs.errors import JobError
 MISFIT = ("model=mlp", "model.net.image_shape=[1,20,20]")  # the images have 28 by 28
 
 
+def told(finding: Finding) -> str:
+    """What to do next, in words."""
+    fix = finding.fix
+    return "; ".join([*fix.overrides, *([fix.advice] if fix.advice else []), *(f"+debug={item}" for item in fix.items)])
+
+
 def diagnosed(function, *arguments, **options) -> Finding:
     with pytest.raises(Exception) as raised:  # noqa: PT011 - of whatever kind: the finding is judged
         function(*arguments, **options)
     finding = diagnose(raised.value)
     assert finding.severity == FAILED
-    assert all((finding.what, finding.where, finding.why, finding.fix))
+    assert all((finding.what, finding.where, finding.why, told(finding)))
     assert "diagnosis itself" not in finding.why
     return finding
 
@@ -105,7 +111,7 @@ def test_linear_of_the_wrong_width_is_named_with_what_feeds_it():
     assert finding.where.startswith("net.fc (Linear), ")
     assert re.search(r"test_diagnosis\.py:\d+ in forward: return self\.last\(self\.fc\(h\)\), batch 0", finding.where)
     assert finding.why == "net.fc expects 100 features, gets 144 from net.encoder"
-    assert re.search(r"in_features=144 where net\.fc is made \(\S*test_diagnosis\.py:\d+\)", finding.fix)
+    assert re.search(r"in_features=144 where net\.fc is made \(\S*test_diagnosis\.py:\d+\)", told(finding))
     assert "x (4, 1, 8, 8) float32 cpu" in finding.what
 
 
@@ -115,7 +121,7 @@ def test_layer_is_made_where_the_class_that_was_extended_makes_it():
             super().__init__(features=100)
 
     _, first = inspect.getsourcelines(Net.__init__)
-    made = re.search(r"where net\.fc is made \(\S*test_diagnosis\.py:(\d+)\)", diagnosed(fit, Lit(Wider())).fix)
+    made = re.search(r"where net\.fc is made \(\S*test_diagnosis\.py:(\d+)\)", told(diagnosed(fit, Lit(Wider()))))
     assert first < int(made[1]) < first + 10
 
 
@@ -125,8 +131,8 @@ def test_batch_that_was_not_unpacked_is_named_with_its_step():
             self.net(batch)
 
     finding = diagnosed(fit, Whole())
-    assert "in validation_step: self.net(batch), given to net.encoder" in finding.where
-    assert finding.where.endswith("batch 0 of validation_step")
+    assert "in validation_step: self.net(batch), batch 0, given to net.encoder" in finding.where
+    assert finding.place.batch == 0
     assert "takes a tensor, gets a list: most likely the whole batch" in finding.why
 
 
@@ -140,7 +146,7 @@ def test_neighbour_in_a_sequential_is_what_feeds_a_layer():
 def test_images_that_were_not_flattened_are_said_to_be_so():
     finding = diagnosed(nn.Sequential(nn.Linear(64, 3)), torch.rand(2, 8, 8))
     assert "(2, 8, 8) is not flattened" in finding.why
-    assert "flatten(1)" in finding.fix
+    assert "flatten(1)" in told(finding)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +184,7 @@ def test_label_outside_of_the_classes_is_told_with_both_ranges():
 
 def test_label_counted_from_one_is_recognised():
     finding = diagnosed(fit, Lit(), Samples(label=lambda index: [1, 10][index % 2]))
-    assert "subtract 1" in finding.fix
+    assert "subtract 1" in told(finding)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +204,7 @@ def test_label_counted_from_one_is_recognised():
 def test_target_that_does_not_fit_the_criterion_is_told_with_what_would(criterion, logits, target, why, fix):
     finding = diagnosed(criterion(), torch.full(logits, 2.0), target)
     assert why in finding.why
-    assert fix in finding.fix
+    assert fix in told(finding)
 
 
 def test_size_mismatch_in_an_expression_names_the_expression():
@@ -210,13 +216,13 @@ def test_size_mismatch_in_an_expression_names_the_expression():
 def test_samples_of_different_shapes_are_a_matter_of_the_dataset():
     finding = diagnosed(fit, Lit(), Samples(image=lambda index: torch.rand(1, 8, 8 + index)))
     assert "samples of different shapes" in finding.why
-    assert "collate_fn" in finding.fix
+    assert "collate_fn" in told(finding)
 
 
 def test_tensor_on_the_meta_device_is_told_from_its_device():
     finding = diagnosed(nn.Sequential(nn.Linear(3, 3, device="meta")), torch.rand(2, 3))
     assert "meta device" in finding.why
-    assert "to_empty" in finding.fix
+    assert "to_empty" in told(finding)
 
 
 def test_tensor_made_on_the_default_device_is_named_by_its_line():
@@ -229,7 +235,7 @@ def test_tensor_made_on_the_default_device_is_named_by_its_line():
         finding = diagnosed(nn.Sequential(Masked()), x)
     assert finding.where.startswith("0 (Masked), ")
     assert finding.why == "torch.ones(...) makes its tensor on the CPU"
-    assert finding.fix == "torch.ones(..., device=x.device)"
+    assert told(finding) == "torch.ones(..., device=x.device)"
 
 
 def test_tensor_left_behind_on_the_cpu_is_named():
@@ -246,7 +252,7 @@ def test_tensor_left_behind_on_the_cpu_is_named():
         x = torch.empty(4, device="cuda")
         finding = diagnosed(nn.Sequential(Shifted()), x)
     assert finding.why == "shift on the CPU, the rest on cuda:0"
-    assert "register_buffer" in finding.fix
+    assert "register_buffer" in told(finding)
 
 
 def test_module_kept_in_a_list_is_named_as_not_registered():
@@ -256,7 +262,7 @@ def test_module_kept_in_a_list_is_named_as_not_registered():
     finding = diagnosed(fit, Lit(net))
     assert finding.where.startswith("net.tail[0] (Linear)")
     assert "net.tail[0] is not registered" in finding.why
-    assert "ModuleList" in finding.fix
+    assert "ModuleList" in told(finding)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +289,7 @@ def test_dtype_mismatch_under_autocast_names_the_line():
 
 def test_out_of_memory_lists_the_remedies_in_order():
     finding = diagnosed(torch.empty, 10**15)
-    order = [finding.fix.index(word) for word in ("batch", "precision", "checkpointing", "debug=memory")]
+    order = [told(finding).index(word) for word in ("batch", "precision", "checkpointing", "debug=memory")]
     assert order == sorted(order)
 
 
@@ -298,7 +304,7 @@ def test_out_of_memory_lists_the_remedies_in_order():
 def test_loss_that_cannot_go_backward_names_the_step_that_made_it(loss, why):
     finding = diagnosed(fit, Lit(loss=loss))
     assert re.search(why, finding.why)
-    assert re.match(r"backward of the loss of Lit\.training_step \(\S*test_diagnosis\.py:\d+\), batch 0", finding.where)
+    assert re.match(r"\S*test_diagnosis\.py:\d+ in Lit\.training_step, batch 0, backward of its loss", finding.where)
 
 
 def test_frozen_model_is_told_from_a_detached_loss():
@@ -312,7 +318,7 @@ def test_in_place_modification_names_the_operation_and_the_suspects():
     finding = diagnosed(fit, Lit(Net(last=nn.Sequential(nn.Sigmoid(), nn.ReLU(inplace=True)))))
     assert "the (4, 10) output of Sigmoid" in finding.why
     assert "inplace=True: net.last.1" in finding.why
-    assert "debug=anomaly" in finding.fix
+    assert "debug=anomaly" in told(finding)
 
 
 def test_graph_of_an_earlier_step_is_recognised():
@@ -351,7 +357,7 @@ def test_exception_of_a_loader_worker_is_placed_in_the_dataset():
 def test_killed_loader_worker_is_told_with_what_kills_it():
     finding = diagnosed(list, DataLoader(Samples(image=suicide), num_workers=1, timeout=1))
     assert "ended from outside of Python" in finding.why
-    assert "num_workers=0" in finding.fix
+    assert "num_workers=0" in told(finding)
 
 
 def suicide(index):
@@ -377,7 +383,7 @@ def test_monitor_that_nothing_logs_names_what_is_logged(callback, tmp_path):
     said, _, logged = finding.why.partition("; logged are ")
     assert said == "nothing logs 'val/accuracy'"
     assert set(logged.split(", ")) == {"train/loss", "val/acc"}
-    assert finding.fix.startswith("monitor=val/acc,")
+    assert told(finding).startswith("monitor=val/acc,")
 
 
 def test_prefix_of_a_checkpoint_is_recognised():
@@ -386,7 +392,7 @@ def test_prefix_of_a_checkpoint_is_recognised():
     assert finding.why == (
         "the checkpoint's keys have 'module.', which DistributedDataParallel adds; the model's have not"
     )
-    assert "key.replace('module.', '', 1)" in finding.fix
+    assert "key.replace('module.', '', 1)" in told(finding)
 
 
 def test_prefix_of_a_compiled_part_is_recognised():
@@ -416,7 +422,7 @@ def test_checkpoint_of_another_config_names_the_values_of_then(tmp_path):
     torch.save(Net().state_dict(), tmp_path / "run" / "best.ckpt")
     cfg = OmegaConf.create({"model": {"features": 100, "dropout": 0.1}, "ckpt_path": f"{tmp_path}/run/best.ckpt"})
     finding = diagnosed(lambda cfg: Net(cfg.model.features).load_state_dict(torch.load(cfg.ckpt_path)), cfg)
-    assert finding.fix == "model.features=144, as when it was saved"
+    assert told(finding) == "model.features=144; as when it was saved"
 
 
 def test_weights_cannot_be_resumed_from(tmp_path):
@@ -427,7 +433,7 @@ def test_weights_cannot_be_resumed_from(tmp_path):
     loader = DataLoader(Samples(), batch_size=4)
     finding = diagnosed(trainer.fit, model, loader, ckpt_path=tmp_path / "weights.ckpt")
     assert "nothing to continue from" in finding.why
-    assert "save_weights_only=false" in finding.fix
+    assert "save_weights_only=false" in told(finding)
 
 
 @pytest.mark.parametrize(
@@ -439,7 +445,7 @@ def test_weights_cannot_be_resumed_from(tmp_path):
             {"_target_": "torch.nn.Linear", "in_features": 1, "out_feature": 2},
             "net.out_feature",
             "takes no argument out_feature; did you mean out_features",
-            "~net.out_feature +net.out_features=...",
+            "~net.out_feature; +net.out_features=",
         ),
         ({"_target_": "torch.nn.Linear", "in_features": 1}, "net", "needs out_features", "+net.out_features=..."),
         ({"_target_": "torch.optim.SGD"}, "net", "params from the model", "+net._partial_=true"),
@@ -450,8 +456,8 @@ def test_target_that_cannot_be_called_is_told_with_its_key(node, where, why, fix
     cfg = OmegaConf.create({"net": node})
     finding = diagnosed(lambda cfg: instantiate(cfg.net), cfg)
     assert why in finding.why
-    assert fix in finding.fix
-    assert finding.where == f"config key {where}"
+    assert fix in told(finding)
+    assert finding.place.key == where
 
 
 def test_exception_inside_of_a_target_is_diagnosed_itself():
@@ -469,8 +475,8 @@ class Broken:
 def test_number_that_yaml_reads_as_text_is_told_with_its_key():
     cfg = OmegaConf.create({"optimizer": {"_target_": "torch.optim.AdamW", "_partial_": True, "lr": "1e-3"}})
     finding = diagnosed(lambda cfg: instantiate(cfg.optimizer)(nn.Linear(1, 1).parameters()), cfg)
-    assert finding.where == "config key optimizer.lr"
-    assert finding.fix == "optimizer.lr=0.001"
+    assert finding.place.key == "optimizer.lr"
+    assert told(finding) == "optimizer.lr=0.001"
 
 
 def test_key_that_the_config_lacks_is_told_with_the_nearest():
@@ -492,7 +498,7 @@ def test_gloo_time_out_and_lost_peer_point_at_the_other_ranks():
     store.set_timeout(timedelta(milliseconds=10))
     finding = diagnosed(store.get, "never set")
     assert "did not all arrive" in finding.why
-    assert "debug=distributed" in finding.fix
+    assert "debug=distributed" in told(finding)
 
 
 def test_unused_parameters_under_ddp_are_named():
@@ -507,7 +513,7 @@ def test_unused_parameters_under_ddp_are_named():
         torch.distributed.destroy_process_group()
     assert finding.where == "spare.weight, spare.bias"
     assert "took no part in the loss" in finding.why
-    assert "ddp_find_unused_parameters_true" in finding.fix
+    assert "ddp_find_unused_parameters_true" in told(finding)
 
 
 def test_unknown_exception_is_placed_and_admitted():
@@ -518,7 +524,7 @@ def test_unknown_exception_is_placed_and_admitted():
     assert finding.what == "LookupError: something new"
     assert "in own_code: raise LookupError" in finding.where
     assert "not known here" in finding.why
-    assert "pdb" in finding.fix
+    assert "pdb" in told(finding)
 
 
 @pytest.mark.parametrize("error", [ConfigError("a=1 is wrong; use 2"), JobError("rank 1 of 2 was ended by SIGKILL")])
@@ -632,7 +638,7 @@ def test_plateau_without_a_monitor_names_where_it_is_made():
             return [optimizer], [torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)]
 
     finding = diagnosed(lambda: fit(Waiting()))
-    assert finding.where.startswith("Waiting.configure_optimizers (tests/checklist/test_diagnosis.py:")
+    assert finding.place.function == "Waiting.configure_optimizers"
     assert "has to be told which" in finding.why
 
 
@@ -642,4 +648,4 @@ def test_step_without_a_loss_is_named():
             return {"train_loss": super().training_step(batch, batch_idx)}
 
     finding = diagnosed(lambda: fit(Nameless()))
-    assert finding.where.startswith("Nameless.training_step (tests/checklist/test_diagnosis.py:")
+    assert finding.place.function == "Nameless.training_step"

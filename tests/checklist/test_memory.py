@@ -33,7 +33,7 @@ def test_cache_of_a_dataset_is_told_from_a_leak(examine, net, data, key, grows):
             return DataLoader(Caching(self.part(1)), 16)
 
     places = [finding.where for finding in examine("memory", net(), Cached()).findings]
-    assert places == (["train_dataloader: Caching.cache"] if grows else [])
+    assert places == (["train_dataloader, Caching.cache"] if grows else [])
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ class TestFault:
 
         status, finding = self.judge(examine, Grad(), inference_mode=False)
         assert status == "warning"
-        assert finding.where.startswith("Grad.validation_step")
+        assert finding.place.function.endswith("Grad.validation_step")
 
     def test_batch_that_does_not_fit(self, examine, net, data):
         class Huge(net):
@@ -218,7 +218,7 @@ class TestFault:
                 return self.head(body)
 
         status, finding = self.judge(examine, Huge())
-        assert status == "failed"
+        assert status == "warning"  # nobody has said what the accelerator has
         assert "largest part: " in finding.what
-        assert "data.batch_size=" in finding.fix
-        assert "callbacks.debug_memory.budget_gb=" in finding.fix
+        assert finding.fix.overrides[0].startswith("data.batch_size=")
+        assert "callbacks.debug_memory.budget_gb=" in finding.fix.advice

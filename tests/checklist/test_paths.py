@@ -144,14 +144,16 @@ def test_checkpoints_elsewhere_fail_with_the_key_and_its_line(judge):
     found = finding(judge(files={"conf/callbacks/checkpoint.yaml": moved}))
     who = "callbacks.checkpoint (ModelCheckpoint) writes outside the run's directory"
     assert found["what"].startswith(f"{who}: ../shared/checkpoints/")
-    assert found["where"] == "callbacks.checkpoint.dirpath (conf/callbacks/checkpoint.yaml:3)"
-    assert found["fix"] == "python train.py 'callbacks.checkpoint.dirpath=${hydra:runtime.output_dir}/checkpoints'"
+    assert found["rule"] == "paths/outside-run-directory"
+    assert found["where"] == ("callbacks.checkpoint.dirpath=../shared/checkpoints (conf/callbacks/checkpoint.yaml:3)")
+    wanted = "'callbacks.checkpoint.dirpath=${hydra:runtime.output_dir}/checkpoints'"
+    assert found["fix"] == f"python train.py debug=paths {wanted}"
 
 
 def test_logger_in_the_working_directory_fails_with_its_key(judge):
     found = finding(judge("logger.csv.save_dir=logs"))
     assert "logger.csv (CSVLogger)" in found["what"]
-    assert found["where"].startswith("logger.csv.save_dir (command line")
+    assert found["where"].startswith("logger.csv.save_dir=logs (command line")
 
 
 def test_callback_that_writes_beside_the_run_fails_with_its_key(judge):
@@ -187,9 +189,13 @@ def test_the_trainers_own_logger_fails(judge):
     assert "+trainer.default_root_dir=${hydra:runtime.output_dir}" in findings[0]["fix"]
 
 
-def test_no_checkpoint_callback_fails(judge):
-    found = finding(judge("callbacks=none"))
-    assert found["what"].startswith("no callback of the config keeps checkpoints")
+def test_checkpoints_of_the_trainers_own_are_no_fault_in_the_runs_directory(judge):
+    assert judge("callbacks=none")["findings"] == []
+
+
+def test_checkpoint_callback_that_is_taken_away_is_named(judge):
+    found = finding(judge("~callbacks.checkpoint"))
+    assert (found["rule"], found["place"]["key"]) == ("paths/checkpoint-callback-removed", "callbacks.checkpoint")
 
 
 def test_no_checkpoints_on_purpose_passes(judge):

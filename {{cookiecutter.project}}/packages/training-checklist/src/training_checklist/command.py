@@ -6,7 +6,8 @@ from omegaconf import DictConfig
 from training_config.overrides import given as overrides_of
 from training_config.overrides import key_of
 
-from training_checklist.settings import GROUP, KEY
+from training_checklist.group import group_name
+from training_checklist.settings import KEY
 
 
 def command(config: DictConfig, *overrides: str) -> str:
@@ -14,7 +15,7 @@ def command(config: DictConfig, *overrides: str) -> str:
 
     `~key` takes an override for that key away where the command has one.
     """
-    given = [text for text in overrides_of(config, "task") if key_of(text).partition(".")[0] not in (GROUP, KEY)]
+    given = [text for text in overrides_of(config, "task") if key_of(text).partition(".")[0] not in (group_name(), KEY)]
     keys = {key_of(override) for override in overrides}
     kept = [text for text in given if key_of(text) not in keys]
     replaced = {key_of(text) for text in given} & keys

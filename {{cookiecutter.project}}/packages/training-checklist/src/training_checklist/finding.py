@@ -53,8 +53,8 @@ class Place:
             f"{setting} ({self.origin})" if setting and self.origin else setting or self.origin,
             self.module,
             self.parameter,
-            ", ".join(data),
             f"{line}: {self.source}" if line and self.source else line or self.source,
+            ", ".join(data),
             self.note,
         ]
         said = ", ".join(part for part in parts if part)

@@ -18,15 +18,16 @@ from training_checklist.ending import FitEnded
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import seed_all
 from training_checklist.finding import ERROR, FAILED, Verdict
+from training_checklist.group import OWN
 from training_checklist.judging import conclude, judge
 from training_checklist.lightning import LightningDataModule, LightningModule, Trainer, isolate_rng
 from training_checklist.reporting.files import markdown, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.wording import with_commands
-from training_checklist.settings import GROUP, KEY, Settings, check_settings
+from training_checklist.settings import KEY, Settings, check_settings
 
 QUIET = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
-ORDER = OmegaConf.load(files("training_checklist.conf") / GROUP / "checklist.yaml").hydra.callbacks.debug["items"]
+ORDER = OmegaConf.load(files("training_checklist.conf") / OWN / "checklist.yaml").hydra.callbacks.debug["items"]
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def made(part: Any) -> Any:
 
 
 def load(item: str) -> DictConfig:
-    path = files("training_checklist.conf") / GROUP / f"{item}.yaml"
+    path = files("training_checklist.conf") / OWN / f"{item}.yaml"
     if not path.is_file():
         raise ValueError(f"items has {item!r}; there are {', '.join(ORDER)}")
     return OmegaConf.load(path)

@@ -6,18 +6,19 @@ from difflib import get_close_matches
 from training_config.near_names import suggestion
 from training_config.targets import locate, parameters_of
 
-from training_checklist.diagnosis.cause import Cause, Rule
-from training_checklist.diagnosis.config_place import keys_named, raw_leaves, set_in
-from training_checklist.diagnosis.place import Place
+from training_checklist.diagnosis.cause import Cause, Pattern
+from training_checklist.diagnosis.config_place import keys_named, place_of, raw_leaves
+from training_checklist.diagnosis.crash import Crash
+from training_checklist.finding import Fix
 
 
-def not_found(place: Place, match: re.Match) -> Cause:
-    target, key = match[1], full_key(place.error)
+def not_found(crash: Crash, match: re.Match) -> Cause:
+    target, key = match[1], full_key(crash.error)
     hint = nearest_target(target)
     return Cause(
         f"there is no {target}{hint}",
         f"{key}._target_=<module.Class>; python -c 'import {target.rpartition('.')[0]}' shows if that imports",
-        where(place, f"{key}._target_"),
+        place_of(crash.config, f"{key}._target_"),
     )
 
 
@@ -30,24 +31,28 @@ def nearest_target(target: str) -> str:
     return ""
 
 
-def called(place: Place, match: re.Match) -> Cause | None:
-    target, error = match[1], place.error.__cause__
-    key = full_key(place.error)
+def called(crash: Crash, match: re.Match) -> Cause | None:
+    target, error = match[1], crash.error.__cause__
+    key = full_key(crash.error)
     wrong = re.search(r"unexpected keyword argument '(\w+)'", str(error))
     if isinstance(error, TypeError) and wrong and fits(error):
         takes = parameters(target)
         hint = suggestion(wrong[1], takes, "it takes")
         near = get_close_matches(wrong[1], takes, n=1)
-        fix = f"~{key}.{wrong[1]} +{key}.{near[0]}=..." if near else f"~{key}.{wrong[1]}"
-        return Cause(f"{target} takes no argument {wrong[1]}{hint}", fix, where(place, f"{key}.{wrong[1]}"))
+        value = raw_leaves(crash.config).get(f"{key}.{wrong[1]}", "...")
+        instead = (f"+{key}.{near[0]}={value}",) if near else ()
+        fix = Fix(overrides=(f"~{key}.{wrong[1]}", *instead))
+        return Cause(f"{target} takes no argument {wrong[1]}{hint}", fix, place_of(crash.config, f"{key}.{wrong[1]}"))
     lacks = re.search(r"missing \d+ required (?:positional|keyword-only) arguments?: (.*)", str(error))
     if isinstance(error, TypeError) and lacks and fits(error):
         names = re.findall(r"'(\w+)'", lacks[1])
         if {"params", "optimizer"} & set(names):
-            why, fix = f"{target} gets {', '.join(names)} from the model", f"+{key}._partial_=true"
+            why = f"{target} gets {', '.join(names)} from the model"
+            fix = Fix(overrides=(f"+{key}._partial_=true",))
         else:
-            why, fix = f"{target} needs {', '.join(names)}", " ".join(f"+{key}.{name}=..." for name in names)
-        return Cause(why, fix, where(place, key))
+            why = f"{target} needs {', '.join(names)}"
+            fix = Fix(" ".join(f"+{key}.{name}=..." for name in names))
+        return Cause(why, fix, place_of(crash.config, key))
     return None  # it raised in its own code: that exception is what counts
 
 
@@ -66,35 +71,35 @@ def parameters(target: str) -> list[str]:
         return []
 
 
-def missing_value(place: Place, match: re.Match) -> Cause:
-    key = full_key(place.error) or match[1]
-    return Cause(f"{key} is ???, which somebody must set", f"{key}=...", where(place, key))
+def missing_value(crash: Crash, match: re.Match) -> Cause:
+    key = full_key(crash.error) or match[1]
+    return Cause(f"{key} is ???, which somebody must set", f"{key}=...", place_of(crash.config, key))
 
 
-def unknown_key(place: Place, match: re.Match) -> Cause:
-    key, known = full_key(place.error) or match[1], raw_leaves(place.config)
+def unknown_key(crash: Crash, match: re.Match) -> Cause:
+    key, known = full_key(crash.error) or match[1], raw_leaves(crash.config)
     names = {name for full in known for name in parents(full)}
-    return Cause(f"the config has no {key}{suggestion(key, names)}", f"+{key}=... adds it", where(place, key))
+    return Cause(f"the config has no {key}{suggestion(key, names)}", f"+{key}=... adds it", place_of(crash.config, key))
 
 
-def interpolation(place: Place, match: re.Match) -> Cause:
-    key, names = full_key(place.error), {name for full in raw_leaves(place.config) for name in parents(full)}
+def interpolation(crash: Crash, match: re.Match) -> Cause:
+    key, names = full_key(crash.error), {name for full in raw_leaves(crash.config) for name in parents(full)}
     why = f"{key} refers to {match[1]}, which the config has not{suggestion(match[1], names)}"
-    return Cause(why, f"{key}=...", where(place, key))
+    return Cause(why, f"{key}=...", place_of(crash.config, key))
 
 
-def text_for_number(place: Place, match: re.Match) -> Cause | None:
+def text_for_number(crash: Crash, match: re.Match) -> Cause | None:
     """A number that YAML reads as text, such as 1e-3, found among the variables of the frames that raised."""
-    for step in reversed(place.steps):
+    for step in reversed(crash.steps):
         for name, value in step.frame.f_locals.items():
             if not isinstance(value, str) or not is_number(value):
                 continue
-            keys = [key for key in keys_named(place.config, name) if raw_leaves(place.config)[key] == value]
+            keys = [key for key in keys_named(crash.config, name) if raw_leaves(crash.config)[key] == value]
             key = keys[0] if keys else name
             return Cause(
                 f"{key} is the text {value!r}: YAML takes a number in quotes, or 1e-3 without a point, for text",
-                f"{key}={float(value):.12f}".rstrip("0"),
-                where(place, key) if keys else str(place),
+                Fix(overrides=(f"{key}={float(value):.12f}".rstrip("0"),)) if keys else "write it without quotes",
+                place_of(crash.config, key) if keys else None,
             )
     return None
 
@@ -117,11 +122,7 @@ def parents(key: str) -> list[str]:
     return [".".join(parts[: count + 1]) for count in range(len(parts))]
 
 
-def where(place: Place, key: str) -> str:
-    return f"config key {key}{set_in(place.config, key)}"
-
-
-RULES: list[Rule] = [
+PATTERNS: list[Pattern] = [
     (r"Error locating target '([^']+)'", not_found),
     (r"Error in (?:call to target|creating partial) ?\(?'?([\w.]+)", called),
     (r"Missing mandatory value: (\S+)", missing_value),

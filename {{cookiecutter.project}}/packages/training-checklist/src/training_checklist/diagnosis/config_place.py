@@ -6,6 +6,8 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from training_checklist.finding import Place
+
 
 def leaves(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield (dotted key, value) of a plain container."""
@@ -27,6 +29,20 @@ def keys_named(config: DictConfig | None, name: str) -> list[str]:
     return [key for key in raw_leaves(config) if key.rpartition(".")[2] == name]
 
 
+def place_of(config: DictConfig | None, *keys: str) -> Place | None:
+    """Return the place of some keys, with the value and the origin of each as far as they are known; None of none."""
+    if not keys:
+        return None
+    first, *others = keys
+    said = ", ".join(f"{key}={shown(config, key)}{set_in(config, key)}" for key in others)
+    return Place(key=first, value=shown(config, first), origin=set_in(config, first).strip(" ()"), note=said)
+
+
+def shown(config: DictConfig | None, key: str) -> str:
+    value = raw_leaves(config).get(key)
+    return "" if value is None else str(value)
+
+
 def set_in(config: DictConfig | None, key: str) -> str:
     """Return where a key got its value, as " (conf/train.yaml:19)" or " (command line)"; "" where that is not known."""
     if config is None or not HydraConfig.initialized():
@@ -39,13 +55,3 @@ def set_in(config: DictConfig | None, key: str) -> str:
         return f" ({trace_config(OmegaConf.create(plain)).history[tuple(key.split('.'))][-1]})"
     except Exception:
         return ""
-
-
-def debug_option(item: str) -> str:
-    """Return the override that turns an item of the checklist on, as this command line must spell it."""
-    if HydraConfig.initialized():
-        hydra = HydraConfig.get()
-        added = any(override.startswith("+debug=") for override in hydra.overrides.task)
-        if "debug" in hydra.runtime.choices and not added:
-            return f"debug={item}"
-    return f"+debug={item}"

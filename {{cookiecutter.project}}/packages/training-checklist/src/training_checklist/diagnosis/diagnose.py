@@ -16,12 +16,11 @@ from training_config.secret_values import redact_override
 
 from training_checklist.diagnosis import config_causes, tensor_causes, training_causes
 from training_checklist.diagnosis.cause import Cause, find_cause
-from training_checklist.diagnosis.config_place import debug_option
-from training_checklist.diagnosis.place import Place, describe
+from training_checklist.diagnosis.crash import Crash, describe
 from training_checklist.engines.own_code import is_own, shorten
-from training_checklist.finding import FAILED, Finding, unsorted
+from training_checklist.finding import FAILED, Finding, Fix, Place
 
-RULES = [*config_causes.RULES, *training_causes.RULES, *tensor_causes.RULES]
+PATTERNS = [*config_causes.PATTERNS, *training_causes.PATTERNS, *tensor_causes.PATTERNS]
 MESSAGE_LINES = 6
 MESSAGE_CHARACTERS = 600
 OMEGACONF_DETAIL = re.compile(r"\s+(full_key: |object_type=|reference_type=)")
@@ -33,12 +32,13 @@ def diagnose(error: BaseException) -> Finding:
     try:
         return _diagnose(error)
     except Exception as mistake:
-        return unsorted(
+        return Finding(
+            "crash/unknown",
             FAILED,
             f"{type(error).__name__}: {brief(error)}",
-            "see the traceback",
+            Place(note="see the traceback"),
             f"unknown: the diagnosis itself failed with {type(mistake).__name__}: {mistake}",
-            "HYDRA_FULL_ERROR=1 before the same command shows everything that Python knows",
+            Fix("HYDRA_FULL_ERROR=1 before the same command shows everything that Python knows"),
         )
 
 
@@ -72,28 +72,33 @@ def chain(shown: traceback.TracebackException | None) -> Iterator[traceback.Trac
 def _diagnose(error: BaseException) -> Finding:
     sentence = plain(error)
     if sentence is not None:
-        return unsorted(FAILED, str(sentence), *_plain(sentence))
-    places: list[Place] = []
+        return _plain(sentence)
+    crashes: list[Crash] = []
+    found: tuple[str, Cause] | None = None
     for each in causes_of(error):
-        places.append(Place(each, places[-1] if places else None))
+        crashes.append(Crash(each, crashes[-1] if crashes else None))
         # What a target raised counts for more than that it was a target.
-        rules = config_causes.RULES if isinstance(each, InstantiationException) else RULES
-        cause = find_cause(each, places[-1], rules)
-        if cause is not None:
+        found = find_cause(
+            each, crashes[-1], config_causes.PATTERNS if isinstance(each, InstantiationException) else PATTERNS
+        )
+        if found is not None:
             break
-    place = places[-1]
-    if cause is None:
-        place = next((place for place in places if not isinstance(place.error, InstantiationException)), places[0])
-        cause = _unknown(place)
-    each = place.error
+    crash = crashes[-1]
+    if found is None:
+        crash = next((crash for crash in crashes if not isinstance(crash.error, InstantiationException)), crashes[0])
+        found = "crash/unknown", _unknown(crash)
+    rule, cause = found
+    each = crash.error
     what = f"{type(each).__name__}: {brief(each)}"
-    tensors = describe(place.tensors()) if place.is_in_model else ""
+    tensors = describe(crash.tensors()) if crash.is_in_model else ""
     if tensors:
-        what += f"\nin {place.own.function}: {tensors}"
+        what += f"\nin {crash.own.function}: {tensors}"
     key = config_causes.full_key(error) if each is not error else ""
-    built = f", built for config key {key}" if key else ""
-    where = cause.where or (elsewhere(each) or str(place)) + built
-    return unsorted(FAILED, what, where, cause.why, cause.fix)
+    place = cause.place or elsewhere(each) or crash.place
+    if key and cause.place is None:
+        place = place.beside(note=", ".join(filter(None, [place.note, f"built for config key {key}"])))
+    fix = Fix(cause.fix) if isinstance(cause.fix, str) else cause.fix
+    return Finding(rule, FAILED, what, place, cause.why, fix)
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
@@ -116,41 +121,54 @@ def brief(error: BaseException) -> str:
     return text if len(text) <= MESSAGE_CHARACTERS else f"{text[:MESSAGE_CHARACTERS]} ..."
 
 
-def elsewhere(error: BaseException) -> str:
-    """Return the last line of one's own code in a traceback that another process has sent as text, or ""."""
+def elsewhere(error: BaseException) -> Place | None:
+    """Return the last line of one's own code in a traceback that another process has sent as text, or None."""
     found = [match for match in RAISED_ELSEWHERE.finditer(str(error)) if is_own(match["file"])]
     if not found:
-        return ""
+        return None
     deepest = found[-1]
     process = re.match(r"Caught \w+ in (.*)\.", str(error))
-    place = f"{shorten(deepest['file'])}:{deepest['line']} in {deepest['function']}: {deepest['source'].strip()}"
-    return f"{place}, in {process[1]}" if process else place
+    return Place(
+        file=shorten(deepest["file"]),
+        line=int(deepest["line"]),
+        function=deepest["function"],
+        source=deepest["source"].strip(),
+        note=f"in {process[1]}" if process else "",
+    )
 
 
-def _plain(error: BaseException) -> tuple[str, str, str]:
+def _plain(error: BaseException) -> Finding:
+    """Return what is known of an exception that is one sentence to whoever gave the command."""
     if "SIGKILL" in str(error):
-        return (
-            "a process of this job",
+        return Finding(
+            "crash/killed",
+            FAILED,
+            str(error),
+            Place(note="a process of this job"),
             "nothing in Python ends a process like that: most often the system does, when memory runs out",
-            f"data.batch_size and data.num_workers take the most; {debug_option('memory')} measures",
+            Fix("data.batch_size and data.num_workers take the most", items=("memory",)),
         )
     wanted, options = getattr(error, "missing_cfg_file", None), getattr(error, "options", None) or []
     if wanted:
         group, _, option = wanted.rpartition("/")
         hint = suggestion(option, options, "there are") or "; there are none"
-        return f"config group {group}" if group else "the primary config", f"there is no {wanted}{hint}", f"{group}=..."
-    return "see its message", "it was refused before any training", "as the message says"
+        place = Place(key=group) if group else Place(note="the primary config")
+        return Finding(
+            "crash/config-not-found", FAILED, str(error), place, f"there is no {wanted}{hint}", Fix(f"{group}=...")
+        )
+    why, fix = "it was refused before any training", Fix("as the message says")
+    return Finding("crash/refused", FAILED, str(error), Place(note="see its message"), why, fix)
 
 
-def _unknown(place: Place) -> Cause:
-    if place.own is None:
+def _unknown(crash: Crash) -> Cause:
+    if crash.own is None:
         return Cause(
             "no line of this project is in the traceback, and this kind of exception is not known here",
             "HYDRA_FULL_ERROR=1 before the same command shows every frame; search for the message's first line",
         )
-    asked = f", which was at {place.own.expression}" if "\n" not in place.own.expression else ""
+    asked = f", which was at {crash.own.expression}" if "\n" not in crash.own.expression else ""
     command = shlex.join([os.path.relpath(sys.argv[0]), *map(redact_override, sys.argv[1:])])
     return Cause(
-        f"this kind of exception is not known here; look at the values that line {place.own.line} works with{asked}",
+        f"this kind of exception is not known here; look at the values that line {crash.own.line} works with{asked}",
         f"HYDRA_FULL_ERROR=1 python -m pdb -c continue {command} stops there, with everything in scope",
     )

@@ -54,17 +54,21 @@ class SkippedStep:
 
 @dataclass
 class UnusedParameters:
-    """Parameters got no gradient in a backward pass in which DDP waits for all.
+    """Parameters that got no gradient in a backward pass.
 
     Args:
-        total: how many there are.
+        total: how many want one.
+        batch: of this pass.
         step: of `training_step`.
+        asked: whether the project itself runs in several processes.
     """
 
     rank: int
     names: list[str]
     total: int
+    batch: int = 0
     step: Place = NOWHERE
+    asked: bool = True
 
 
 @dataclass

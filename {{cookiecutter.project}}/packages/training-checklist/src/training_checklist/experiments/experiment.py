@@ -179,6 +179,9 @@ class NoWorkers:
     A DataModule decides about its loaders itself, and not every one has an argument for their workers.
     """
 
+    def __init__(self) -> None:
+        self._init: Any = None
+
     def __enter__(self) -> None:
         # Two experiments of one run leave in the order in which they entered: both keep the original.
         self._init = init = getattr(DataLoader.__init__, "original", DataLoader.__init__)
@@ -192,7 +195,8 @@ class NoWorkers:
         DataLoader.__init__ = without_workers
 
     def __exit__(self, *error: object) -> None:
-        DataLoader.__init__ = self._init
+        if self._init is not None:
+            DataLoader.__init__ = self._init
 
 
 class NoTraining(Callback):

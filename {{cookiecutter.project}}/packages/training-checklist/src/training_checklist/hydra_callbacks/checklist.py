@@ -24,12 +24,17 @@ from training_config.secret_values import redact_text, secret_values
 from training_checklist.diagnosis.diagnose import print_traceback
 from training_checklist.ending import ToolError
 from training_checklist.finding import Verdict
+from training_checklist.group import group_name
+from training_checklist.hydra_callbacks.one_device import force_one_device, without_devices
 from training_checklist.hydra_callbacks.report import end_job, end_with_exit_code, refuse
 from training_checklist.reporting.files import write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.terminal import print_progress, print_report
 from training_checklist.reporting.wording import program
-from training_checklist.settings import GROUP, read_settings
+from training_checklist.settings import read_settings
+
+CALLBACK = "debug"  # key of the items' Hydra callback
+SEVERAL = "distributed"  # the item that examines several processes
 
 
 class Checklist(Callback):
@@ -57,6 +62,9 @@ class Checklist(Callback):
         self.items = {item: needed for item, needed in {**items, **further}.items() if only is None or item in only}
         self.processes = list(processes)
         self.leave_out = dict(leave_out)
+
+    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
+        force_one_device(config)  # of the job itself, which trains nothing
 
     def on_job_start(self, config: DictConfig, task_function: TaskFunction, **kwargs: Any) -> None:
         self.settings = refuse(*read_settings(config))
@@ -109,7 +117,10 @@ class Checklist(Callback):
             raise FileExistsError(f"{os.path.relpath(folder)} is there already; choose another hydra.run.dir")
         folder.mkdir(parents=True)
         started = time.monotonic()
-        arguments = [*replaced(config, item), f"hydra.run.dir={quoted(str(folder))}"]
+        given = replaced(config, item)
+        # What several processes are asked for with is meant for training, and for the one item that is about them.
+        given = given if item == SEVERAL else without_devices(given)
+        arguments = [*given, f"hydra.run.dir={quoted(str(folder))}"]
         reason, code = "it was stopped before it could judge", None
         with (folder / "output.log").open("w", encoding="utf-8") as output:
             try:
@@ -135,13 +146,13 @@ class Checklist(Callback):
 
 def replaced(config: DictConfig, item: str) -> list[str]:
     """Return the overrides of this job with `item` in the place of the checklist, without what is a sweep's."""
-    kept = [text for text in job_settings(config) if not key_of(text).startswith(f"hydra.callbacks.{GROUP}")]
+    kept = [text for text in job_settings(config) if not key_of(text).startswith(f"hydra.callbacks.{CALLBACK}")]
     changed = [f"{text.partition('=')[0]}={item}" if is_group(text) else text for text in given(config, "task")]
     return [*changed, *kept]
 
 
 def is_group(override: str) -> bool:
-    return key_of(override) == GROUP
+    return key_of(override) == group_name()
 
 
 def run_here(arguments: list[str], config: DictConfig, task_function: TaskFunction, output: Any) -> None:
@@ -149,6 +160,8 @@ def run_here(arguments: list[str], config: DictConfig, task_function: TaskFuncti
     hydra = GlobalHydra.instance().hydra
     with silenced(output):
         cfg = hydra.compose_config(config.hydra.job.config_name, arguments, run_mode=RunMode.RUN)
+        if cfg.hydra.callbacks[CALLBACK].get("one_device"):
+            force_one_device(cfg)
         context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(cfg))
         run_job(task_function, cfg, job_dir_key="hydra.run.dir", job_subdir_key=None, hydra_context=context)
 

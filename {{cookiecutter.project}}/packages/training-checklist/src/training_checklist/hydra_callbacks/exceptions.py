@@ -31,6 +31,7 @@ class ExceptionPanel(Callback):
         if job_return.status != JobStatus.FAILED or "debug" in config.hydra.callbacks:
             return
         from training_checklist.diagnosis.diagnose import diagnose, plain, print_traceback
+        from training_checklist.reporting.wording import with_commands
 
         error = job_return._return_value
         sentence = plain(error)
@@ -42,7 +43,7 @@ class ExceptionPanel(Callback):
         if not as_is:
             print_traceback(error)
         finding = diagnose(error)
-        print_panel(finding)
+        print_panel(with_commands(finding, None, config))
         if not as_is:
             job_return.return_value = Diagnosed(finding.what.splitlines()[0][:MESSAGE_CHARACTERS])
             del error
@@ -61,7 +62,7 @@ def print_panel(finding: Any) -> None:
     rows = Table.grid(padding=(0, 1, 0, 0))
     rows.add_column(style="cyan", no_wrap=True)
     rows.add_column(overflow="fold")
-    for label, text in (("where", finding.where), ("why", finding.why), ("next", finding.fix)):
+    for label, text in (("where", finding.where), ("why", finding.why), ("next", finding.command)):
         rows.add_row(label, Text(text))
     title, _, what = finding.what.partition(": ")
     rank = os.environ.get("RANK")

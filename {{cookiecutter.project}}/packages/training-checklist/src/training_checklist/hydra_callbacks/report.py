@@ -17,6 +17,7 @@ from training_checklist import session
 from training_checklist.diagnosis.diagnose import print_traceback
 from training_checklist.ending import CheckFailed, FitEnded, Refused, ToolError, launched_rank
 from training_checklist.finding import ERROR, FAILED, Verdict
+from training_checklist.hydra_callbacks.one_device import force_one_device
 from training_checklist.judging import cause, conclude, judge
 from training_checklist.reporting.files import masked, write_report
 from training_checklist.reporting.notes import notes_on
@@ -33,10 +34,15 @@ class Report(Callback):
 
     Args:
         items: each item that is on, with what it asks.
+        one_device: whether they want a single process, also where the command line asks for several.
     """
 
-    def __init__(self, items: dict[str, str]) -> None:
-        self.items = dict(items)
+    def __init__(self, items: dict[str, str], one_device: bool = False) -> None:
+        self.items, self.one_device = dict(items), one_device
+
+    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
+        if self.one_device:  # in a sweep the item's own config says so, and cannot say it against the command line
+            force_one_device(config)
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         self.settings = refuse(*read_settings(config))

@@ -1,6 +1,7 @@
 """The findings as SARIF 2.1.0, which code hosts show beside the line in a review."""
 
 import json
+import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,8 @@ def location(finding: Finding) -> dict[str, Any] | None:
     """Return the file and line in the project: of the code, else of the config that set the value."""
     file, line = finding.place.file, finding.place.line
     if not file:
-        file, _, number = finding.place.origin.rpartition(":")
-        line = int(number) if number.isdigit() else 0
+        origin = re.match(r"([^\s,]+):(\d+)", finding.place.origin)
+        file, line = (origin[1], int(origin[2])) if origin else ("", 0)
     if not file or Path(file).is_absolute():
         return None
     return {"artifactLocation": {"uri": Path(file).as_posix()}, **({"region": {"startLine": line}} if line else {})}

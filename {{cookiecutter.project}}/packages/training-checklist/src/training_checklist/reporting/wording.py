@@ -11,10 +11,11 @@ from training_config.overrides import given, key_of
 from training_config.walk import walk
 
 from training_checklist.finding import Finding
-from training_checklist.settings import GROUP, KEY
+from training_checklist.group import group_name
+from training_checklist.settings import KEY
 
 
-def in_words(finding: Finding, item: str, config: DictConfig | None) -> str:
+def in_words(finding: Finding, item: str | None, config: DictConfig | None) -> str:
     """Return what to do next about a finding of `item`; `config` is the job's, None outside of Hydra."""
     fix = finding.fix
     commands = [command(config, item, fix.overrides)] if fix.overrides else []
@@ -31,7 +32,7 @@ def command(config: DictConfig | None, item: str | None, overrides: tuple[str, .
         further = f", overrides={list(overrides)}" if overrides else ""
         return f"check(module, datamodule, items=[{item!r}]{further})"
     changed = [spelled(config, override) for override in overrides]
-    own = [text for text in given(config, "task") if key_of(text).partition(".")[0] not in (GROUP, KEY)]
+    own = [text for text in given(config, "task") if key_of(text).partition(".")[0] not in (group_name(), KEY)]
     keys = {key_of(override) for override in changed}
     kept = [text for text in own if key_of(text) not in keys]
     replaced = {key_of(text) for text in own} & keys
@@ -67,9 +68,11 @@ def relative(path: str) -> str:
 
 def option(config: DictConfig, item: str) -> str:
     """Return the override that turns an item on, as this command line must spell it."""
-    added = any(text.startswith(f"+{GROUP}=") for text in given(config, "task"))
-    in_defaults = GROUP in (config.hydra.runtime.get("choices") or {}) and not added
-    return f"{'' if in_defaults else '+'}{GROUP}={item}"
+    group = group_name()
+    asked = [text for text in given(config, "task") if key_of(text) == group]
+    in_defaults = group in (config.hydra.runtime.get("choices") or {})
+    added = asked[0].startswith("+") if asked else not in_defaults
+    return f"{'+' if added else ''}{group}={item}"
 
 
 def spelled(config: DictConfig, override: str) -> str:
@@ -84,6 +87,6 @@ def spelled(config: DictConfig, override: str) -> str:
     return f"++{key}{value or ''}" if not sign and "." in key else override
 
 
-def with_commands(finding: Finding, item: str, config: DictConfig | None) -> Finding:
+def with_commands(finding: Finding, item: str | None, config: DictConfig | None) -> Finding:
     """Return a finding with its fix in words."""
     return finding if finding.command else replace(finding, command=in_words(finding, item, config))

@@ -18,17 +18,26 @@ from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException, UnsupportedInterpolationType
 from rich.console import Console
 from rich.text import Text
-from training_config.near_names import suggestion
-from training_config.provenance import COMMAND_LINE, Setting, leaves, trace_config
+from training_config.provenance import COMMAND_LINE, Provenance, Setting, leaves, trace_config
 from training_config.secret_values import redact_text, secret_values
 from training_config.targets import HYDRA_KEYS, annotations_of, locate, parameters_of, takes_any
 from training_config.walk import UNKNOWN, is_missing, value_of, walk
 
 from training_checklist import session
-from training_checklist.command import command
 from training_checklist.direction import better
 from training_checklist.ending import launched_rank
 from training_checklist.engines.own_code import is_installed
+from training_checklist.evidence.config_values import (
+    Argument,
+    BeatenValue,
+    MisplacedFile,
+    MissingValue,
+    Monitor,
+    NoneText,
+    Target,
+    UnreadKey,
+    Unresolved,
+)
 from training_checklist.experiments.config.arguments import (
     EXPONENT,
     absent_arguments,
@@ -38,7 +47,8 @@ from training_checklist.experiments.config.arguments import (
 )
 from training_checklist.experiments.config.code_reads import read_code
 from training_checklist.experiments.experiment import Experiment
-from training_checklist.finding import Verdict
+from training_checklist.finding import Place, Verdict
+from training_checklist.group import group_name
 from training_checklist.lightning import Callback as LightningCallback
 from training_checklist.lightning import LightningModule
 from training_checklist.settings import KEY
@@ -48,6 +58,8 @@ ENTRIES = ("fit", "validate", "test", "predict")
 ALWAYS_LOGGED = {"epoch", "step"}  # a checkpoint may look at them without anyone logging them
 LIGHTNING_NAMES = {"experiment"}  # attributes of Lightning's own objects, such as logger.experiment
 ALIKE = 0.85  # of two names, from which on one is taken for a misspelling of the other
+# What is looked for in every config: where there is none of it, that is what the rules pass.
+LOOKED_FOR = (MissingValue(""), Unresolved("", "", ""), NoneText(""))
 DOTTED = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -67,9 +79,9 @@ class ConfigWatch(Callback):
         self.idle = IdleTrainer()
         self.alone = list(config.hydra.callbacks.debug["items"]) == [ConfigCheck.item]
         try:
-            self.check.judge(config)
-        except Exception as error:  # Hydra would make a warning of it, and the check would seem to have passed
-            self.check.skip(f"the check itself has failed: {type(error).__name__}: {error}")
+            self.check.examine(config)
+        except Exception as error:  # Hydra would make a warning of it, and the item would seem to have passed
+            self.check.fail_itself(error, ConfigCheck.item)
         if self.alone:
             self.idle.__enter__()
 
@@ -101,25 +113,26 @@ class IdleTrainer:
         return []
 
     def __exit__(self, *error: object) -> None:
-        for trainer, entry, method in self._entries:
+        for trainer, entry, method in reversed(self._entries):  # a class may stand there twice
             setattr(trainer, entry, method)
 
 
 class ConfigCheck(Experiment):
-    """Fails where a chosen value is beaten, a target does not fit, or a value is missing, unresolved or unread."""
+    """Nothing is trained: the config itself is looked at, key by key, beside the code that reads it."""
 
     item = "config"
 
     def __init__(self, everything: bool) -> None:
         super().__init__()
         self.everything = everything
+        self.provenance: Provenance | None = None
         self.tokens: list[str] = []  # what exceptions say that a finding has foretold
         self.unfit: set[str] = set()  # keys that a finding has named
         self.fitted = 0
         self.seconds = 0.0
 
-    def judge(self, config: DictConfig) -> None:
-        """Say all that is wrong with a job's config, and show where its values come from."""
+    def examine(self, config: DictConfig) -> None:
+        """Have all that is wrong with a job's config judged, and show where its values come from."""
         self.config = config
         self.job = copy.deepcopy(config)
         with read_write(self.job), open_dict(self.job):
@@ -127,19 +140,14 @@ class ConfigCheck(Experiment):
         try:
             self.provenance = trace_config(config)
         except Exception as error:  # Hydra's internals, which a later version may change
-            self.provenance = None
             self.skip(f"the origin of values is unknown with hydra-core {version('hydra-core')}: {error}")
         self.code = read_code(folders(config))
         self.references = set(references(OmegaConf.to_container(config, resolve=False)))
         if self.provenance is not None:
-            self._judge_order()
-            self._judge_packages()
-        self._judge_missing()
-        self._judge_interpolations()
-        self._judge_targets()
-        self._judge_splats()
-        self._judge_texts()
-        self._judge_unread()
+            self.judge(*self._beaten(), *self._misplaced())
+        self.judge(*self._missing(), *self._unresolved(), *LOOKED_FOR)
+        self.judge(*self._targets(), *self._splats(), *self._texts())
+        self.judge(*self._unread_keys())
         self._show(config)
         self.seconds = time.monotonic() - self.started
 
@@ -156,7 +164,7 @@ class ConfigCheck(Experiment):
             error = error.__cause__
         return False
 
-    def _judge_order(self) -> None:
+    def _beaten(self) -> Iterator[BeatenValue]:
         for key, settings in self.provenance.history.items():
             last = settings[-1]
             if last.chosen or key[0] == KEY:
@@ -165,17 +173,13 @@ class ConfigCheck(Experiment):
             beaten = [setting for setting in beaten if setting.option not in self.provenance.items]
             chosen = next((setting for setting in reversed(beaten) if setting.chosen), None)
             if chosen is not None:
-                self._fail_beaten(".".join(key), settings, chosen)
+                yield self._chosen_beaten(".".join(key), settings, chosen)
             elif not last.primary and last.package and any(setting.primary for setting in beaten):
                 primary = next(setting for setting in beaten if setting.primary)
-                self.warn(
-                    f"{'.'.join(key)} is {shown(last.value)}, not {shown(primary.value)} as {primary.file} says",
-                    self.where(".".join(key)),
-                    "the value in the main file has no effect, whichever it is",
-                    f"move _self_ to the end of the defaults list in {primary.file}, or remove the value there",
-                )
+                full_key, values = ".".join(key), (shown(last.value), shown(primary.value))
+                yield BeatenValue(full_key, *values, primary.file, False, "", self.place(full_key))
 
-    def _fail_beaten(self, key: str, settings: list[Setting], chosen: Setting) -> None:
+    def _chosen_beaten(self, key: str, settings: list[Setting], chosen: Setting) -> BeatenValue:
         last = settings[-1]
         group = chosen.option.rpartition("/")[0]
         main = next((file.file for file in self.provenance.files if "/" not in file.option), last.file)
@@ -187,15 +191,12 @@ class ConfigCheck(Experiment):
             order = f"put _self_ above {group} in the defaults list of {last.file}, or remove {key} there"
         else:
             order = f"put {group} below {last.option.rpartition('/')[0] or last.option} in the defaults list of {main}"
-        self.fail(
-            f"{key} is {shown(last.value)}, not {shown(chosen.value)} as {chosen.option.replace('/', '=')} says",
-            f"{last} beats {shown(chosen.value)} of {chosen}{over}",
-            f"you chose {chosen.option.replace('/', '=')}; a file that you did not choose overrules it without a word",
-            f"{self._command(f'{key}={shown(chosen.value)}')} (the command line wins); for good: {order}",
-        )
+        place = Place(key=key, origin=f"{last} beats {shown(chosen.value)} of {chosen}{over}")
+        by = chosen.option.replace("/", "=")
+        return BeatenValue(key, shown(last.value), shown(chosen.value), by, True, order, place)
 
-    def _judge_packages(self) -> None:
-        """A file of a group such as experiment/ whose keys belong at the top, but which does not say so."""
+    def _misplaced(self) -> Iterator[MisplacedFile]:
+        """Files of a group such as experiment/ whose keys belong at the top, but which do not say so."""
         for file in self.provenance.files:
             group = file.option.rpartition("/")[0]
             known = [name for name in file.content if name in self.job]
@@ -211,34 +212,24 @@ class ConfigCheck(Experiment):
             ):
                 continue
             values = [".".join(key) for key, _ in leaves(file.content)]
-            option = file.option.replace("/", "=")
             self.unfit.add(file.package)
-            self.fail(
-                f"{listed(values)} of {option} land in {file.package}.*, where nothing reads them",
-                f"{file.file}:1",
-                f"{values[0]} keeps {shown(OmegaConf.select(self.job, values[0], default=None))} of another file",
-                f"make '# @package _global_' the first line of {file.file}",
-            )
+            kept = shown(OmegaConf.select(self.job, values[0], default=None))
+            yield MisplacedFile(file.option.replace("/", "="), file.package, file.file, values, kept)
 
     def _reads_below(self, group: str, name: str) -> bool:
         return (group, name) in self.code.pairs or (group in self.code.whole and group not in LIGHTNING_NAMES)
 
-    def _judge_missing(self) -> None:
+    def _missing(self) -> Iterator[MissingValue]:
         for full_key, parent, key in walk(self.job):
             if not is_missing(parent, key):
                 continue
             if self.code is not None and str(key) in self.code.assigned | self.code.supplied:
                 continue  # the code gives it a value
             default = self._default(parent, key)
-            value = "VALUE" if default is UNKNOWN else shown(default)
-            source = "" if default is UNKNOWN else f" ({value} is the default of {value_of(parent, '_target_')})"
             self._token(full_key)
-            self.fail(
-                f"{full_key} is ???: nothing has given it a value",
-                self.where(full_key),
-                "the run ends as soon as the value is read",
-                self._command(f"{full_key}={value}") + source,
-            )
+            told = None if default is UNKNOWN else shown(default)
+            of = "" if default is UNKNOWN else str(value_of(parent, "_target_"))
+            yield MissingValue(full_key, told, of, self.place(full_key))
 
     def _default(self, parent: DictConfig | ListConfig, key: Any) -> Any:
         try:
@@ -248,7 +239,7 @@ class ConfigCheck(Experiment):
         plain = isinstance(parameter.default, (bool, int, float, str))
         return parameter.default if plain else UNKNOWN
 
-    def _judge_interpolations(self) -> None:
+    def _unresolved(self) -> Iterator[Unresolved]:
         keys = [full_key for full_key, _, _ in walk(self.job)]
         for full_key, parent, key in walk(self.job):
             if not OmegaConf.is_interpolation(parent, key):
@@ -266,12 +257,8 @@ class ConfigCheck(Experiment):
                 variable = re.search(r"Environment variable '(\w+)'", message)
                 words = [word for word in DOTTED.findall(raw) if word not in keys]
                 near = [match for word in words for match in get_close_matches(word, keys, n=1)]
-                if variable is not None:
-                    fix = f"{variable[1]}=VALUE {self._command()}"
-                else:
-                    fix = "write ${" + near[0] + "}" if near else self._command(f"{full_key}=VALUE")
-                why = "the run ends as soon as the value is read"
-                self.fail(f"{full_key}={raw} does not resolve: {message}", self.where(full_key), why, fix)
+                name = "" if variable is None else variable[1]
+                yield Unresolved(full_key, raw, message, name, near, self.place(full_key))
 
     def _registers(self, message: str) -> bool:
         """Whether the code registers the resolver that an error misses: it may do so when the job runs."""
@@ -279,91 +266,64 @@ class ConfigCheck(Experiment):
             "register_new_resolver" in self.code.words and bool(set(re.findall(r"\w+", message)) & self.code.words)
         )
 
-    def _judge_targets(self) -> None:
+    def _targets(self) -> Iterator[Any]:
         for full_key, node, key in walk(self.job):
             if key != "_target_" or not isinstance(node, DictConfig) or is_missing(node, key):
                 continue
             target = value_of(node, key)
             if target is UNKNOWN:  # told as an interpolation
                 continue
-            owner = full_key.removesuffix("_target_").removesuffix(".")
-            if not isinstance(target, str) or not target:
-                self._fail_target(full_key, target, "is no name of a class or function", f"{full_key}=...")
-                continue
-            try:
-                found = locate(target)
-            except ImportError as error:
-                self._fail_target(full_key, target, f"cannot be imported: {error}", "correct the name")
-                continue
-            if not callable(found):
-                self._fail_target(full_key, target, f"is a {type(found).__name__}, nothing to call", "correct the name")
+            found, problem = found_target(target)
+            if problem:
+                self._token(full_key, f"full_key: {full_key.removesuffix('._target_')}", f"'{target}'")
+                yield Target(full_key, shown(target), problem, place=self.place(full_key))
                 continue
             self.fitted += 1
-            parameters = parameters_of(found)
-            if parameters is None:
-                continue
-            self._judge_arguments(owner, node, found, target)
-            absent = absent_arguments(node, parameters, self.code)
-            if absent:
-                partial = set(absent) <= {"params", "optimizer"}
-                self._token(owner, target, *(f"'{name}'" for name in absent))
-                self.fail(
-                    f"{owner} lacks {', '.join(absent)} of {target}",
-                    self.where(owner),
-                    f"calling {target} raises a TypeError",
-                    self._command(f"+{owner}._partial_=true") + " (whoever builds it supplies them)"
-                    if partial
-                    else self._command(*(f"+{owner}.{name}=VALUE" for name in absent)),
-                )
-            if isinstance(found, type) and issubclass(found, LightningCallback):
-                self._judge_mode(owner, node, parameters)
-                self._judge_monitor(owner, node)
+            yield from self._arguments_of(full_key, node, found, target)
 
-    def _fail_target(self, key: str, target: Any, what: str, fix: str) -> None:
-        self._token(key, f"full_key: {key.removesuffix('._target_')}", f"'{target}'")
-        self.fail(f"{key}={shown(target)} {what}", self.where(key), "nothing can be built from it", fix)
+    def _arguments_of(self, full_key: str, node: DictConfig, found: Any, target: str) -> Iterator[Any]:
+        """Yield how the arguments of a node fit the signature of its target."""
+        owner, parameters = full_key.removesuffix("_target_").removesuffix("."), parameters_of(found)
+        if parameters is None:
+            return
+        yield from self._arguments(owner, node, found, target)
+        absent = absent_arguments(node, parameters, self.code)
+        if absent:
+            self._token(owner, target, *(f"'{name}'" for name in absent))
+        yield Target(full_key, target, "", absent, set(absent) <= {"params", "optimizer"}, self.place(owner))
+        if isinstance(found, type) and issubclass(found, LightningCallback):
+            yield from self._monitor(owner, node, parameters)
 
-    def _judge_arguments(self, owner: str, node: DictConfig, target: Any, name: str) -> None:
+    def _arguments(self, owner: str, node: DictConfig, target: Any, name: str) -> Iterator[Argument]:
         parameters = parameters_of(target) or {}
         given = [str(key) for key in node if key not in HYDRA_KEYS]
-        for argument in unknown_arguments(given, parameters, self.code):
+        unknown = unknown_arguments(given, parameters, self.code)
+        for argument in unknown:
             key = f"{owner}.{argument}"
             self._token(f"'{argument}'", key)
             self.unfit.add(key)
-            takes = suggestion(argument, parameters) or f"; it takes {listed(list(parameters))}"
-            self.fail(
-                f"{key}={shown(value_of(node, argument))} is no argument of {name}{takes}",
-                self.where(key),
-                f"calling {name} raises a TypeError",
-                self._command(f"~{key}"),
-            )
+            near, value = get_close_matches(argument, parameters, n=3), shown(value_of(node, argument))
+            yield Argument(key, value, name, False, False, near, list(parameters), place=self.place(key))
         if takes_any(parameters):
-            self._judge_swallowed(owner, node, [key for key in given if key not in parameters], parameters, name)
+            # What is almost called as a parameter, and taken by **kwargs.
+            for argument in [key for key in given if key not in parameters and key not in self._popped()]:
+                near = get_close_matches(argument, parameters, n=1, cutoff=ALIKE)
+                key, value = f"{owner}.{argument}", shown(value_of(node, argument))
+                self.unfit |= {key} if near else set()
+                yield Argument(key, value, name, False, True, near, place=self.place(key))
         annotations = annotations_of(target)
         for argument in given:
             parameter, value = parameters.get(argument), value_of(node, argument)
             annotation = annotations.get(argument) if parameter is not None else None
             wanted = misfit(value, parameter, annotation)
             if wanted is not None:
-                self._fail_text(f"{owner}.{argument}", value, wanted, f"{name} takes {wanted} there", node, argument)
+                why = f"{name} takes {wanted} there"
+                yield from self._text(f"{owner}.{argument}", value, wanted, why, node, argument)
 
-    def _judge_swallowed(
-        self, owner: str, node: DictConfig, given: list[str], parameters: Mapping[str, Parameter], name: str
-    ) -> None:
-        """Arguments that `**kwargs` takes, and that are almost called as a parameter."""
-        for argument in given if self.code is None else set(given) - self.code.popped:
-            near = get_close_matches(argument, parameters, n=1, cutoff=ALIKE)
-            if near:
-                key = f"{owner}.{argument}"
-                self.unfit.add(key)
-                self.warn(
-                    f"{key}={shown(value_of(node, argument))} is no parameter of {name}; did you mean {near[0]}?",
-                    self.where(key),
-                    f"**kwargs takes it, and {near[0]} stays as it is",
-                    self._command(f"~{key}", f"++{owner}.{near[0]}={shown(value_of(node, argument))}"),
-                )
+    def _popped(self) -> set[str]:
+        return set() if self.code is None else self.code.popped
 
-    def _fail_text(self, key: str, value: str, wanted: str, why: str, node: DictConfig, name: str) -> None:
+    def _text(self, key: str, value: str, wanted: str, why: str, node: DictConfig, name: str) -> Iterator[Argument]:
         raw = OmegaConf.to_container(node, resolve=False)[name]
         meant = {"null": "null", "a list": "[" + value.strip()[1:-1] + "]"}.get(wanted, value.strip())
         if wanted == "true or false":
@@ -374,21 +334,16 @@ class ConfigCheck(Experiment):
             return
         self.unfit.add(key)
         self._token(key)
-        self.fail(
-            f"{key} is the text {value!r}, not {wanted}",
-            self.where(key),
-            f"{why}; a text fails where it is used, or counts as true",
-            f"{self._command(f'{key}={meant}')}; in a file without quotes: {key.rpartition('.')[2]}: {meant}",
-        )
+        yield Argument(key, value, wanted=wanted, meant=meant, why=why, place=self.place(key))
 
-    def _judge_splats(self) -> None:
+    def _splats(self) -> Iterator[Argument]:
         """Nodes without a target that the code hands over as `Trainer(**cfg.trainer)`."""
         for key, target, name in splatted(self.code) if self.code is not None else ():
             node = value_of(self.job, key) if key in self.job else None
             if isinstance(node, DictConfig) and "_target_" not in node and parameters_of(target) is not None:
-                self._judge_arguments(key, node, target, name)
+                yield from self._arguments(key, node, target, name)
 
-    def _judge_texts(self) -> None:
+    def _texts(self) -> Iterator[Any]:
         for full_key, node, key in walk(self.job):
             if not isinstance(node, DictConfig) or full_key in self.unfit or full_key.startswith("debug."):
                 continue
@@ -396,65 +351,45 @@ class ConfigCheck(Experiment):
             if not isinstance(value, str):
                 continue
             if value == "None":
-                self.warn(
-                    f"{full_key} is the text 'None'",
-                    self.where(full_key),
-                    "YAML and Hydra write nothing as null; the text None is a value like any other, and true",
-                    self._command(f"{full_key}=null"),
-                )
+                yield NoneText(full_key, self.place(full_key))
             elif "_target_" not in node and EXPONENT.fullmatch(value.strip()):
-                self._fail_text(full_key, value, "a number", "it looks like one", node, key)
+                yield from self._text(full_key, value, "a number", "it looks like one", node, key)
 
-    def _judge_mode(self, owner: str, node: DictConfig, parameters: Mapping[str, Parameter]) -> None:
-        """A callback that takes the worst value of what it monitors for the best."""
-        if "mode" not in parameters:
-            return
+    def _monitor(self, owner: str, node: DictConfig, parameters: Mapping[str, Parameter]) -> Iterator[Monitor]:
         monitor, given = (value_of(node, key) if key in node else None for key in ("monitor", "mode"))
-        mode = parameters["mode"].default if given is None else given
-        wanted = better(monitor) if isinstance(monitor, str) else None
-        if wanted is None or mode not in ("min", "max") or mode == wanted:
+        if not isinstance(monitor, str):
             return
-        self.fail(
-            f"{owner}.mode is {mode}, but more of {monitor} is {'better' if wanted == 'max' else 'worse'}",
-            self.where(f"{owner}.mode" if "mode" in node else f"{owner}.monitor"),
-            f"{value_of(node, '_target_').rpartition('.')[2]} takes the worst epoch for the best",
-            self._command(f"{'' if 'mode' in node else '+'}{owner}.mode={wanted}"),
-        )
+        default = parameters["mode"].default if "mode" in parameters else None
+        kind, logged, is_logged = value_of(node, "_target_").rpartition(".")[2], self._logged_names(), True
+        if logged is not None:
+            is_logged = monitor in ALWAYS_LOGGED or any(
+                re.fullmatch(rf"{pattern}(_step|_epoch)?(/dataloader_idx_\d+)?", monitor)
+                for pattern in self.code.logged
+            )
+        found = Monitor(owner, kind, monitor, default if given is None else given, "mode" in node, better(monitor))
+        found.place = self.place(f"{owner}.mode" if "mode" in node else f"{owner}.monitor")
+        yield found
+        place = self.place(f"{owner}.monitor")
+        yield Monitor(owner, kind, monitor, logged=logged, is_logged=is_logged, place=place)
 
-    def _judge_monitor(self, owner: str, node: DictConfig) -> None:
-        monitor = value_of(node, "monitor") if "monitor" in node else None
+    def _logged_names(self) -> list[str] | None:
+        """Return what the code logs; None where that cannot be told from it."""
         code = self.code
-        if not isinstance(monitor, str) or code is None or code.logs_more or not code.logged or self._foreign_model():
-            return
-        if monitor in ALWAYS_LOGGED or any(
-            re.fullmatch(rf"{pattern}(_step|_epoch)?(/dataloader_idx_\d+)?", monitor) for pattern in code.logged
-        ):
-            return
-        names = sorted(pattern.replace("\\", "") for pattern in code.logged)
-        near = get_close_matches(monitor, names, n=1)
-        self.fail(
-            f"{owner}.monitor is {monitor}, which nothing logs; logged are {', '.join(names)}",
-            self.where(f"{owner}.monitor"),
-            "Lightning ends the run when the metric is looked for, which may be after the first epoch",
-            self._command(f"{owner}.monitor={near[0] if near else names[0]}"),
-        )
+        if code is None or code.logs_more or not code.logged or self._foreign_model():
+            return None
+        return sorted(pattern.replace("\\", "") for pattern in code.logged)
 
     def _foreign_model(self) -> bool:
         """Whether a LightningModule that somebody else has written logs what this code does not show."""
         for _, node, key in walk(self.job):
             target = value_of(node, key) if key == "_target_" else None
-            if not isinstance(target, str):
-                continue
-            try:
-                found = locate(target)
-            except ImportError:
-                continue
+            found, _ = found_target(target) if isinstance(target, str) else (None, "")
             if isinstance(found, type) and issubclass(found, LightningModule):
                 file = getattr(sys.modules.get(found.__module__), "__file__", None) or ""
                 return is_installed(file)
         return False
 
-    def _judge_unread(self) -> None:
+    def _unread_keys(self) -> Iterator[UnreadKey]:
         if self.code is None or self.code.loops or self.provenance is None:
             return
         siblings = [str(key) for key in self.job]
@@ -465,19 +400,12 @@ class ConfigCheck(Experiment):
             added = any(key == full_key or key.startswith(f"{full_key}.") for key in self.provenance.added)
             near = get_close_matches(name, [other for other in siblings if other != name], n=1, cutoff=0.8)
             self._token(full_key)
-            tell = self.fail if added or near else self.warn
-            tell(
-                f"nothing reads {full_key}: no code names it, and no interpolation leads to it"
-                + (f"; did you mean {near[0]}?" if near else ""),
-                self.where(full_key),
-                "whatever it is set to changes nothing",
-                self._command(f"~{full_key}") if not added else f"leave +{full_key} out, or read it in the code",
-            )
+            yield UnreadKey(full_key, added, near[0] if near else "", self.place(full_key))
 
     def _is_of_debug(self, full_key: str) -> bool:
         """Whether only debug items set a key; they also name keys that only some projects have."""
         settings = self.provenance.history.get(tuple(full_key.split(".")), [])
-        return bool(settings) and all(setting.option.startswith("debug/") for setting in settings)
+        return bool(settings) and all(setting.option.startswith(f"{group_name()}/") for setting in settings)
 
     def _unread(self, node: DictConfig, prefix: str) -> Iterator[str]:
         for key in node:
@@ -528,14 +456,24 @@ class ConfigCheck(Experiment):
         if not told and not self.everything:
             console.print("  none")
 
-    def where(self, key: str) -> str:
-        return key if self.provenance is None else self.provenance.where(key)
-
-    def _command(self, *overrides: str) -> str:
-        return command(self.config, *overrides)
+    def place(self, key: str) -> Place:
+        """Return a key with its origin: "conf/data/digits.yaml:2, over conf/train.yaml:15"."""
+        where = key if self.provenance is None else self.provenance.where(key)
+        return Place(key=key, origin=where.removeprefix(key).strip(" ()"))
 
     def _token(self, *texts: str) -> None:
         self.tokens += texts
+
+
+def found_target(target: Any) -> tuple[Any, str]:
+    """Return what a `_target_` names, and why nothing can be built from it, or ""."""
+    if not isinstance(target, str) or not target:
+        return None, "is no name of a class or function"
+    try:
+        found = locate(target)
+    except ImportError as error:
+        return None, f"cannot be imported: {error}"
+    return found, "" if callable(found) else f"is a {type(found).__name__}, nothing to call"
 
 
 def folders(config: DictConfig) -> list[Path]:

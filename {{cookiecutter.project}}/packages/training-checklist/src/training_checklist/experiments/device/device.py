@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import torch
 
-from training_checklist.diagnosis.place import Place
+from training_checklist.diagnosis.crash import Crash
 from training_checklist.engines.stand_in import FirstBatches, put_in, replace_tensors, stand_in
 from training_checklist.experiments.device.accelerator import FAR, Accelerator, Far, pretended
 from training_checklist.experiments.experiment import Experiment, NoWorkers
@@ -78,7 +78,7 @@ class Device(Experiment):
     def _add_mismatch(self, error: Exception) -> None:
         self.fail(
             str(error).strip().partition("\n")[0],
-            str(Place(error)),
+            str(Crash(error).place),
             "on an accelerator this step ends with this error; the CPU never shows it",
             "make the tensor where the others are: device=x.device, x being an input of the module",
         )

@@ -29,6 +29,7 @@ from training_checklist.experiments.distributed.network import NetworkError, sel
 from training_checklist.experiments.distributed.peers import Parted, Peers
 from training_checklist.experiments.distributed.presence import Interrupted
 from training_checklist.experiments.distributed.process_group import ProcessGroup
+from training_checklist.experiments.distributed.processes import asks_for_processes
 from training_checklist.experiments.distributed.shares import describe, loaders_of
 from training_checklist.experiments.distributed.stages import (
     BACKWARD,
@@ -89,6 +90,8 @@ class Distributed(Experiment):
         self.drifted = False
         self.gradients_equal: bool | None = None  # in this batch
         self.used: set[str] = set()  # parameters that got a gradient in this batch
+        self.unused_found = self.unused_allowed = False
+        self.automatic = self.asked = True
         self.returned_none = False
         if HydraConfig.initialized():
             self.begin(Path(HydraConfig.get().runtime.output_dir))
@@ -120,7 +123,9 @@ class Distributed(Experiment):
         self._test_network(trainer)
         self.meetings = Meetings(self.peers, pl_module)
         self.drawn.__enter__()
-        self.step_place = of_function(type(pl_module).training_step)
+        self.step_place, self.automatic = of_function(type(pl_module).training_step), pl_module.automatic_optimization
+        self.unused_allowed = allow_unused(trainer) or not self.automatic
+        self.asked = asks_for_processes()
         self.watch = around_step(pl_module, tell=self._returned)
         self.watch.__enter__()
 
@@ -152,7 +157,7 @@ class Distributed(Experiment):
         self._compare(trainer, pl_module, BACKWARD)
 
     def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if pl_module.automatic_optimization:
+        if self.automatic and self.meetings is not None:
             self._judge_unused()
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
@@ -163,9 +168,8 @@ class Distributed(Experiment):
         self._compare(trainer, pl_module, STEP, gradients)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        self.returned_none = False
         self._compare(trainer, pl_module, BATCH_END)
-        if not pl_module.automatic_optimization and self.used:
-            self._judge_unused()
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._meet(trainer, VALIDATION_START)
@@ -257,7 +261,7 @@ class Distributed(Experiment):
         self.watch = self.meetings = None
 
     def _returned(self, result: Any) -> None:
-        self.returned_none = result is None
+        self.returned_none = result is None and self.automatic
 
     def _test_network(self, trainer: Trainer) -> None:
         presence = self.peers.presence
@@ -318,12 +322,13 @@ class Distributed(Experiment):
         self.drifted = self.drifted or gradients is not None
 
     def _judge_unused(self) -> None:
-        ddp = self.ddp
-        if ddp is None or ddp.find_unused_parameters or ddp.static_graph or not ddp.require_backward_grad_sync:
+        if self.ddp is None or not self.ddp.require_backward_grad_sync:
             return
-        unused = [name for name, p in self.parameters.items() if p.requires_grad and name not in self.used]
-        if unused:
-            raise Parted(UnusedParameters(self.rank, unused, len(self.parameters), self.step_place))
+        weights = {name: weight for name, weight in self.parameters.items() if weight.requires_grad}
+        unused = [name for name in weights if name not in self.used]
+        if not self.unused_found and not self.unused_allowed:
+            self.unused_found = bool(unused)
+            self.judge(UnusedParameters(self.rank, unused, len(weights), self.batch, self.step_place, self.asked))
 
     def _judge_shares(self, trainer: Trainer, shares: list[Any], batches: list[list[str]] | None = None) -> None:
         self.shares, found = shares, len(self.findings)
@@ -335,3 +340,15 @@ class Distributed(Experiment):
                 self.facts["samples"] = loader.samples
                 extra = -loader.samples % self.world_size
                 self.facts["repeated_samples"] = extra if "Distributed" in loader.sampler else 0
+
+
+def allow_unused(trainer: Trainer) -> bool:
+    """Let DDP survive parameters without a gradient, and return whether the project does so by itself.
+
+    A project that runs in one process need not care, and with several optimizers the others' are unused on purpose.
+    """
+    options = getattr(trainer.strategy, "_ddp_kwargs", {})
+    if options.get("find_unused_parameters") or options.get("static_graph"):
+        return True
+    options["find_unused_parameters"] = True
+    return False

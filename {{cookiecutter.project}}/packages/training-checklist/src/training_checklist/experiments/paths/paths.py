@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,11 +16,20 @@ from training_config.provenance import trace_config
 from training_config.targets import locate
 from training_config.walk import value_of, walk
 
-from training_checklist.command import command
+from training_checklist.diagnosis.config_place import place_of
+from training_checklist.evidence.run_files import (
+    Checkpoints,
+    LoggedValues,
+    OutsideFiles,
+    RecordFile,
+    RemovedCheckpoint,
+    RunDirectory,
+)
 from training_checklist.experiments.config.code_reads import sources
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.paths.event_file import scalars
 from training_checklist.experiments.paths.written_files import Recording, Written
+from training_checklist.finding import Fix, Place
 from training_checklist.lightning import (
     Checkpoint,
     CSVLogger,
@@ -32,6 +42,7 @@ from training_checklist.lightning import (
 
 OUTPUT_DIR = "${hydra:runtime.output_dir}"
 RESULTS = ("*.ckpt", "events.out.tfevents.*", "metrics.csv", "report.json")  # what a job leaves behind
+EVENTS = "events.out.tfevents.*"
 CONSTANT = re.compile(r"\$\{hydra[.:](job\.name|runtime\.cwd)\}")  # the same in every job
 
 
@@ -66,13 +77,16 @@ class PathsWatch(Callback):
 
 
 class Paths(Experiment):
-    """Fails where a file lies outside the run's directory, outputs are missing or empty, or jobs share a directory."""
+    """A short run, after which everything that it has written is looked at."""
 
     item = "paths"
 
     def __init__(self) -> None:
         super().__init__()
         self.trainer: Trainer | None = None
+        self.undirected: list[ModelCheckpoint] = []
+        self.parsed: list[tuple[Path, ast.AST]] | None = None
+        self.found: list[str] = []
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
@@ -93,12 +107,7 @@ class Paths(Experiment):
         self.config = PathsWatch.config
         self.here, self.run = Path(self.config.hydra.runtime.cwd).resolve(), folder.resolve()
         self.job = self._job()
-        self.found: list[str] = []
-        self._judge_outside()
-        self._judge_hydra()
-        self._judge_checkpoints()
-        self._judge_loggers()
-        self._judge_sharing()
+        self.judge(*self._outside(), *self._records(), *self._checkpoints(), *self._logged(), self._directory())
         self.seen = f"{', '.join(self.found) or 'nothing'} in {self._short(self.run)}"
 
     def _job(self) -> DictConfig:
@@ -107,19 +116,18 @@ class Paths(Experiment):
             del job["hydra"]
         return job
 
-    def _judge_outside(self) -> None:
+    def _outside(self) -> Iterator[OutsideFiles]:
         groups: dict[tuple[str, str, str], list[Path]] = {}
         for written in PathsWatch.recording.outside(self._data()):
             groups.setdefault(self._writer(written), []).append(written.path)
         for (writer, key, line), paths in groups.items():
+            file, _, number = line.rpartition(":")
+            place = self._place(key) if key else Place()
+            place = place.beside(file=file, line=int(number)) if line else place
             names = [self._short(path) for path in sorted(paths)]
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            self.fail(
-                f"{writer} writes outside the run's directory: {', '.join(names[:3])}{more}",
-                "; ".join(part for part in (self._place(key) if key else "", line) if part) or names[0],
-                "the files of all runs mix there, the next run overwrites them, and none can be told from another",
-                self._fix_outside(key, line, paths[0]),
-            )
+            place = place if key or line else Place(file=names[0])
+            yield OutsideFiles(writer, names, place, self._fix_outside(key, line, paths[0]))
+        yield OutsideFiles()
 
     def _writer(self, written: Written) -> tuple[str, str, str]:
         """Return who has written a file, the config key that sends it there or "", and the line of code or ""."""
@@ -131,7 +139,7 @@ class Paths(Experiment):
             if part_key:
                 return f"{part_key} ({name})", key or part_key, ""
             if isinstance(written.part, Checkpoint) and written.part in self.undirected:
-                own = "" if self._names("ModelCheckpoint") else "the Trainer's own "
+                own = "" if self._built("ModelCheckpoint") else "the Trainer's own "
                 return f"{own}{name} without a dirpath", key, ""
             return f"{name}, built in code,", key, self._built(name) or line
         if not line:
@@ -165,54 +173,38 @@ class Paths(Experiment):
                 found.append((literal, bool(below) and full_key.startswith(f"{below}."), len(named.parts), full_key))
         return max(found)[3] if found else ""
 
-    def _fix_outside(self, key: str, line: str, path: Path) -> str:
+    def _fix_outside(self, key: str, line: str, path: Path) -> Fix:
         last = key.rpartition(".")[2]
         folder = "/checkpoints" if last == "dirpath" else f"/{path.name}" if Path(last).suffix else ""
         if key and isinstance(OmegaConf.select(self.job, key, default=None), str):
-            return command(self.config, f"{key}={OUTPUT_DIR}{folder}")
+            return Fix(overrides=(f"{key}={OUTPUT_DIR}{folder}",))
         if key and last != key:
-            return command(self.config, f"+{key}.{'dirpath' if path.suffix == '.ckpt' else 'save_dir'}={OUTPUT_DIR}")
+            return Fix(overrides=(f"+{key}.{'dirpath' if path.suffix == '.ckpt' else 'save_dir'}={OUTPUT_DIR}",))
         if line:
-            return f"in {line}: Path(HydraConfig.get().runtime.output_dir) / {path.name!r}"
+            return Fix(f"in {line}: Path(HydraConfig.get().runtime.output_dir) / {path.name!r}")
         mark = "" if "default_root_dir" in (self.job.get("trainer") or {}) else "+"
-        return command(self.config, f"{mark}trainer.default_root_dir={OUTPUT_DIR}")
+        return Fix(overrides=(f"{mark}trainer.default_root_dir={OUTPUT_DIR}",))
 
-    def _judge_hydra(self) -> None:
+    def _records(self) -> Iterator[RecordFile]:
         hydra = self.config.hydra
         if hydra.output_subdir is not None:
-            self._expect(self.run / hydra.output_subdir / "config.yaml", "hydra.output_subdir", ".hydra")
+            yield self._record(self.run / hydra.output_subdir / "config.yaml", "hydra.output_subdir", ".hydra")
         elif "RANK" not in os.environ:
-            self.warn(
-                "there is no .hydra with the run's config",
-                "hydra.output_subdir is null",
-                "nobody can tell later what was run",
-                command(self.config, "hydra.output_subdir=.hydra"),
-            )
+            yield RecordFile(None, False, False, Place(key="hydra.output_subdir", value="null"), ".hydra")
         logging = OmegaConf.to_container(hydra.job_logging, resolve=True) or {}
         for name, handler in (logging.get("handlers") or {}).items():
             file = (handler or {}).get("filename")
             if file is None or handler.get("delay") or name not in ((logging.get("root") or {}).get("handlers") or []):
                 continue
-            key, path = f"hydra.job_logging.handlers.{name}.filename", Path(os.path.realpath(self.here / file))
-            if path.is_file() and not path.is_relative_to(self.run):
-                self.fail(
-                    f"the log of the run lies outside its directory: {self._short(path)}",
-                    key,
-                    "the logs of all runs mix there",
-                    command(self.config, f"{key}={OUTPUT_DIR}/{path.name}"),
-                )
-            else:
-                self._expect(path, key, path.name)
+            path = Path(os.path.realpath(self.here / file))
+            yield self._record(path, f"hydra.job_logging.handlers.{name}.filename", path.name)
 
-    def _expect(self, path: Path, key: str, name: str) -> None:
-        if path.is_file():
-            self.found.append(name)
-            return
-        self.fail(
-            f"{self._short(path)} is missing", key, "nobody can tell later what was run", "look at what removes it"
-        )
+    def _record(self, path: Path, key: str, name: str) -> RecordFile:
+        exists, inside = path.is_file(), path.is_relative_to(self.run)
+        self.found += [name] if exists and inside else []
+        return RecordFile(self._short(path), exists, inside, Place(key=key), f"{OUTPUT_DIR}/{path.name}")
 
-    def _judge_checkpoints(self) -> None:
+    def _checkpoints(self) -> Iterator[Checkpoints | RemovedCheckpoint]:
         trainer = self.trainer
         callbacks = [callback for callback in trainer.callbacks if isinstance(callback, ModelCheckpoint)]
         if trainer.fast_dev_run or not callbacks or any(type(c) is not ModelCheckpoint for c in callbacks):
@@ -220,17 +212,10 @@ class Paths(Experiment):
         written = sorted(self.run.rglob("*.ckpt"))
         if written:
             self.found.append(f"{len(written)} checkpoint{'s' * (len(written) > 1)}")
-        if self._is_default(callbacks):
-            place = ", ".join(sorted({self._short(path.parent) for path in written})) or "no place"
-            others = [name for name in self.job.get("callbacks") or {} if not str(name).startswith("debug_")]
-            self.fail(
-                f"no callback of the config keeps checkpoints; the Trainer's own default puts one into {place}",
-                f"callbacks has {', '.join(others) or 'nothing'}, and no ModelCheckpoint",
-                "it keeps the last weights, not the best, where the logger or else the working directory happens to be",
-                "put a pytorch_lightning.callbacks.ModelCheckpoint with monitor and "
-                f"dirpath={OUTPUT_DIR}/checkpoints into callbacks, or {self._no_checkpoints()} to keep none",
-            )
-            return
+        places = ", ".join(sorted({self._short(path.parent) for path in written}))
+        key = self._removed_checkpoint()
+        own = all(callback in self.undirected and not self._part_key(callback) for callback in callbacks)
+        yield RemovedCheckpoint(key if own else "", places, self._place(key) if key else Place())
         for callback in callbacks:
             paths = [path for path in (callback.best_model_path, callback.last_model_path) if path]
             empty = [path for path in paths if Path(path).is_file() and not Path(path).stat().st_size]
@@ -241,100 +226,78 @@ class Paths(Experiment):
                 and callback._train_time_interval is None
                 and trainer.current_epoch > 0
             )
-            if empty or (due and not any(Path(path).exists() for path in paths)):
-                key = self._part_key(callback)
-                self.fail(
-                    f"{self._short(Path(empty[0]))} is empty" if empty else "no checkpoint was written in an epoch",
-                    self._place(key) if key else "ModelCheckpoint",
-                    "the weights of the run are lost when it ends",
-                    "look at the arguments of ModelCheckpoint: " + (key or "it is built in code"),
-                )
+            key = self._part_key(callback)
+            yield Checkpoints(
+                due,
+                [self._short(Path(path)) for path in paths if Path(path).exists()],
+                [self._short(Path(path)) for path in empty],
+                self._place(key) if key else Place(note="ModelCheckpoint"),
+            )
 
-    def _is_default(self, callbacks: list[ModelCheckpoint]) -> bool:
-        """Whether the checkpoints come from the Trainer itself, because nobody gave it a callback for them."""
-        plain = len(callbacks) == 1 and callbacks[0] in self.undirected and callbacks[0].monitor is None
-        return plain and not self._part_key(callbacks[0]) and not self._names("ModelCheckpoint")
+    def _removed_checkpoint(self) -> str:
+        """Return the key of a ModelCheckpoint that the config's files have and the job's config has not, or ""."""
+        try:
+            files = trace_config(self.config).files
+        except Exception:  # Hydra's internals, which a later version may change
+            return ""
+        for file in files:
+            for full_key, node, key in walk(OmegaConf.create(file.content)):
+                target = value_of(node, key) if key == "_target_" else None
+                if isinstance(target, str) and target.endswith(".ModelCheckpoint"):
+                    owner = ".".join(part for part in (file.package, full_key.removesuffix("._target_")) if part)
+                    if OmegaConf.select(self.job, owner, default=None) is None:
+                        return owner
+        return ""
 
-    def _no_checkpoints(self) -> str:
-        mark = "" if "enable_checkpointing" in (self.job.get("trainer") or {}) else "+"
-        return f"{mark}trainer.enable_checkpointing=false"
-
-    def _judge_loggers(self) -> None:
+    def _logged(self) -> Iterator[LoggedValues]:
+        anything = bool(self.trainer.logged_metrics or self.trainer.callback_metrics)
+        boards = [logger for logger in self.trainer.loggers if isinstance(logger, TensorBoardLogger)]
         for logger in self.trainer.loggers:
-            if isinstance(logger, TensorBoardLogger):
-                self._judge_events(logger)
-            elif isinstance(logger, CSVLogger):
-                self._judge_csv(logger)
-        folders = {path.parent for path in self.run.rglob("events.out.tfevents.*")}
-        for folder in sorted(folders - {Path(logger.log_dir).resolve() for logger in self._board_loggers()}):
-            if not any(scalars(path) for path in folder.glob("events.out.tfevents.*")) and not any(
-                folder.is_relative_to(Path(logger.log_dir).resolve()) for logger in self._board_loggers()
-            ):
-                self._fail_empty(f"the event file in {self._short(folder)} holds no scalars", self._short(folder))
+            if isinstance(logger, CSVLogger):
+                path = Path(logger.log_dir) / "metrics.csv"
+                lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+                self.found += ["metrics.csv"] if len(lines) > 1 else []
+                yield self._values("metrics.csv", logger, max(0, len(lines) - 1) if path.is_file() else None, anything)
+        for logger in boards:
+            # Histograms and single runs of add_scalars lie in folders below.
+            paths = list(Path(logger.log_dir).rglob(EVENTS))
+            tags = {tag for path in paths for tag in scalars(path)} - {"epoch"}
+            self.found += [f"events with {len(tags)} scalars"] if tags else []
+            yield self._values("the event file", logger, len(tags) if paths else None, anything)
+        known = [Path(logger.log_dir).resolve() for logger in boards]
+        for folder in sorted({path.parent for path in self.run.rglob(EVENTS)}):
+            if not any(folder.is_relative_to(other) for other in known):
+                tags = {tag for path in folder.glob(EVENTS) for tag in scalars(path)}
+                short = self._short(folder)
+                yield LoggedValues("the event file", short, len(tags), anything, Place(file=short))
 
-    def _board_loggers(self) -> list[TensorBoardLogger]:
-        return [logger for logger in self.trainer.loggers if isinstance(logger, TensorBoardLogger)]
+    def _values(self, file: str, logger: Logger, count: int | None, anything: bool) -> LoggedValues:
+        return LoggedValues(file, self._short(Path(logger.log_dir)), count, anything, self._logger_place(logger))
 
-    def _judge_events(self, logger: TensorBoardLogger) -> None:
-        # Histograms and single runs of add_scalars lie in folders below.
-        paths = list(Path(logger.log_dir).rglob("events.out.tfevents.*"))
-        tags = {tag for path in paths for tag in scalars(path)} - {"epoch"}
-        if tags:
-            self.found.append(f"events with {len(tags)} scalars")
-        else:
-            what = "the event file holds no scalars" if paths else "there is no event file"
-            self._fail_empty(f"{what}: {self._short(Path(logger.log_dir))}", self._logger_place(logger))
-
-    def _judge_csv(self, logger: CSVLogger) -> None:
-        path = Path(logger.log_dir) / "metrics.csv"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-        if len(lines) > 1:
-            self.found.append("metrics.csv")
-        else:
-            what = "holds no values" if path.is_file() else "is missing"
-            self._fail_empty(f"{self._short(path)} {what}", self._logger_place(logger))
-
-    def _fail_empty(self, what: str, where: str) -> None:
-        if self.trainer.logged_metrics or self.trainer.callback_metrics:
-            why = "metrics were logged, but not one has reached the file: nobody can look at the run later"
-            fix = "look for self.log(..., logger=False), and for a logger that is closed or replaced too early"
-        else:
-            why = "nothing was logged in training or validation: nobody can look at the run later"
-            fix = "in training_step and validation_step: self.log('train/loss', loss)"
-        self.fail(what, where, why, fix)
-
-    def _logger_place(self, logger: Logger) -> str:
+    def _logger_place(self, logger: Logger) -> Place:
         key = self._part_key(logger)
-        return self._place(key) if key else self._built(type(logger).__name__) or type(logger).__name__
+        if key:
+            return self._place(key)
+        file, _, number = self._built(type(logger).__name__).rpartition(":")
+        return Place(file=file, line=int(number)) if number else Place(note=type(logger).__name__)
 
-    def _judge_sharing(self) -> None:
+    def _directory(self) -> RunDirectory:
         hydra = self.config.hydra
         sweeps = hydra.mode == RunMode.MULTIRUN
         key = "hydra.sweep.subdir" if sweeps else "hydra.run.dir"
         raw = OmegaConf.to_container(hydra.sweep if sweeps else hydra.run, resolve=False)["subdir" if sweeps else "dir"]
-        typed = key in {key_of(text) for text in hydra.overrides.hydra}
-        constant = "${" not in CONSTANT.sub("", str(raw))
         resumed = self.trainer.ckpt_path and Path(self.trainer.ckpt_path).resolve().is_relative_to(self.run)
-        unique = "${hydra.job.num}" if sweeps else "outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}"
-        tell = self.fail
-        if PathsWatch.folders.count(hydra.runtime.output_dir) > 1:
-            what = f"two jobs of this sweep share {self._short(self.run)}"
-        elif PathsWatch.found and not sweeps and not resumed:
-            names = ", ".join(PathsWatch.found[:3])
-            what = f"{self._short(self.run)} held the results of another job already: {names}"
-        elif self.run == self.here:
-            what = "the run's directory is the working directory itself"
-        elif constant and (sweeps or not typed):
-            what = f"every job gets the same directory, {self._short(self.run)}"
-        elif constant and not Path(raw).is_absolute():
-            tell, what = self.warn, f"the next run of this command gets the same directory, {self._short(self.run)}"
-        else:
-            return
-        tell(
-            what,
-            f"{key}={raw}",
-            "the later job overwrites checkpoints and logs of the earlier one, or mixes with them",
-            command(self.config, f"{key}={unique}"),
+        typed = key in {key_of(text) for text in hydra.overrides.hydra}
+        return RunDirectory(
+            self._short(self.run),
+            PathsWatch.folders.count(hydra.runtime.output_dir) > 1,
+            [] if sweeps or resumed else PathsWatch.found,
+            self.run == self.here,
+            # A path from the root on the command line is a scheduler's or a test's, which makes one for each job.
+            "${" not in CONSTANT.sub("", str(raw)) and not (typed and Path(raw).is_absolute()),
+            typed and not sweeps,
+            Place(key=key, value=str(raw)),
+            "${hydra.job.num}" if sweeps else "outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}",
         )
 
     def _data(self) -> list[Path]:
@@ -346,15 +309,8 @@ class Paths(Experiment):
         above = {self.here, *self.here.parents, *self.run.parents}
         return [path for path in named if path.is_dir() and path not in above]
 
-    def _place(self, key: str) -> str:
-        """Return a key with the file and line where it was set."""
-        try:
-            return trace_config(self.config).where(key)
-        except Exception:  # Hydra's internals, which a later version may change
-            return key
-
-    def _names(self, word: str) -> bool:
-        return bool(self._built(word))
+    def _place(self, key: str) -> Place:
+        return place_of(self.config, key) or Place(key=key)
 
     def _built(self, name: str) -> str:
         """Return "file:line" of the first call of a class in the project's code, or ""."""
@@ -373,7 +329,7 @@ class Paths(Experiment):
         return ""
 
     def _sources(self) -> list[tuple[Path, ast.AST]]:
-        if not hasattr(self, "parsed"):
+        if self.parsed is None:
             self.parsed = []
             checks = Path(__file__).parents[2]
             for path in [path for path in sources(self.here) or [] if checks not in path.parents]:

@@ -11,24 +11,24 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-from training_checklist.diagnosis.config_place import keys_named, set_in
+from training_checklist.diagnosis.config_place import keys_named, place_of
 from training_checklist.diagnosis.diagnose import causes_of, diagnose
 from training_checklist.engines.fingerprints import state_of
 from training_checklist.evidence.repetition import ResumedRun, SavedCheckpoints
-from training_checklist.finding import Finding, Place
+from training_checklist.finding import Finding
 from training_checklist.lightning import LightningModule, ModelCheckpoint, Trainer
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, Tensor, torch.dtype, torch.device, torch.Size)
 # Lightning's modules and functions in which a checkpoint is read.
 RESTORING = {"checkpoint_connector", "load_state_dict", "restore", "load_checkpoint"}
-RESTORED_IN = Place(note="on_save_checkpoint, on_load_checkpoint, or what the checkpoint was saved with")
 
 
 def saved_checkpoints(trainer: Trainer, config: DictConfig | None) -> SavedCheckpoints:
     keepers = [each for each in trainer.checkpoint_callbacks if isinstance(each, ModelCheckpoint)]
     weights_only = bool(keepers) and all(keeper.save_weights_only for keeper in keepers)
-    keys = [place_of(config, key) for key in keys_named(config, "save_weights_only") if OmegaConf.select(config, key)]
-    return SavedCheckpoints(len(keepers), weights_only, weights_only and kept_whole(keepers), keys)
+    keys = [key for key in keys_named(config, "save_weights_only") if OmegaConf.select(config, key)]
+    places = [place_of(config, key).beside(value="true") for key in keys]
+    return SavedCheckpoints(len(keepers), weights_only, weights_only and kept_whole(keepers), places)
 
 
 def kept_whole(keepers: list[ModelCheckpoint]) -> bool:
@@ -80,10 +80,3 @@ def objects(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from objects(part, f"{path}.{key}".lstrip("."))
     elif type(value) not in PLAIN:
         yield path, f"{type(value).__module__}.{type(value).__qualname__}"
-
-
-def place_of(config: DictConfig | None, key: str) -> Place:
-    """Return the place of a key in the config, with its value and where that was set."""
-    value = OmegaConf.select(config, key)
-    told = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    return Place(key=key, value=told, origin=set_in(config, key).strip(" ()"))

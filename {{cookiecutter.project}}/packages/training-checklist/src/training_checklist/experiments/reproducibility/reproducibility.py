@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from training_checklist.diagnosis.config_place import raw_leaves
+from training_checklist.diagnosis.config_place import place_of, raw_leaves
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import leaves
 from training_checklist.engines.drawn_indices import DrawnIndices, content_of
@@ -22,7 +22,6 @@ from training_checklist.evidence.repetition import FurtherSteps, Recording, Resu
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.reproducibility import recordings
 from training_checklist.experiments.reproducibility.checkpoints import (
-    place_of,
     restoring_failed,
     save,
     saved_checkpoints,
@@ -160,7 +159,7 @@ class Reproducibility(Experiment):
     def _compare(self, other: Recording, config: DictConfig | None, rebuilt: bool = True) -> None:
         # As written: of data.seed=${seed}, it is seed that a user sets.
         empty = [key for key, value in raw_leaves(config).items() if value is None and key.rpartition(".")[2] == "seed"]
-        seeds = [place_of(config, key) for key in empty]
+        seeds = [place_of(config, key).beside(value="null") for key in empty]
         runs = TwoRuns(self.recording, other, seeds, self.hooks, rebuilt)
         self.judge(runs)
         if runs.parted is None:

@@ -17,6 +17,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from training_checklist.engines.own_code import is_own, shorten
+from training_checklist.finding import Place
 
 MODULES = ("torch.nn.modules.module.Module",)
 TENSORS = ("torch.Tensor",)
@@ -46,8 +47,9 @@ class Step:
     line: int
     expression: str
 
-    def __str__(self) -> str:
-        return f"{shorten(self.file)}:{self.line} in {self.function}: {self.source}"
+    @property
+    def place(self) -> Place:
+        return Place(file=shorten(self.file), line=self.line, function=self.function, source=self.source)
 
     @property
     def file(self) -> str:
@@ -76,11 +78,11 @@ class Step:
         return re.sub(r"\s{2,}# .*", "", linecache.getline(self.file, self.line).strip())
 
 
-class Place:
+class Crash:
     """What a traceback tells about an exception.
 
     Args:
-        outer: the place of the exception that this one led to, or None.
+        outer: that of the exception that this one led to, or None.
 
     Attributes:
         steps: all frames, the outermost first.
@@ -92,7 +94,7 @@ class Place:
         registered: whether it has one; a module that is kept in a list or made in a step has none.
     """
 
-    def __init__(self, error: BaseException, outer: "Place | None" = None) -> None:
+    def __init__(self, error: BaseException, outer: "Crash | None" = None) -> None:
         self.error = error
         self.outer = outer
         self.steps = [step for step in walk(error) if not step.module_name.startswith(INTERNALS)]
@@ -103,25 +105,27 @@ class Place:
         self.module = at_work[-1] if at_work else None
         self.registered, self.path = self._path()
 
-    def __str__(self) -> str:
-        """The module and the line, as far as they are known."""
-        parts = []
-        if self.module is not None and self.module is not self.root:
-            parts.append(f"{self.path} ({type(self.module).__name__})" if self.path else type(self.module).__name__)
-        elif self.module is not None:
-            parts.append(type(self.module).__name__)
-        if self.own is not None:
-            parts.append(str(self.own))
-        elif self.steps:
-            parts.append(f"{self.steps[-1].file}:{self.steps[-1].line} in {self.steps[-1].function}")
-        return (", ".join(parts) or "no traceback") + self.batch
+    @property
+    def place(self) -> Place:
+        """The module, the line and the batch, as far as they are known."""
+        at = self.own if self.own is not None else self.steps[-1] if self.steps else None
+        line = at.place if at is not None else Place(note="no traceback")
+        return line.beside(module=self.working, batch=self.local("batch_idx", int), note=line.note or self.stage)
 
     @property
-    def batch(self) -> str:
-        """ ", batch 3 of validation_step", or "" outside of an epoch."""
-        batch = self.local("batch_idx", int)
+    def working(self) -> str:
+        """The module that was at work, with its type; "" of none."""
+        if self.module is None:
+            return ""
+        kind = type(self.module).__name__
+        return f"{self.path} ({kind})" if self.path and self.module is not self.root else kind
+
+    @property
+    def stage(self) -> str:
+        """ "of validation_step", or "" where no step of Lightning's was at work, or it is told by the line."""
         step = next((step.function for step in self.steps if step.function in LIGHTNING_STEPS), None)
-        return "" if batch is None else f", batch {batch}{f' of {step}' if step is not None else ''}"
+        told = self.own is not None and self.own.function == step
+        return "" if step is None or told or self.local("batch_idx", int) is None else f"of {step}"
 
     @property
     def name(self) -> str:

@@ -1,0 +1,63 @@
+"""A project that has a `debug` group of its own keeps it, and calls the items' group otherwise."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+FILES = {
+    "train.py": """
+import hydra
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+import pytorch_lightning as pl
+
+
+class Net(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(8, 4)
+
+    def training_step(self, batch):
+        return torch.nn.functional.cross_entropy(self.head(batch[0]), batch[1])
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters())
+
+
+@hydra.main(version_base="1.3", config_path="configs", config_name="train")
+def main(cfg):
+    print("noise", cfg.get("noise"))
+    data = DataLoader(TensorDataset(torch.randn(16, 8), torch.arange(16) % 4), batch_size=8)
+    pl.Trainer(**cfg.trainer).fit(Net(), data)
+
+
+main()
+""",
+    "configs/train.yaml": "trainer: {accelerator: cpu, logger: false, enable_checkpointing: false, max_epochs: 1}\n",
+    "configs/debug/overfit.yaml": "# @package _global_\nnoise: 7\n",
+    "pyproject.toml": '[tool.training-checklist]\ngroup = "check"\n',
+}
+
+
+@pytest.fixture
+def project(tmp_path):
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    def run(*overrides):
+        command = [sys.executable, "train.py", *overrides]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    return run
+
+
+def test_group_is_called_as_the_project_says_and_its_own_is_left_alone(project):
+    own = project("+debug=overfit")
+    assert "noise 7" in own.stdout
+    asked = project("+check=fast_dev_run")
+    assert asked.returncode == 0, asked.stderr
+    assert "fast_dev_run │ passed" in asked.stdout
+    assert re.search(r"^check: .*\boverfit\b", project("--help").stdout, re.MULTILINE)
