@@ -30,15 +30,16 @@ from training_checklist.engines.drawn_indices import DrawnIndices, content_of
 from training_checklist.engines.fingerprints import checksums
 from training_checklist.engines.first_difference import differing
 from training_checklist.engines.own_code import shorten
-from training_checklist.evidence.ranks import MissingRank
+from training_checklist.evidence.ranks import MissingRank, UnusedParameters
 from training_checklist.experiments.distributed import meetings, network, peers, presence, processes, shares
 from training_checklist.experiments.distributed.distributed import Distributed
 from training_checklist.experiments.distributed.peers import Parted
 from training_checklist.experiments.distributed.presence import Interrupted, Presence
 from training_checklist.experiments.distributed.stages import RENDEZVOUS
-from training_checklist.finding import FAILED, Finding, Place, Verdict
+from training_checklist.finding import FAILED, WARNING, Finding, Place, Verdict
 from training_checklist.reporting import ranks
 from training_checklist.rules.distributed.same_data import same_batches
+from training_checklist.rules.distributed.unused_parameters import RULE as rule
 
 SETTINGS = {"timeout": 20, "rendezvous_timeout": 20, "prepare_timeout": 60, "memory_mb": 1}
 
@@ -222,6 +223,11 @@ def test_mistake_is_named_with_its_place_on_every_rank(found, mistake):
 @pytest.mark.parametrize("variant", HEALTHY)
 def test_healthy_ranks_have_no_finding(found, variant):
     assert found[variant] == {0: [], 1: []}
+
+
+def test_unused_parameters_only_warn_where_the_project_runs_in_one_process():
+    asked = [rule.findings(UnusedParameters(0, ["extra"], 8, asked=asked), {}) for asked in (True, False)]
+    assert [next(findings).severity for findings in asked] == [FAILED, WARNING]
 
 
 def test_names_whose_numbers_differ_on_any_rank_are_found():

@@ -1,13 +1,16 @@
 import random
+from copy import deepcopy
 
 import numpy
 import pytest
 import torch
 from omegaconf import OmegaConf
 from own_project import run_project
+from pytorch_lightning import Trainer, seed_everything
 from pytorch_lightning.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader, Dataset, IterableDataset, random_split
 from training_checklist.experiments.reproducibility.repetition import Repetition
+from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
 
 PROJECT = {
     "train.py": """
@@ -202,6 +205,26 @@ class TestTwoRuns:
         finding = found(twice(Noisy))
         assert (finding.rule, finding.place.parameter) == ("reproducibility/steps-differ", "first.weight")
         assert finding.place.function.endswith("Noisy.on_after_backward")
+
+    def test_step_that_takes_the_batch_alone_is_given_that(self, twice, net):
+        class Short(net):
+            def training_step(self, batch):
+                return self.loss(batch)
+
+        assert twice(Short, enable_checkpointing=True).status == "passed"
+
+    def test_two_fits_of_copies_are_compared_where_there_is_no_command_to_repeat(self, net, data, tmp_path):
+        module, checks = net(), [Reproducibility(), Reproducibility()]
+        options = {"accelerator": "cpu", "max_epochs": 2, "limit_train_batches": 2, "default_root_dir": tmp_path}
+        for check in checks:
+            seed_everything(0, verbose=False)
+            Trainer(**options, logger=False, callbacks=[check]).fit(deepcopy(module), datamodule=data())
+        first, second = checks
+        second.other = first.recording
+        second.conclude(tmp_path)
+        verdict = second.verdict("")
+        assert verdict.status == "passed"
+        assert "copies of one network" in verdict.unjudged["reproducibility/initial-weights-differ"]
 
     def test_memory_that_nobody_has_written_is_no_difference(self, twice, net):
         class Allocating(net):
