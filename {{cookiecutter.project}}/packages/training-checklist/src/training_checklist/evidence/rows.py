@@ -1,6 +1,6 @@
 """What tensors of a run were at one point of it, so that runs can be compared."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from training_checklist.finding import NOWHERE, Place
 
@@ -28,7 +28,3 @@ class Row:
     def equals(self, other: "Row") -> bool:
         """Whether the other run has the same to the last bit."""
         return (self.kind, self.step, self.name, self.digest) == (other.kind, other.step, other.name, other.digest)
-
-    def other(self, digest: str, norm: float) -> "Row":
-        """Return what another run may have there."""
-        return replace(self, digest=digest, norm=norm)
