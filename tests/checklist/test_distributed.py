@@ -6,6 +6,7 @@ python test_distributed.py RANK FOLDER MISTAKE... is one of those processes.
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -13,25 +14,37 @@ import sys
 import threading
 import time
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy
 import pytest
 import torch
 from pytorch_lightning import LightningModule, Trainer, seed_everything
-from pytorch_lightning.callbacks import EarlyStopping
+from pytorch_lightning.callbacks import EarlyStopping, RichProgressBar, TQDMProgressBar
 from torch import distributed
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, TensorDataset, WeightedRandomSampler
+from torchmetrics.classification import Accuracy
 from training_checklist import session
+from training_checklist.engines.drawn_indices import DrawnIndices, content_of
+from training_checklist.engines.fingerprints import checksums
+from training_checklist.engines.first_difference import differing
 from training_checklist.engines.own_code import shorten
-from training_checklist.experiments.distributed import distributed as checked
-from training_checklist.experiments.distributed import network, presence, processes, shares
-from training_checklist.experiments.distributed.distributed import Distributed, Parted, differing, fingerprint
+from training_checklist.evidence.ranks import MissingRank, UnusedParameters
+from training_checklist.experiments.distributed import meetings, network, peers, presence, processes, shares
+from training_checklist.experiments.distributed.distributed import Distributed
+from training_checklist.experiments.distributed.peers import Parted
 from training_checklist.experiments.distributed.presence import Interrupted, Presence
-from training_checklist.finding import FAILED, Finding, Place, Verdict, unsorted
+from training_checklist.experiments.distributed.stages import RENDEZVOUS
+from training_checklist.finding import FAILED, WARNING, Finding, Place, Verdict
 from training_checklist.reporting import ranks
+from training_checklist.rules.distributed.same_data import same_batches
+from training_checklist.rules.distributed.unused_parameters import RULE as rule
 
-SETTINGS = {"timeout": 20, "rendezvous_timeout": 20, "prepare_timeout": 60, "tolerance": 1e-6, "memory_mb": 1}
+SETTINGS = {"timeout": 20, "rendezvous_timeout": 20, "prepare_timeout": 60, "memory_mb": 1}
+
+
+BARS = {"bar": TQDMProgressBar, "rich_bar": RichProgressBar}  # they compute metrics, and so reduce them, on rank 0
 
 
 class Net(LightningModule):
@@ -40,6 +53,7 @@ class Net(LightningModule):
     def __init__(self, mistake: str) -> None:
         super().__init__()
         self.mistake = mistake
+        self.seen = Accuracy("multiclass", num_classes=2)
         self.body = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout())
         self.head = torch.nn.Linear(8, 2)
         if mistake in ("unused", "allowed"):
@@ -55,7 +69,13 @@ class Net(LightningModule):
             return None
         if self.mistake == "gather" and batch_idx == 2 and self.global_rank == 0:
             self.all_gather(torch.ones(1))
-        return torch.nn.functional.cross_entropy(self.head(self.body(batch["x"])), batch["y"])
+        logits = self.head(self.body(batch["x"]))
+        loss = torch.nn.functional.cross_entropy(logits, batch["y"])
+        if self.mistake in BARS:
+            self.seen(logits, batch["y"])
+            self.log("train/accuracy", self.seen, prog_bar=True, on_step=True, on_epoch=True)
+            self.log("train/loss", loss, prog_bar=True, on_epoch=True, sync_dist=True)
+        return loss
 
     def validation_step(self, batch, batch_idx):
         self.log("val/loss", batch["x"].sum(), sync_dist=self.mistake != "alone")
@@ -95,7 +115,7 @@ def run_rank(rank: int, folder: Path, mistakes: list[str]) -> None:
     """Train once for each mistake and write down what is found: one rank of two, started like Lightning's."""
     torch.set_num_threads(1)
     os.environ["LOCAL_WORLD_SIZE"] = "2"
-    presence.BEAT, presence.BUSY, checked.STUCK, checked.GRACE = 0.1, 0.2, 0.3, 1.0  # nothing here is slow
+    presence.BEAT, presence.BUSY, meetings.STUCK, peers.GRACE = 0.1, 0.2, 0.3, 1.0  # nothing here is slow
     for number, mistake in enumerate(mistakes):
         os.environ["MASTER_PORT"] = str(int(os.environ["FIRST_PORT"]) + number)
         seed_everything(rank if mistake in ("seeds", "apart") else 0, verbose=False)
@@ -110,20 +130,23 @@ def run_rank(rank: int, folder: Path, mistakes: list[str]) -> None:
                 devices=2,
                 strategy="ddp_find_unused_parameters_true" if mistake == "allowed" else "ddp",
                 max_epochs=2,
-                callbacks=[check, EarlyStopping("val/loss", check_on_train_epoch_end=False)],
+                callbacks=[
+                    *(bar() for bar in [BARS.get(mistake)] if bar is not None),
+                    check,
+                    EarlyStopping("val/loss", check_on_train_epoch_end=False),
+                ],
                 logger=False,
                 enable_checkpointing=False,
-                enable_progress_bar=False,
+                enable_progress_bar=mistake in BARS,
                 enable_model_summary=False,
                 use_distributed_sampler=mistake not in ("uneven", "sharded", "all", "apart"),
             ).fit(Net(mistake))
             check.conclude(folder / mistake)
         except Exception as error:
-            findings = [*findings, check.explain(error) or unsorted(FAILED, repr(error), "", "", "")]
-            ranks.write_rank(
-                ranks.rank_file(folder / mistake, rank), [Verdict("distributed", "", findings=[findings[-1]])]
-            )
-        told = [[finding.what, finding.where] for finding in findings]
+            last = check.explain(error) or Finding("run/crashed", FAILED, repr(error))
+            findings = [*(known for known in findings if known != last), last]
+            ranks.write_rank(ranks.rank_file(folder / mistake, rank), [Verdict("distributed", "", findings=[last])])
+        told = [[finding.rule.partition("/")[2], finding.what, finding.where] for finding in findings]
         (folder / mistake / f"{rank}.json").write_text(json.dumps(told), encoding="utf-8")
         if distributed.is_initialized():
             distributed.destroy_process_group()
@@ -132,20 +155,21 @@ def run_rank(rank: int, folder: Path, mistakes: list[str]) -> None:
 
 
 MISTAKES = {
-    "bias": ("1 of 6 parameters differ between ranks", "head.bias; changed before the backward pass of batch 1"),
-    "gradient": ("parameters differ between ranks", "Net.on_after_backward"),
-    "skip": ("rank 1 skips batch 2 after 2 optimizer steps", "Net.training_step"),
-    "stop": ("rank 1 is at the end of epoch 0", "rank 1: "),
-    "unused": ("2 of 8 parameters got no gradient: extra.weight, extra.bias", "Net.training_step"),
-    "uneven": ("different numbers of batches: rank 0 8, rank 1 6", "rank 1: train_dataloader"),
-    "all": ("get the same 8 of their 8 first batches", "use_distributed_sampler=false"),
-    "apart": ("get all 64 samples in every epoch", "use_distributed_sampler=false"),
-    "one_share": ("get the same", "DistributedSampler over Samples"),
-    "seeds": ("shares of the data that overlap", "DistributedSampler over Samples"),  # each rank seeds its sampler
-    "alone": ("val/loss, which EarlyStopping monitors, differs between ranks", "self.log('val/loss', ...)"),
-    "gather": ("a collective that rank 0 alone has called", "self.all_gather(torch.ones(1))"),
+    "bias": ("weights-differ", "1 of 6 parameters differ", "head.bias.*changed before the backward pass of batch 1"),
+    "gradient": ("gradients-differ", "gradients of 1 of 6 parameters", r"head.weight.*Net\.on_after_backward"),
+    "skip": ("step-skipped", "rank 1 skips batch 2 after 2 optimizer steps", r"Net\.training_step"),
+    "stop": ("ranks-part", "rank 1 is at the end of epoch 0", "rank 1: "),
+    "unused": ("unused-parameters", "2 of 8 parameters got no gradient: extra.weight", r"Net\.training_step"),
+    "uneven": ("batch-counts-differ", "rank 0 8, rank 1 6", "rank 1: train_dataloader"),
+    "all": ("same-data", "get the same 8 of their 8 first batches", "use_distributed_sampler=false"),
+    "apart": ("same-data", "get all 64 samples in every epoch", "use_distributed_sampler=false"),
+    "one_share": ("same-data", "get the same", "DistributedSampler over Samples"),
+    # Each rank seeds its sampler.
+    "seeds": ("overlapping-shares", "shares of the data that overlap", "DistributedSampler over Samples"),
+    "alone": ("monitored-value-differs", "val/loss, which EarlyStopping monitors", r"self\.log\('val/loss', \.\.\.\)"),
+    "gather": ("lone-collective", "rank 0 alone has called", r"self\.all_gather\(torch\.ones\(1\)\)"),
 }
-HEALTHY = ("none", "sharded", "allowed")
+HEALTHY = ("none", "sharded", "allowed", *BARS)
 
 
 @pytest.fixture(autouse=True)
@@ -157,7 +181,7 @@ def no_other_checks():
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """What each rank found for every mistake and healthy variant: {mistake: {rank: [(what, where)]}}."""
+    """What each rank found for every mistake and healthy variant: {mistake: {rank: [(rule, what, where)]}}."""
     folder = tmp_path_factory.mktemp("ranks")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -189,11 +213,11 @@ def found(tmp_path_factory):
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistake_is_named_with_its_place_on_every_rank(found, mistake):
-    what, where = MISTAKES[mistake]
+    rule, what, where = MISTAKES[mistake]
     for findings in found[mistake].values():
-        assert len(findings) == 1
-        assert what in findings[0][0]
-        assert where in findings[0][1]
+        assert [finding[0] for finding in findings] == [rule]
+        assert what in findings[0][1]
+        assert re.search(where, findings[0][2])
 
 
 @pytest.mark.parametrize("variant", HEALTHY)
@@ -201,38 +225,43 @@ def test_healthy_ranks_have_no_finding(found, variant):
     assert found[variant] == {0: [], 1: []}
 
 
+def test_unused_parameters_only_warn_where_the_project_runs_in_one_process():
+    asked = [rule.findings(UnusedParameters(0, ["extra"], 8, asked=asked), {}) for asked in (True, False)]
+    assert [next(findings).severity for findings in asked] == [FAILED, WARNING]
+
+
 def test_names_whose_numbers_differ_on_any_rank_are_found():
     assert differing([{"a": 1, "b": 2}, {"a": 1, "b": 3}]) == ["b"]
 
 
-def test_fingerprint_changes_with_any_bit():
+def test_checksum_changes_with_any_bit():
     values = torch.tensor([1.0, 2.0, float("nan")])
     variants = [values, values.flip(0), values * 1.0000001, -values, values.nan_to_num()]
-    assert len({fingerprint({"w": variant})["w"] for variant in variants}) == len(variants)
+    assert len({checksums({"w": variant})["w"] for variant in variants}) == len(variants)
     for dtype in (torch.bfloat16, torch.float64, torch.complex64, torch.uint8):
-        assert fingerprint({"w": torch.ones(3, dtype=dtype)}) == fingerprint({"w": torch.ones(3, dtype=dtype)})
+        assert checksums({"w": torch.ones(3, dtype=dtype)}) == checksums({"w": torch.ones(3, dtype=dtype)})
 
 
 def test_content_of_a_dataset_leaves_random_numbers_alone():
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
-    one = shares.content_of(Samples(), 64)
+    one = content_of(Samples())
     assert torch.rand(1) == expected
     numpy.random.rand(), random.random(), torch.rand(1)
-    assert shares.content_of(Samples(), 64) == one
-    assert shares.content_of(Subset(Samples(), range(1, 64)), 63) != one
+    assert content_of(Samples()) == one
+    assert content_of(Subset(Samples(), range(1, 64))) != one
 
 
 def test_dataset_that_cannot_be_read_by_number_has_no_content():
-    assert shares.content_of({"a": 1}, 1) is None
-    assert shares.content_of(iter([1]), None) is None
+    assert content_of({"a": 1}) is None
+    assert content_of(iter([1])) is None
 
 
 def test_drawn_indices_are_those_of_each_loader_and_end_with_it():
     data = TensorDataset(torch.arange(6))
     loader, other = DataLoader(data, 2), DataLoader(data, 3, shuffle=True)
-    with shares.DrawnIndices() as drawn:
+    with DrawnIndices() as drawn:
         batches = [list(batch[0]) for batch in loader]
         list(other)
     list(loader)
@@ -246,8 +275,8 @@ def test_only_a_sampler_without_replacement_goes_through_the_whole_dataset(sampl
 
 
 def test_batches_that_are_all_alike_say_nothing_about_shares():
-    assert shares.same_batches(["a"] * 8, ["a"] * 8) == 0
-    assert shares.same_batches(list("abcd"), list("abxd")) == 3
+    assert same_batches(["a"] * 8, ["a"] * 8) == 0
+    assert same_batches(list("abcd"), list("abxd")) == 3
 
 
 def test_rank_that_hangs_is_woken_when_another_has_gone(tmp_path):
@@ -261,13 +290,14 @@ def test_rank_that_hangs_is_woken_when_another_has_gone(tmp_path):
 
 
 def test_prepare_data_that_never_ends_is_interrupted(tmp_path, monkeypatch):
-    monkeypatch.setattr(checked, "GRACE", 0.0)
+    monkeypatch.setattr(peers, "GRACE", 0.0)
     check = Distributed(**SETTINGS | {"prepare_timeout": 0.1})
     check.begin(tmp_path)
-    check.presence.reach(checked.RENDEZVOUS)
+    check.peers.presence.reach(RENDEZVOUS)
     with pytest.raises(Interrupted) as interrupted:
         time.sleep(30)
-    assert "prepare_data takes longer than 0.1 s" in check.explain(interrupted.value).what
+    finding = check.explain(interrupted.value)
+    assert (finding.rule, finding.place.rank) == ("distributed/preparation-too-slow", "0")
 
 
 def test_killed_process_counts_as_dead_and_former_runs_do_not_count(tmp_path):
@@ -281,7 +311,7 @@ def test_killed_process_counts_as_dead_and_former_runs_do_not_count(tmp_path):
             time.sleep(0.01)
         process.communicate()
         assert presence.is_dead(sign)
-        old = vars(sign) | {"time": time.time() - 3600}
+        old = asdict(sign) | {"time": time.time() - 3600}
         (tmp_path / ".presence1.json").write_text(json.dumps(old), encoding="utf-8")
         assert own.others() == {}
     finally:
@@ -295,8 +325,8 @@ def test_line_of_a_stack_is_the_projects_and_what_it_waits_in():
     waiter.start()
     line, waits = presence.line_of(traceback.extract_stack())
     event.set()
-    assert line.startswith(shorten(__file__))
-    assert "line, waits = " in line
+    assert line.file == shorten(__file__)
+    assert line.source.startswith("line, waits = ")
     assert waits == ""
 
 
@@ -361,8 +391,24 @@ def test_finding_of_several_ranks_is_told_once():
 def test_finding_travels_with_the_exception_that_ends_the_run(tmp_path):
     check = Distributed(**SETTINGS)
     check.begin(tmp_path)
-    finding = unsorted(FAILED, "the ranks have parted", "rank 1: x", "", "")
+    finding = check.explain(Parted(MissingRank(1, 2, (0, "rendezvous"))))
+    assert (finding.rule, finding.place.rank) == ("distributed/rank-missing", "1")
+
+
+def test_finding_of_another_rank_stands_as_it_is(tmp_path):
+    check = Distributed(**SETTINGS)
+    check.begin(tmp_path)
+    finding = Finding("run/crashed", FAILED, "ValueError: no luck", Place(rank="1"))
     assert check.explain(Parted(finding)) == finding
+
+
+@pytest.mark.parametrize("error", [ValueError("timeout must be > 0"), RuntimeError("the socket timeout is wrong")])
+def test_exception_of_the_project_is_not_taken_for_a_lost_rank(tmp_path, error):
+    check = Distributed(**SETTINGS)
+    check.begin(tmp_path)
+    with pytest.raises(type(error)) as raised:
+        raise error
+    assert check.explain(raised.value) is None
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
 import random
-from pathlib import Path
+from copy import deepcopy
 
 import numpy
 import pytest
 import torch
 from omegaconf import OmegaConf
 from own_project import run_project
+from pytorch_lightning import Trainer, seed_everything
 from pytorch_lightning.callbacks import ModelCheckpoint
-from torch.utils.data import DataLoader, Dataset
-from training_checklist.experiments.reproducibility import reproducibility as reproducibility
+from torch.utils.data import DataLoader, Dataset, IterableDataset, random_split
 from training_checklist.experiments.reproducibility.repetition import Repetition
+from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
 
 PROJECT = {
     "train.py": """
@@ -68,7 +69,6 @@ def twice(examine, tmp_path, monkeypatch):
                 (tmp_path / "again").mkdir()
                 (tmp_path / "debug").symlink_to(tmp_path / "again" / "debug")
                 (tmp_path / "again" / "debug").mkdir()
-            monkeypatch.setattr(reproducibility, "command", lambda *_: "python train.py")
             torch.manual_seed(0)
             verdict = examine("reproducibility", make(), make_data(), **trainer)
         return verdict
@@ -94,10 +94,10 @@ def test_missing_seed_and_lost_state_are_named_with_the_first_tensor(tmp_path):
     )
     [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": forgetful})
     weights, resumed = verdict["findings"]
-    assert weights["where"] == "initial head.weight"
-    assert "no seed is set" in weights["why"]
+    assert (weights["rule"], weights["place"]) == ("reproducibility/no-seed", {"parameter": "head.weight"})
+    assert resumed["rule"] == "reproducibility/state-not-restored"
     assert "head.weight, head.bias" in resumed["what"]
-    assert resumed["where"] == "head.weight after Trainer.fit(ckpt_path=...)"
+    assert resumed["place"]["parameter"] == "head.weight"
 
 
 COUNTING = PROJECT["train.py"].replace(
@@ -116,7 +116,7 @@ def test_counter_that_a_checkpoint_does_not_hold_is_named(tmp_path):
     script = counting("max(0, 1 - self.seen / 50)")
     [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": script})
     [finding] = verdict["findings"]
-    assert (verdict["verdict"], finding["severity"]) == ("failed", "failed")
+    assert (finding["rule"], finding["severity"]) == ("reproducibility/attribute-not-saved", "failed")
     assert finding["where"] == "Net.seen is 4 without interruption and 0 here"
 
 
@@ -140,8 +140,8 @@ class TestTwoRuns:
                 self.head.weight.data = torch.from_numpy(numpy.random.default_rng().normal(size=(4, 32))).float()
 
         finding = found(twice(Drawn))
-        assert finding.where == "initial head.weight"
-        assert "3 of 4 tensors are equal" in finding.why
+        assert (finding.rule, finding.place.parameter) == ("reproducibility/initial-weights-differ", "head.weight")
+        assert "1 of 4 tensors" in finding.what
 
     def test_order_of_samples(self, twice, net, data):
         class Ordered(data):
@@ -151,8 +151,28 @@ class TestTwoRuns:
                 return DataLoader(self.part(1), self.batch_size, shuffle=True, generator=generator)
 
         finding = found(twice(net, Ordered))
-        assert finding.where == "train_dataloader, batch 0"
-        assert "other samples are drawn" in finding.why
+        assert (finding.rule, finding.where) == ("reproducibility/other-samples", "train_dataloader, batch 0")
+        assert "samplers draw other positions" in finding.what
+
+    def test_split_without_a_seed_is_told_from_augmentation(self, twice, net, data):
+        class Split(data):
+            def train_dataloader(self):
+                generator = torch.Generator()
+                generator.seed()
+                return DataLoader(random_split(self.part(1), [64, 96], generator)[0], self.batch_size)
+
+        finding = found(twice(net, Split))
+        assert (finding.rule, finding.place.batch) == ("reproducibility/sample-values-differ", 0)
+        assert "other samples stand there" in finding.why
+
+    def test_iterable_data_that_come_in_another_order(self, twice, net, data):
+        class Streamed(data):
+            def train_dataloader(self):
+                return DataLoader(Stream(self.part(1)), self.batch_size)
+
+        finding = found(twice(net, Streamed))
+        assert (finding.rule, finding.place.batch) == ("reproducibility/other-samples", 0)
+        assert "iterable" in finding.what
 
     def test_augmentation_from_a_generator_without_a_seed(self, twice, net, data):
         class Noisy(data):
@@ -160,8 +180,9 @@ class TestTwoRuns:
                 return DataLoader(Augmented(self.part(1), numpy.random.default_rng()), self.batch_size)
 
         finding = found(twice(net, Noisy))
+        assert finding.rule == "reproducibility/sample-values-differ"
         assert finding.where == "train_dataloader, batch 0, Augmented.rng (Generator)"
-        assert "the same samples come with other values" in finding.why
+        assert "a generator of its own" in finding.why
 
     def test_noise_in_the_network_is_named_with_its_line(self, twice, net):
         own = random.Random()
@@ -173,15 +194,37 @@ class TestTwoRuns:
 
         finding = found(twice(Noisy))
         assert "the first operation with another result is mul" in finding.what
-        assert finding.where.startswith("Noisy, ")
-        assert Path(__file__).name in finding.where
+        assert (finding.rule, finding.place.module) == ("reproducibility/steps-differ", "Noisy")
+        assert finding.place.source == "return self.head(hidden * own.random())"
 
     def test_noise_on_gradients(self, twice, net):
         class Noisy(net):
             def on_after_backward(self):
                 self.first.weight.grad *= random.SystemRandom().random()
 
-        assert found(twice(Noisy)).where == "backward of first.weight, step 0"
+        finding = found(twice(Noisy))
+        assert (finding.rule, finding.place.parameter) == ("reproducibility/steps-differ", "first.weight")
+        assert finding.place.function.endswith("Noisy.on_after_backward")
+
+    def test_step_that_takes_the_batch_alone_is_given_that(self, twice, net):
+        class Short(net):
+            def training_step(self, batch):
+                return self.loss(batch)
+
+        assert twice(Short, enable_checkpointing=True).status == "passed"
+
+    def test_two_fits_of_copies_are_compared_where_there_is_no_command_to_repeat(self, net, data, tmp_path):
+        module, checks = net(), [Reproducibility(), Reproducibility()]
+        options = {"accelerator": "cpu", "max_epochs": 2, "limit_train_batches": 2, "default_root_dir": tmp_path}
+        for check in checks:
+            seed_everything(0, verbose=False)
+            Trainer(**options, logger=False, callbacks=[check]).fit(deepcopy(module), datamodule=data())
+        first, second = checks
+        second.other = first.recording
+        second.conclude(tmp_path)
+        verdict = second.verdict("")
+        assert verdict.status == "passed"
+        assert "copies of one network" in verdict.unjudged["reproducibility/initial-weights-differ"]
 
     def test_memory_that_nobody_has_written_is_no_difference(self, twice, net):
         class Allocating(net):
@@ -199,13 +242,18 @@ class TestCheckpoint:
                 checkpoint["settings"] = {"net": OmegaConf.create({"width": 3})}
 
         finding = found(twice(Configured, enable_checkpointing=True))
+        assert finding.rule == "reproducibility/pickled-objects"
         assert finding.what.startswith("checkpoints hold pickled objects: omegaconf")
         assert finding.where == "settings.net (omegaconf.dictconfig.DictConfig)"
 
     def test_weights_only(self, twice, net, monkeypatch):
         monkeypatch.setattr(ModelCheckpoint, "save_weights_only", property(lambda self: True, lambda *_: None), False)
-        finding = found(twice(net, enable_checkpointing=True))
-        assert "weights only" in finding.what
+        assert found(twice(net, enable_checkpointing=True)).rule == "reproducibility/weights-only"
+
+    def test_run_without_checkpoints_leaves_their_rules_without_a_verdict(self, twice, net):
+        unjudged = twice(net).unjudged
+        assert unjudged["reproducibility/weights-only"] == "the run keeps no checkpoint"
+        assert "reproducibility/state-not-restored" in unjudged
 
 
 class Augmented(Dataset):
@@ -221,6 +269,14 @@ class Augmented(Dataset):
         return inputs + shift, label
 
 
+class Stream(IterableDataset):
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __iter__(self):
+        return iter(random.SystemRandom().sample(list(self.samples), len(self.samples)))
+
+
 class TestWorkers:
     """Two workers that draw; the network does not matter."""
 
@@ -233,13 +289,13 @@ class TestWorkers:
 
     def test_copies_of_one_generator(self, twice, net, data):
         finding = found(self.judge(twice, net, data, lambda: numpy.random.default_rng(0)))
-        assert finding.what.startswith("worker streams are identical")
+        assert finding.rule == "reproducibility/workers-draw-alike"
         assert finding.where == "train_dataloader, Augmented.rng (Generator)"
 
     def test_workers_that_begin_each_epoch_alike(self, twice, net, data):
         verdict = self.judge(twice, net, data, lambda: numpy.random.rand, worker_init_fn=numpy.random.seed)
         assert verdict.status == "warning"
-        assert "every epoch draws the same" in verdict.findings[0].what
+        assert [finding.rule for finding in verdict.findings] == ["reproducibility/epochs-draw-alike"]
 
     def test_global_generators_pass(self, twice, net, data):
         assert self.judge(twice, net, data, lambda: numpy.random.rand).status == "passed"

@@ -1,5 +1,7 @@
 """The experiments that take part in the job that this process runs now. `Report` begins a session with every job."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from training_checklist.ending import Refused
@@ -41,3 +43,14 @@ def add(experiment: Any) -> None:
 def find(item: str) -> Any | None:
     """Return the experiment of an item, or None where it does not take part."""
     return next((each for each in _experiments if each.item == item), None)
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Inside, what Trainers add takes no part in the job: it is run once more for an experiment's own purpose."""
+    global _experiments
+    kept, _experiments = _experiments, []
+    try:
+        yield
+    finally:
+        _experiments = kept

@@ -1,5 +1,6 @@
 """A step of the project with something of an experiment around it."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
@@ -30,7 +31,7 @@ def around_step(
 
 
 def wrapped(step: Callable[..., Any], contexts: list[Any], told: list[Callable[[Any], None]]) -> Callable[..., Any]:
-    @wraps(step)  # Lightning reads the signature
+    @wraps(step)
     def inside(*arguments: Any, **options: Any) -> Any:
         with ExitStack() as stack:
             for context in contexts:
@@ -40,4 +41,5 @@ def wrapped(step: Callable[..., Any], contexts: list[Any], told: list[Callable[[
                 tell(result)
             return result
 
+    inside.__wrapped__ = inspect.unwrap(step)  # Lightning looks behind one wrapper only, to see what the step takes
     return inside

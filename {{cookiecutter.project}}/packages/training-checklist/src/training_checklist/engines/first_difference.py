@@ -1,10 +1,10 @@
 """Where two runs part. The only comparison: of seeds, of ranks, of passes over the same data, of resumed steps."""
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -40,3 +40,8 @@ def close(rtol: float) -> Callable[[float, float], bool]:
         return abs(one - two) <= rtol * max(abs(one), abs(two)) or (one != one and two != two)
 
     return holds
+
+
+def differing(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names under which not all runs hold the same value; those of the first run count."""
+    return [name for name, value in runs[0].items() if any(name not in run or run[name] != value for run in runs[1:])]

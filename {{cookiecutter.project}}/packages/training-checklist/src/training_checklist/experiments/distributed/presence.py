@@ -14,6 +14,7 @@ from pathlib import Path
 
 from training_checklist.ending import CheckFailed
 from training_checklist.engines.own_code import is_own, shorten
+from training_checklist.finding import NOWHERE, Place
 
 BEAT = 0.5  # seconds between two signs of life
 DEAD = 5.0  # seconds without one after which a rank of another machine is taken for dead
@@ -45,7 +46,7 @@ class Sign:
     host: str
     stage: str = "its start"
     count: int = 0
-    at: str = ""
+    at: Place = NOWHERE
     calls: str = ""
     left: bool = False
     time: float = 0.0
@@ -81,7 +82,7 @@ class Presence:
         """Say that this rank has come to a stage."""
         self.waited = self.sign.calls, time.monotonic() - self.reached_at
         self.reached_at = time.monotonic()
-        self.sign.stage, self.sign.at, self.sign.calls = stage, "", ""
+        self.sign.stage, self.sign.at, self.sign.calls = stage, NOWHERE, ""
         self.sign.count += 1
         self._write()
 
@@ -106,7 +107,7 @@ class Presence:
     def others(self) -> dict[int, Sign]:
         """Return the last sign of every other rank that has started."""
         found = (json.loads(path.read_text(encoding="utf-8")) for path in self.folder.glob(".presence*.json"))
-        signs = (Sign(**content) for content in found)
+        signs = (Sign(**content | {"at": Place(**content["at"])}) for content in found)
         return {sign.rank: sign for sign in signs if sign.rank != self.sign.rank and sign.time > self.since}
 
     def _beat(self) -> None:
@@ -155,10 +156,10 @@ def has_ended(process: int) -> bool:
         return False
 
 
-def line_of(stack: traceback.StackSummary) -> tuple[str, str]:
+def line_of(stack: traceback.StackSummary) -> tuple[Place, str]:
     """Return the innermost line of the project's code in a stack, and the library's function that waits there.
 
-    The line is empty where Lightning's loops wait on their own account.
+    The line is nowhere where Lightning's loops wait on their own account.
     """
     frames = list(reversed(stack))
     waits = next((frame for frame in frames if "wrapper" not in frame.name), frames[0])
@@ -166,7 +167,8 @@ def line_of(stack: traceback.StackSummary) -> tuple[str, str]:
     if inner == 0:
         waits = None
     if inner is None or any(LOOPS in frame.filename for frame in frames[:inner]):
-        line = ""
+        line = NOWHERE
     else:
-        line = f"{shorten(frames[inner].filename)}:{frames[inner].lineno} ({frames[inner].name}: {frames[inner].line})"
+        own = frames[inner]
+        line = Place(file=shorten(own.filename), line=own.lineno or 0, function=own.name, source=own.line or "")
     return line, "" if waits is None else f"{waits.name} of {shorten(waits.filename)}"

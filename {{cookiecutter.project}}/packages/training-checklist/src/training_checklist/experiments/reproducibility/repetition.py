@@ -15,9 +15,12 @@ from hydra.experimental.callback import Callback as HydraCallback
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, open_dict, read_write
 
+from training_checklist import session
 from training_checklist.ending import FitEnded
-from training_checklist.experiments.reproducibility.fingerprints import state_of
-from training_checklist.experiments.reproducibility.further_steps import FurtherSteps, Step
+from training_checklist.engines.fingerprints import state_of
+from training_checklist.engines.own_code import pass_on
+from training_checklist.experiments.experiment import Experiment
+from training_checklist.experiments.reproducibility.further_steps import Recorder
 from training_checklist.hydra_callbacks.checklist import is_group, replaced, run_command, silenced
 from training_checklist.lightning import Callback, LightningModule, Trainer
 
@@ -37,9 +40,9 @@ class Repetition(HydraCallback):
     def __init__(self, timeout: float, repeated: bool) -> None:
         self.timeout, self.repeated = timeout, repeated
         self.saved: Path | None = None
-        self.steps: list[Step] = []  # that followed the checkpoint, and the same after it was resumed
-        self.again: list[Step] = []
-        self.restored: dict[str, Any] | Exception | None = None
+        self.recorder: Recorder | None = None  # of the steps that followed the checkpoint
+        self.resuming: Resuming | None = None
+        self.error: Exception | None = None
 
     def on_job_start(self, config: DictConfig, task_function: TaskFunction, **kwargs: Any) -> None:
         Repetition.current, self.config, self.train = self, config, task_function
@@ -77,11 +80,16 @@ class Repetition(HydraCallback):
                 del config.callbacks[key]
         context = HydraContext(GlobalHydra.instance().hydra.config_loader, Callbacks(config))
         log = self.folder / "resumed.log"
-        with log.open("w", encoding="utf-8") as output, silenced(output), Resuming(self.saved, self.steps) as resuming:
+        given = self.recorder.given if self.recorder is not None else []
+        with (
+            log.open("w", encoding="utf-8") as output,
+            silenced(output),
+            session.aside(),
+            Resuming(self.saved, given) as self.resuming,
+        ):
             done = run_job(self.train, config, "hydra.run.dir", None, context)
-        self.restored, self.again = resuming.state, resuming.steps
-        if self.restored is None and done.status == JobStatus.FAILED:
-            self.restored = done._return_value
+        if done.status == JobStatus.FAILED:
+            self.error = done._return_value
 
 
 class Resuming(Callback):
@@ -89,12 +97,12 @@ class Resuming(Callback):
 
     Attributes:
         state: what there was before the first of them, None where training has not begun.
-        steps: what became of them.
+        recorder: of what became of them.
     """
 
-    def __init__(self, checkpoint: Path, given: list[Step]) -> None:
+    def __init__(self, checkpoint: Path, given: list[tuple[Any, Any]]) -> None:
         self.checkpoint, self.given = checkpoint, given
-        self.steps: list[Step] = []
+        self.recorder: Recorder | None = None
         self.state: dict[str, Any] | None = None
 
     def __enter__(self) -> "Resuming":
@@ -104,14 +112,17 @@ class Resuming(Callback):
         def resume(trainer: Trainer, *arguments: Any, **options: Any) -> None:
             bound = inspect.signature(fit).bind(trainer, *arguments, **options)
             bound.arguments["ckpt_path"] = self.checkpoint
-            trainer.callbacks.insert(0, self)
-            fit(*bound.args, **bound.kwargs)
+            kept = [callback for callback in trainer.callbacks if not isinstance(callback, Experiment)]
+            trainer.callbacks = [self, *kept]
+            pass_on(fit, *bound.args, **bound.kwargs)
 
         Trainer.fit = resume
         return self
 
     def __exit__(self, *error: object) -> None:
         Trainer.fit = self._fit
+        if self.recorder is not None:
+            self.recorder.__exit__()
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if self.state is not None:
@@ -120,8 +131,8 @@ class Resuming(Callback):
         self.state = state_of(trainer, pl_module)
         if not self.given:
             raise FitEnded("resumed: all that was to be seen")
-        self.steps = FurtherSteps(trainer, pl_module, self.given).steps
+        self.recorder = Recorder(trainer, pl_module, self.given).__enter__()
 
     def on_train_batch_end(self, *_: Any) -> None:
-        if len(self.steps) == len(self.given):
+        if self.recorder is not None and len(self.recorder.steps) >= len(self.given):
             raise FitEnded("resumed: all that was to be seen")
