@@ -193,6 +193,33 @@ class TestHealthy:
 
         self.judge(examine, Taking(), Graphs())
 
+    def test_attribute_that_a_step_makes_where_its_input_lies(self, examine, net):
+        class Lazy(net):
+            def __init__(self):
+                super().__init__()
+                self.positions, self.cache = None, {}
+
+            def forward(self, inputs):
+                if self.positions is None:
+                    self.positions = torch.linspace(0, 1, 32, device=inputs.device)
+                scale = self.cache.setdefault("scale", inputs.new_ones(32))
+                return self.head(self.first(inputs) * scale + self.positions)
+
+        self.judge(examine, Lazy())
+
+    def test_inference_mode_of_a_metric(self, examine, net):
+        class Measuring(net):
+            @torch.inference_mode()
+            def measure(self, batch):
+                return (self(batch[0]).argmax(1) == batch[1]).float().mean()
+
+            def training_step(self, batch, batch_idx):
+                self.log("train/accuracy", self.measure(batch))
+                with torch.inference_mode(False):
+                    return self.loss(batch)
+
+        self.judge(examine, Measuring())
+
     def test_manual_optimization(self, examine, net):
         class Manual(net):
             automatic_optimization = False

@@ -66,6 +66,14 @@ def test_slow_step_is_no_waiting_for_data(examine, net, slow):
     assert examine("profile", Large(), slow(), limit_train_batches=12).status == "passed"
 
 
+def test_short_epoch_is_gone_through_again(examine, busy, data):
+    verdict = examine("profile", busy(), data(batch_size=40))
+    assert verdict.status == "passed"
+    # Ten epochs of four batches, without the three that are traced, the three of the warm-up, and the first of each
+    # further epoch.
+    assert verdict.facts["steps"] == 40 - 3 - 3 - 9
+
+
 def test_run_of_a_few_steps_is_not_judged(examine, net):
     verdict = examine("profile", net(), limit_train_batches=3)
     assert verdict.status == "skipped"

@@ -1,5 +1,6 @@
 """Where the time of a step goes: waiting for data, or computing, and in which operations."""
 
+import math
 import statistics
 import time
 from pathlib import Path
@@ -39,27 +40,35 @@ class Profile(Experiment):
         self.warm_up, self.traced, self.shown = warm_up, traced, shown
         self.waited: list[float] = []
         self.computed: list[float] = []
+        self.steps = 0
         self.ended: float | None = None
         self.profiler: profile | None = None
         self.loader: Any = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        limit = trainer.limit_train_batches
-        batches = min(trainer.num_training_batches, limit) if isinstance(limit, int) else trainer.num_training_batches
+        limit, batches = trainer.limit_train_batches, trainer.num_training_batches
+        if isinstance(limit, int) and batches < limit:  # so few in an epoch that it takes several
+            epochs = math.ceil(limit / batches)
+            trainer.fit_loop.max_epochs = trainer.current_epoch + epochs
+            batches *= epochs
         self.first_traced = batches - self.traced
         self.loader = next(iter(trainer.fit_loop._combined_loader.flattened), None)
 
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.ended = None  # between epochs lies validation
+
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.began = now(pl_module)
-        if self.ended is not None and self.profiler is None and batch_idx >= self.warm_up:
+        if self.ended is not None and self.profiler is None and self.steps >= self.warm_up:
             self.waited.append(self.began - self.ended)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        if self.profiler is None and batch_idx >= self.warm_up:
+        if self.profiler is None and self.steps >= self.warm_up:
             self.computed.append(now(pl_module) - self.began)
-        if self.profiler is None and batch_idx + 1 >= self.first_traced:
+        self.steps += 1
+        if self.profiler is None and self.steps >= self.first_traced:
             activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * torch.cuda.is_available()
             self.profiler = profile(activities=activities)
             self.profiler.__enter__()

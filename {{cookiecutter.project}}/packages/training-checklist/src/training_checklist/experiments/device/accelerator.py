@@ -4,11 +4,12 @@ PyTorch's FakeTensorMode, which has no values, ends at the first mismatch and at
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
@@ -37,11 +38,17 @@ def pretended(trainer: Trainer) -> Iterator[None]:
     """Let the project's own questions about the device be answered as on an accelerator."""
     answers = {"is_available": lambda: True, "current_device": lambda: 0, "device_count": lambda: 1}
     with (
+        patch.object(torch.inference_mode, "__enter__", enter_no_grad),  # which refuses subclasses of tensors
         patch.multiple(torch.cuda, **answers),
         patch.object(trainer.strategy, "_root_device", FAR, create=True),
         torch.backends.cudnn.flags(enabled=False),  # whose operators have no counterpart on the CPU
     ):
         yield
+
+
+def enter_no_grad(mode: torch.inference_mode) -> None:
+    mode._inference_mode_context = torch.no_grad() if mode.mode else nullcontext()
+    mode._inference_mode_context.__enter__()
 
 
 class Far(Tensor):
@@ -80,14 +87,15 @@ class Accelerator(TorchDispatchMode):
     Args:
         model: module whose paths are named.
         told: origins that are known; they are told once.
+        kept: attributes that held a tensor before the first step, as `keeping` returns them.
     """
 
     # What FakeTensorMode sets, so that torch does not look for a driver when it reads device="cuda".
     _mode_key = torch._C._TorchDispatchModeKey.FAKE
 
-    def __init__(self, model: nn.Module, told: set[Any]) -> None:
+    def __init__(self, model: nn.Module, told: set[Any], kept: set[tuple[str, str]]) -> None:
         super().__init__()
-        self.places, self.told = Places(model), told
+        self.places, self.told, self.made_before = Places(model), told, kept
         self.root = type(model).__name__
         self.owners: dict[int, Origin] = {}  # of tensors that were there before
         self.kept: list[Tensor] = []
@@ -107,8 +115,15 @@ class Accelerator(TorchDispatchMode):
         super().__exit__(*error)
 
     def register(self, model: nn.Module) -> None:
-        """Remember which attribute each tensor is that `module.to()` does not move."""
-        for path, name, value in attributes(model):
+        """Remember which attribute each tensor is that `module.to()` does not move.
+
+        What a step has made since then, it would have made on the accelerator.
+        """
+        modules = dict(model.named_modules())
+        for path, name, value in list(attributes(model)):
+            if (path, name) not in self.made_before and name in vars(modules[path]):
+                vars(modules[path])[name] = apply_to_collection(value, Tensor, Far)
+                continue
             for inner, tensor, layer in held(value, name):
                 kind = (
                     "layer" if layer is not None else "parameter" if isinstance(tensor, nn.Parameter) else "attribute"
@@ -196,6 +211,11 @@ class Accelerator(TorchDispatchMode):
             return Origin("asked", name, place)
         call = "torch.tensor" if name in ("lift_fresh", "scalar_tensor") else f"torch.{name}"
         return Origin("made", call, place)
+
+
+def keeping(model: nn.Module) -> set[tuple[str, str]]:
+    """Return module path and name of each attribute that holds a tensor."""
+    return {(path, name) for path, name, value in attributes(model) if any(True for _ in held(value, name))}
 
 
 def on_cpu(function: Any, args: Any, kwargs: Any) -> Any:

@@ -11,7 +11,7 @@ from training_checklist.engines.replay import call_step
 from training_checklist.engines.stages import PARTS, first_batch, has_stage
 from training_checklist.engines.stand_in import FirstBatches, put_in, replace_tensors, stand_in
 from training_checklist.evidence.devices import AcceleratorStep, Mix, Origin
-from training_checklist.experiments.device.accelerator import FAR, Accelerator, Far, pretended
+from training_checklist.experiments.device.accelerator import FAR, Accelerator, Far, keeping, pretended
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.lightning import LightningModule, RunningStage, Trainer, isolate_rng
 
@@ -36,9 +36,10 @@ class Device(Experiment):
         self.operations: dict[str, int] = {}
         self.unclear: dict[str, str] = {}  # why a step was not gone through to its end
         self.told: set[Any] = set()
+        self.kept: set[tuple[str, str]] = set()  # attributes with tensors that were there before any step
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.batches = FirstBatches(trainer)
+        self.batches, self.kept = FirstBatches(trainer), keeping(pl_module)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self._examine(trainer, pl_module, "training_step", self.batches.raw.get("train"))
@@ -77,7 +78,7 @@ class Device(Experiment):
         self.operations[step], mixes = 0, []
         try:
             copy = stand_in(pl_module, trainer)
-            accelerator = Accelerator(copy, self.told)
+            accelerator = Accelerator(copy, self.told, self.kept)
             mixes = accelerator.mixes
             with isolate_rng(), put_in(copy, trainer), accelerator, pretended(trainer):
                 run_step(trainer, copy, step, raw, accelerator)

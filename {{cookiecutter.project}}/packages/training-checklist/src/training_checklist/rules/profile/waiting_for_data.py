@@ -49,7 +49,7 @@ RULE = Rule(
     thresholds={
         "max_waiting": Threshold(
             0.7,
-            "share of the median step; of sixteen pairs of loader and network on two busy cores the highest healthy one "
+            "share of the median step; of sixteen pairs of loader and network on two busy cores the highest sound "
             "was 0.59, a small CNN on augmented 32x32 JPEGs without workers; beyond it a linear layer on JPEGs, 0.94",
         ),
         "min_waiting": Threshold(
