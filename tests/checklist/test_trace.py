@@ -177,6 +177,17 @@ def test_metric_over_all_pairs_of_samples_is_found_in_validation_and_test(examin
     assert second.place.function.endswith("test_step")
 
 
+def test_pairing_that_several_steps_have_in_common_is_one_finding(examine, net, data):
+    class Sharing(net):
+        def loss(self, batch):
+            logits = self(batch[0])
+            self.accuracy = (logits.argmax(1, keepdim=True) == batch[1]).float().mean()
+            return functional.cross_entropy(logits, batch[1])
+
+    [finding] = examine("trace", Sharing()).findings
+    assert finding.what.endswith("in training_step: all samples with all")
+
+
 def test_square_that_does_not_follow_the_batch_is_no_finding(examine, net):
     class Binned(net):
         def __init__(self):

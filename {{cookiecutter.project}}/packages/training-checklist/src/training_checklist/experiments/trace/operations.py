@@ -72,7 +72,8 @@ class Pairs(Listener):
         if self.size is None or not isinstance(call.result, Tensor):
             return
         name = plain(call.name)
-        if name in INSERTS or (name == "getitem" and inserts(call.args[1])):
+        gives_dimension = name in INSERTS or (name == "getitem" and inserts(call.args[1]))
+        if gives_dimension and 1 in call.result.shape:
             self.inserted[id(call.result)] = Inserted(call.result, call.place)
         elif name in ELEMENTWISE or (name[:1] in ("r", "i") and name[1:] in ELEMENTWISE):
             self._compare(call, name)
@@ -89,7 +90,8 @@ class Pairs(Listener):
 
     def _is_meant(self, one: Tensor, two: Tensor, place: Place) -> bool:
         """Whether `one`, which has the dimension of 1, and `two`, which lacks it, are there to be paired."""
-        if one.untyped_storage().data_ptr() == two.untyped_storage().data_ptr():
+        dense = one.layout == two.layout == torch.strided  # others have no such storage
+        if dense and one.untyped_storage().data_ptr() == two.untyped_storage().data_ptr():
             return True
         known = [self.inserted[id(each)].place for each in (one, two) if id(each) in self.inserted]
         return any(each.file == place.file and same_statement(place.file, each.line, place.line) for each in known)

@@ -80,6 +80,7 @@ class Trace(Experiment):
         self.training: Watch | None = None
         self.validation: Watch | None = None
         self.reached: dict[str, bool] = {}  # parameter that got a gradient: whether it has anything but zeros
+        self.paired: set[tuple[str, int]] = set()  # lines that have been judged
         self.ended = False
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
@@ -190,7 +191,10 @@ class Trace(Experiment):
             smaller = seen_with_less(watch, trainer, pl_module, batch)
             for call in found if smaller is not None else ():
                 call.follows_batch = (call.place.file, call.place.line) in smaller
-        self.judge(Softmaxes(watch.softmaxes.calls, watch.size), Pairings(watch.step, watch.pairs.calls))
+        # Once for a line that several steps have in common.
+        pairs = [call for call in watch.pairs.calls if (call.place.file, call.place.line) not in self.paired]
+        self.paired |= {(call.place.file, call.place.line) for call in pairs}
+        self.judge(Softmaxes(watch.softmaxes.calls, watch.size), Pairings(watch.step, pairs))
 
     def _judge_classes(self, watch: Watch, pl_module: LightningModule) -> None:
         call = watch.criteria.classification
