@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from training_checklist.experiments import breakpoint as stopped_in
 
 SMALL = ["data=mnist_sample", "trainer.limit_train_batches=2", "logger=csv", "callbacks=[checkpoint]"]
 PROMPT = "(Pdb) "
@@ -70,4 +71,27 @@ def test_several_processes_are_refused_with_the_command_to_use(train, capsys):
         train("+debug=breakpoint", "trainer.devices=2")
     assert stopped.value.code == 1
     [line] = [line for line in capsys.readouterr().err.splitlines() if "needs one process" in line]
-    assert line.endswith("use python train.py +debug=breakpoint trainer.devices=1 trainer.strategy=auto")
+    command = line.partition("; use ")[2].split()
+    assert command[-2:] == ["trainer.devices=1", "++trainer.strategy=auto"]
+    assert "+debug=breakpoint" in command
+
+
+@pytest.mark.parametrize("hook", ["setup", "configure_optimizers", "on_train_start", "training_step"])
+def test_exception_of_the_project_stays_what_it_is(examine, net, hook, monkeypatch):
+    def fail(self, *_, **__):
+        raise KeyError("of the project")
+
+    monkeypatch.setenv("PYTHONBREAKPOINT", "0")
+    with pytest.raises(KeyError, match="of the project"):
+        examine("breakpoint", type("Failing", (net,), {hook: fail})())
+
+
+def test_names_at_the_prompt_are_those_of_the_step(examine, net, monkeypatch):
+    seen = []
+    monkeypatch.setenv("PYTHONBREAKPOINT", "0")
+    monkeypatch.setattr(stopped_in, "prompt", lambda *names: seen.append(names))
+    module = net()
+    assert examine("breakpoint", module).status == "passed"
+    [(batch, logits, loss, model, _)] = seen
+    assert (len(batch[0]), tuple(logits.shape), loss.ndim, model is module) == (16, (16, 4), 0, True)
+    assert not module.head._forward_hooks

@@ -56,6 +56,15 @@ def test_steps_after_training_are_gone_through_too(examine, net, data, step):
     assert (verdict.findings, step in verdict.seen) == ([], True)
 
 
+@pytest.mark.parametrize("hook", ["setup", "configure_optimizers", "configure_callbacks", "on_fit_start"])
+def test_exception_before_the_first_step_is_the_projects_own(examine, net, hook):
+    def fail(self, *_, **__):
+        raise KeyError("of the project")
+
+    with pytest.raises(KeyError, match="of the project"):
+        examine("device", type("Failing", (net,), {hook: fail})())
+
+
 class TestHealthy:
     """What may lie on the CPU, or gets to the accelerator by other ways."""
 
@@ -145,6 +154,72 @@ class TestHealthy:
 
         self.judge(examine, Keeping())
 
+    def test_step_that_takes_the_batch_alone(self, examine, net):
+        class Brief(net):
+            def training_step(self, batch):
+                return self.loss(batch)
+
+            def validation_step(self, batch):
+                self.log("val/loss", self.loss(batch))
+
+        self.judge(examine, Brief())
+
+    def test_graph_that_moves_itself_and_keeps_what_it_has_computed(self, examine, net, data):
+        class Graph:
+            def __init__(self, x, y):
+                self.store = {"x": x, "y": y}
+                self.cache = [torch.ones(3)]
+
+            def to(self, device, **_):
+                self.store = {name: value.to(device) for name, value in self.store.items()}
+                return self
+
+        class Graphs(data):
+            def train_dataloader(self):
+                def collate(samples):
+                    inputs, labels = zip(*samples, strict=True)
+                    return Graph(torch.stack(inputs), torch.stack(labels))
+
+                return DataLoader(self.part(1), 16, collate_fn=collate)
+
+            val_dataloader = train_dataloader
+
+        class Taking(net):
+            def loss(self, batch):
+                return super().loss([batch.store["x"], batch.store["y"]])
+
+            def validation_step(self, batch, batch_idx):
+                self.log("val/loss", self.loss(batch), batch_size=16)
+
+        self.judge(examine, Taking(), Graphs())
+
+    def test_attribute_that_a_step_makes_where_its_input_lies(self, examine, net):
+        class Lazy(net):
+            def __init__(self):
+                super().__init__()
+                self.positions, self.cache = None, {}
+
+            def forward(self, inputs):
+                if self.positions is None:
+                    self.positions = torch.linspace(0, 1, 32, device=inputs.device)
+                scale = self.cache.setdefault("scale", inputs.new_ones(32))
+                return self.head(self.first(inputs) * scale + self.positions)
+
+        self.judge(examine, Lazy())
+
+    def test_inference_mode_of_a_metric(self, examine, net):
+        class Measuring(net):
+            @torch.inference_mode()
+            def measure(self, batch):
+                return (self(batch[0]).argmax(1) == batch[1]).float().mean()
+
+            def training_step(self, batch, batch_idx):
+                self.log("train/accuracy", self.measure(batch))
+                with torch.inference_mode(False):
+                    return self.loss(batch)
+
+        self.judge(examine, Measuring())
+
     def test_manual_optimization(self, examine, net):
         class Manual(net):
             automatic_optimization = False
@@ -180,10 +255,10 @@ class TestFault:
 
         finding = self.judge(examine, Masking())
         assert finding.what.endswith("torch.ones makes its tensor on the CPU")
-        assert finding.where.startswith("first.1, ")
-        assert "mask = torch.ones(len(inputs))" in finding.where
-        assert "used in first.1" in finding.where
-        assert finding.fix.startswith("torch.ones(..., device=x.device)")
+        assert finding.place.module == "first.1 (Block)"
+        assert finding.place.source == "mask = torch.ones(len(inputs))"
+        assert finding.place.note.startswith("used in first.1")
+        assert finding.fix.advice.startswith("torch.ones(..., device=x.device)")
 
     @pytest.mark.parametrize("kept", [lambda layer: [layer], lambda layer: {"a": layer}])
     def test_layer_that_is_not_registered(self, examine, net, kept):
@@ -199,7 +274,7 @@ class TestFault:
         finding = self.judge(examine, Hiding())
         assert "Hiding.extra[" in finding.what
         assert "is not registered as a submodule" in finding.what
-        assert finding.where.startswith("Hiding.extra[")
+        assert finding.place.parameter.startswith("Hiding.extra[")
 
     def test_plain_attribute_instead_of_a_buffer(self, examine, net):
         class Plain(net):
@@ -212,7 +287,7 @@ class TestFault:
 
         finding = self.judge(examine, Plain())
         assert "Plain.shift is a plain attribute and no buffer" in finding.what
-        assert 'self.register_buffer("shift"' in finding.fix
+        assert 'self.register_buffer("shift"' in finding.fix.advice
 
     def test_tensor_of_the_datamodule_that_nothing_moves(self, examine, net, data):
         class Normalising(data):
@@ -225,8 +300,9 @@ class TestFault:
 
         finding = self.judge(examine, net(), Normalising())
         assert "Normalising.mean is a tensor of the CPU" in finding.what
-        assert finding.where.startswith("Normalising.mean; used in ")
-        assert finding.fix.startswith("move it where it is used: self.mean.to(x.device)")
+        assert finding.place.parameter == "Normalising.mean"
+        assert finding.place.source == "return [batch[0] - self.mean, batch[1]]"
+        assert finding.fix.advice.startswith("move it where it is used: self.mean.to(x.device)")
 
     def test_accelerator_named_by_a_number(self, examine, net):
         class Numbering(net):
@@ -236,7 +312,7 @@ class TestFault:
 
         finding = self.judge(examine, Numbering())
         assert finding.what == "zeros puts a tensor on cuda:1, and the step is on cuda:0"
-        assert "torch.zeros(32, device=device)" in finding.where
+        assert "torch.zeros(32, device=device)" in finding.place.source
 
     def test_part_of_a_batch_that_the_transfer_leaves_behind(self, examine, net, data):
         class Sample:
@@ -290,8 +366,9 @@ class TestFault:
 
         verdict = examine("device", Recurrent())
         assert verdict.status == "failed"
-        assert verdict.findings[0].where.startswith("recurrent (GRU), ")
-        assert "torch.zeros(1, len(inputs), 8)" in verdict.findings[0].where
+        assert verdict.findings[0].rule == "device/refused-by-torch"
+        assert verdict.findings[0].place.module == "recurrent (GRU)"
+        assert "torch.zeros(1, len(inputs), 8)" in verdict.findings[0].place.source
 
     def test_average_of_weights_that_a_later_hook_updates(self, examine, net):
         class Averaging(net):
@@ -337,7 +414,7 @@ class TestFault:
 
         finding = self.judge(examine, Exporting())
         assert "numpy()" in finding.what
-        assert finding.fix.endswith("tensor.detach().cpu().numpy()")
+        assert finding.fix.advice.endswith("tensor.detach().cpu().numpy()")
 
     def test_detour_over_the_cpu(self, examine, net):
         class Detour(net):

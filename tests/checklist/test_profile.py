@@ -52,8 +52,9 @@ def test_slow_dataset_is_named_with_the_setting_to_try(examine, net, slow):
     assert verdict.status == "failed"
     [finding] = verdict.findings
     assert "waiting for data" in finding.what
-    assert finding.where.startswith("train_dataloader (Slow, num_workers=0")
-    assert "python train.py +debug=profile data.num_workers=2" in finding.fix
+    assert finding.place.loader == "train_dataloader"
+    assert finding.place.note.startswith("Slow, num_workers=0")
+    assert finding.fix.overrides == ("data.num_workers=2",)
 
 
 def test_slow_step_is_no_waiting_for_data(examine, net, slow):
@@ -65,7 +66,24 @@ def test_slow_step_is_no_waiting_for_data(examine, net, slow):
     assert examine("profile", Large(), slow(), limit_train_batches=12).status == "passed"
 
 
+def test_short_epoch_is_gone_through_again(examine, busy, data):
+    verdict = examine("profile", busy(), data(batch_size=40))
+    assert verdict.status == "passed"
+    # Ten epochs of four batches, without the three that are traced, the three of the warm-up, and the first of each
+    # further epoch.
+    assert verdict.facts["steps"] == 40 - 3 - 3 - 9
+
+
 def test_run_of_a_few_steps_is_not_judged(examine, net):
     verdict = examine("profile", net(), limit_train_batches=3)
     assert verdict.status == "skipped"
-    assert "too few to measure" in verdict.skipped
+    assert "too few" in verdict.skipped
+
+
+@pytest.mark.parametrize("hook", ["setup", "configure_optimizers", "on_train_start", "training_step"])
+def test_exception_of_the_project_stays_what_it_is(examine, net, hook):
+    def fail(self, *_, **__):
+        raise KeyError("of the project")
+
+    with pytest.raises(KeyError, match="of the project"):
+        examine("profile", type("Failing", (net,), {hook: fail})())

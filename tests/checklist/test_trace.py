@@ -5,6 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 from torch.nn.modules import module as hooks
+from torch.utils.data import DataLoader
+from training_checklist.experiments.trace import effects
 
 
 def whats(verdict):
@@ -75,32 +77,144 @@ def test_criterion_that_fits_is_no_finding(examine, losing, case):
     assert whats(examine("trace", losing(HEALTHY[case]))) == []
 
 
+def normalised_over_samples(logits):
+    scores = logits.exp()
+    return scores / scores.sum(0)
+
+
 MISFITS = {
-    "cross_entropy gets probabilities": lambda x, y: nn.CrossEntropyLoss()(x.softmax(1), y),
-    "cross_entropy gets probabilities and not logits": lambda x, y: functional.cross_entropy(x.sigmoid(), y),
-    "cross_entropy gets logits that are never negative": lambda x, y: functional.cross_entropy(x.relu(), y),
-    "cross_entropy gets probabilities over dim 0": lambda x, y: functional.cross_entropy(x.softmax(0), y),
-    "cross_entropy gets one output": lambda x, y: functional.cross_entropy(x[:, :1], torch.zeros_like(y)),
-    "nll_loss gets logits": lambda x, y: nn.NLLLoss()(x, y),
-    "nll_loss gets probabilities": lambda x, y: functional.nll_loss(x.softmax(1), y),
-    "nll_loss gets log-probabilities over dim 0": lambda x, y: functional.nll_loss(x.log_softmax(0), y),
-    "binary_cross_entropy_with_logits gets probabilities": lambda x, y: nn.BCEWithLogitsLoss()(x.sigmoid(), one_hot(y)),
-    "binary_cross_entropy gets -": lambda x, y: nn.BCELoss()(x - x.max() - 1, one_hot(y)),
-    "mse_loss gets 16x1 against 16: broadcast to 16x16": lambda x, y: functional.mse_loss(x[:, :1], y.float()),
-    "kl_div gets probabilities": lambda x, y: nn.KLDivLoss(reduction="batchmean")(x.softmax(1), one_hot(y)),
-    "the loss is -": lambda x, y: -functional.cross_entropy(x, y),
-    "cross_entropy has no effect": lambda x, y: functional.cross_entropy(x, y) * 0 + x.mean(),
-    "label 4 in the batch": lambda x, y: functional.cross_entropy(x, y + 1),
+    "probabilities-into-cross-entropy": [
+        lambda x, y: nn.CrossEntropyLoss()(x.softmax(1), y),
+        lambda x, y: functional.cross_entropy(x.sigmoid(), y),
+    ],
+    "bounded-logits": [
+        lambda x, y: functional.cross_entropy(x.relu(), y),
+        lambda x, y: functional.cross_entropy(x.clamp(min=0), y),
+        lambda x, y: functional.cross_entropy(x.tanh(), y),
+        lambda x, y: functional.cross_entropy(functional.relu6(x), y),
+    ],
+    "softmax-over-samples": [
+        lambda x, y: functional.cross_entropy(x.softmax(0), y),
+        lambda x, y: functional.nll_loss(x.log_softmax(0), y),
+        lambda x, y: functional.nll_loss(torch.log_softmax(x, dim=-2), y),
+    ],
+    "scores-normalised-over-samples": [lambda x, y: functional.cross_entropy(normalised_over_samples(x), y)],
+    "one-output": [lambda x, y: functional.cross_entropy(x[:, :1], torch.zeros_like(y))],
+    "no-log-probabilities": [
+        lambda x, y: nn.NLLLoss()(x, y),
+        lambda x, y: functional.nll_loss(x.softmax(1), y),
+        lambda x, y: nn.KLDivLoss(reduction="batchmean")(x.softmax(1), one_hot(y)),
+    ],
+    "probabilities-into-bce-with-logits": [lambda x, y: nn.BCEWithLogitsLoss()(x.sigmoid(), one_hot(y))],
+    "logits-into-bce": [lambda x, y: nn.BCELoss()(x - x.max() - 1, one_hot(y))],
+    "criterion-broadcasts": [lambda x, y: functional.mse_loss(x[:, :1], y.float())],
+    "pairing-of-all-samples": [
+        lambda x, y: (x[:, :1] - y).square().mean(),
+        lambda x, y: torch.where(y > 1, x[:, :1], -x[:, :1]).mean(),
+        lambda x, y: (x.amax(1, keepdim=True) * y).mean(),
+    ],
+    "loss-falls-as-criterion-grows": [lambda x, y: -functional.cross_entropy(x, y)],
+    "criterion-without-effect": [lambda x, y: functional.cross_entropy(x, y) * 0 + x.mean()],
 }
 
 
 @pytest.mark.filterwarnings("ignore:Using a target size")
-@pytest.mark.parametrize("what", MISFITS)
-def test_criterion_that_gets_what_it_is_not_made_for_is_named_with_the_line(examine, losing, what):
-    verdict = examine("trace", losing(MISFITS[what]))
+@pytest.mark.parametrize(("rule", "loss"), [(rule, loss) for rule, losses in MISFITS.items() for loss in losses])
+def test_criterion_that_gets_what_it_is_not_made_for_is_named_with_the_line(examine, losing, rule, loss):
+    verdict = examine("trace", losing(loss))
     assert verdict.status == "failed"
-    assert [start for start in whats(verdict) if start.startswith(what)], whats(verdict)
-    assert "test_trace.py:" in verdict.findings[0].where
+    found = {finding.rule.partition("/")[2]: finding.place for finding in verdict.findings}
+    assert rule in found, whats(verdict)
+    assert found[rule].file.endswith("test_trace.py")
+
+
+MEANT = {
+    "the dimension is put in where it is used": lambda a, b: (a[:, None] - b).abs().mean(),
+    "on another line of the same statement": lambda a, b: torch.where(
+        a.unsqueeze(1) > b,
+        a.view(-1, 1),
+        b,
+    ).mean(),
+    "of both": lambda a, b: (a[:, None] - b[None]).abs().mean(),
+    "a matrix of similarities": lambda a, b: (a[:, None] @ b[None]).mean() + torch.outer(a, b).mean(),
+    "distances": lambda a, b: torch.cdist(a[:, None], b[:, None]).mean(),
+    "with itself": lambda a, b: with_itself(a),
+    "one number a sample times as many features": lambda a, b: (a[:, None].exp() * torch.ones(16)).mean(),
+}
+
+
+def with_itself(scores):
+    column = scores.unsqueeze(1)
+    return (column - scores).abs().mean()
+
+
+@pytest.mark.parametrize("case", MEANT)
+def test_pairs_that_are_meant_are_no_finding(examine, losing, case):
+    pairs = MEANT[case]
+    loss = losing(lambda x, y: functional.cross_entropy(x, y) + pairs(x.amax(1), x.amin(1)))
+    assert whats(examine("trace", loss)) == []
+
+
+def test_metric_over_all_pairs_of_samples_is_found_in_validation_and_test(examine, net, data):
+    class Accurate(net):
+        def validation_step(self, batch, batch_idx):
+            inputs, labels = batch
+            self.log("val/accuracy", (self(inputs).argmax(1, keepdim=True) == labels).float().mean())
+
+        def test_step(self, batch, batch_idx):
+            inputs, labels = batch
+            best = self(inputs).topk(1).indices
+            self.log("test/accuracy", best.eq(labels).float().mean())
+
+    class Tested(data):
+        def test_dataloader(self):
+            return DataLoader(self.part(3), batch_size=16)
+
+    first, second = examine("trace", Accurate(), Tested()).findings
+    assert first.rule == second.rule == "network/pairing-of-all-samples"
+    assert first.what == "eq of 16x1 with 16 makes 16x16 in validation_step: all samples with all"
+    assert "argmax(1, keepdim=True) == labels" in first.place.source
+    assert second.place.function.endswith("test_step")
+
+
+def test_pairing_that_several_steps_have_in_common_is_one_finding(examine, net, data):
+    class Sharing(net):
+        def loss(self, batch):
+            logits = self(batch[0])
+            self.accuracy = (logits.argmax(1, keepdim=True) == batch[1]).float().mean()
+            return functional.cross_entropy(logits, batch[1])
+
+    [finding] = examine("trace", Sharing()).findings
+    assert finding.what.endswith("in training_step: all samples with all")
+
+
+def test_square_that_does_not_follow_the_batch_is_no_finding(examine, net):
+    class Binned(net):
+        def __init__(self):
+            super().__init__()
+            self.widen = nn.Linear(1, 32)
+            self.register_buffer("bins", torch.linspace(-1, 1, 16))
+            self.spread = nn.Linear(16, 32)
+
+        def forward(self, inputs):
+            return self.head(self.spread(inputs.mean(1, keepdim=True) - self.bins))
+
+    assert [what for what in whats(examine("trace", Binned())) if "all samples" in what] == []
+
+
+def test_batch_that_must_keep_its_size_is_not_judged_by_one_with_less(examine, net):
+    class Fixed(net):
+        def loss(self, batch):
+            assert len(batch[0]) == 16
+            return (self(batch[0])[:, :1] - batch[1]).square().mean()
+
+    verdict = examine("trace", Fixed())
+    assert "network/pairing-of-all-samples" not in {finding.rule for finding in verdict.findings}
+
+
+def test_criterion_that_raises_is_explained_by_what_it_was_given(examine, losing):
+    verdict = examine("trace", losing(lambda x, y: nn.BCELoss()(x * 1e3, one_hot(y))))
+    assert [finding.rule for finding in verdict.findings] == ["network/logits-into-bce"]
 
 
 def test_softmax_over_the_samples_is_found_inside_the_network(examine, net):
@@ -111,8 +225,7 @@ def test_softmax_over_the_samples_is_found_inside_the_network(examine, net):
 
     [finding] = examine("trace", Gated()).findings
     assert finding.what == "softmax over dim 0 of 16x32: over the 16 samples"
-    assert finding.where.startswith("softmax, ")
-    assert finding.where.endswith(" in Gated.forward")
+    assert finding.place.function.endswith("Gated.forward")
 
 
 def test_softmax_over_the_samples_is_found_where_there_are_as_many_features(examine, net, data):
@@ -179,7 +292,7 @@ def test_layer_that_is_not_registered_is_named(examine, net):
             return self.head(self.extra[0](torch.relu(self.first(inputs))))
 
     [finding] = examine("trace", Listed()).findings
-    assert finding.where == "extra[0]"
+    assert finding.place.module == "extra[0]"
     assert "is not registered" in finding.what
 
 
@@ -191,7 +304,7 @@ def test_inputs_that_only_dropout_makes_differ_are_found(examine, net):
     module = Blind()
     [finding] = examine("trace", module).findings
     assert finding.what == "all 16 samples have the same output"
-    assert finding.where == "before first (Linear)"
+    assert (finding.place.module, finding.place.note) == ("first (Linear)", "before it")
     assert module.training
 
 
@@ -219,7 +332,8 @@ def test_dead_network_is_named_by_the_layer_that_makes_all_samples_equal(examine
 
     verdict = examine("trace", Dead())
     assert "all 16 samples have the same output" in whats(verdict)
-    assert verdict.findings[0].where == "cut (ReLU)"
+    [same] = [finding for finding in verdict.findings if finding.rule == "network/same-output-for-all-samples"]
+    assert same.place.module == "cut (ReLU)"
 
 
 def test_output_that_is_too_narrow_for_a_metric_is_named(examine, net):
@@ -266,6 +380,94 @@ def test_deliberate_structure_is_no_finding(examine, net, variant):
     module = Varied()
     VARIANTS[variant](module)
     assert whats(examine("trace", module)) == []
+
+
+def test_network_of_a_package_may_have_parts_that_this_task_does_not_need(examine, net, monkeypatch):
+    class Packed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.pooler = nn.Sequential(nn.Linear(8, 8))
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, inputs):
+            return self.layer(inputs)
+
+    class Using(net):
+        def __init__(self):
+            super().__init__()
+            self.packed = Packed()
+
+        def forward(self, inputs):
+            return super().forward(self.packed(inputs))
+
+    assert [finding.rule for finding in examine("trace", Using()).findings] == ["network/module-without-gradient"]
+    source = effects.inspect.getsourcefile
+    packed = "/venv/lib/python3.11/site-packages/packed/net.py"
+    monkeypatch.setattr(effects.inspect, "getsourcefile", lambda kind: packed if kind is Packed else source(kind))
+    assert whats(examine("trace", Using())) == []
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_normalisation_that_two_layers_share_is_named(examine, net, shared):
+    class Normalised(net):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(8, 8), nn.Linear(8, 8)])
+            self.norms = nn.ModuleList([nn.BatchNorm1d(8)] * 2 if shared else [nn.BatchNorm1d(8), nn.BatchNorm1d(8)])
+
+        def forward(self, inputs):
+            for layer, norm in zip(self.layers, self.norms, strict=True):
+                inputs = torch.relu(norm(layer(inputs)))
+            return super().forward(inputs)
+
+    verdict = examine("trace", Normalised())
+    assert verdict.status == ("warning" if shared else "passed")
+    assert [finding.place.module for finding in verdict.findings] == ["norms.0 (BatchNorm1d)"] * shared
+
+
+def test_normalisation_of_two_views_and_of_the_steps_of_a_loop_is_no_finding(examine, net):
+    class Looping(net):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.norm = nn.Linear(8, 8), nn.BatchNorm1d(8)
+
+        def forward(self, inputs):
+            for _ in range(3):
+                inputs = torch.relu(self.norm(self.layer(inputs)))
+            return super().forward(inputs)
+
+        def loss(self, batch):
+            self(batch[0] + 0.1)
+            return super().loss(batch)
+
+    assert examine("trace", Looping()).findings == []
+
+
+@pytest.mark.parametrize("inverted", [True, False])
+def test_attention_to_the_padding_alone_is_found(examine, net, inverted):
+    class Reading(net):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(5, 8, padding_idx=0)
+            self.attend = nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, inputs):
+            ids = torch.arange(8).expand(len(inputs), 8) % 4
+            tokens = self.embed(ids) + inputs[:, :, None]
+            mask = ids != 0 if inverted else ids == 0
+            return super().forward(self.attend(tokens, tokens, tokens, key_padding_mask=mask)[0].mean(1))
+
+    rules = [finding.rule for finding in examine("trace", Reading()).findings]
+    assert rules == ["network/attention-to-padding-only"] * inverted
+
+
+@pytest.mark.parametrize("hook", ["setup", "configure_optimizers", "on_train_start", "training_step"])
+def test_exception_of_the_project_stays_what_it_is(examine, net, hook):
+    def fail(self, *_, **__):
+        raise KeyError("of the project")
+
+    with pytest.raises(KeyError, match="of the project"):
+        examine("trace", type("Failing", (net,), {hook: fail})())
 
 
 def test_other_checks_around_the_step_go_on_when_the_trace_ends(train):

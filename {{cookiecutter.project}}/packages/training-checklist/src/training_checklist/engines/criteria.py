@@ -88,7 +88,10 @@ class Criteria(Listener):
     def before(self, call: Call) -> None:
         if call.name not in CRITERIA or not call.is_functional:
             return
-        bound = inspect.signature(call.function).bind(*call.args, **call.kwargs)
+        try:
+            bound = inspect.signature(call.function).bind(*call.args, **call.kwargs)
+        except TypeError:  # which the call itself will say
+            return
         bound.apply_defaults()
         options = dict(bound.arguments)
         given = [options.pop("input"), options.pop("target")]

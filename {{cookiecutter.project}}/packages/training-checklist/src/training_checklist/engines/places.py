@@ -5,8 +5,9 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
+from traceback import walk_tb
 from types import FrameType
 from typing import Any
 
@@ -42,22 +43,37 @@ class Places:
 
         Where no line is the project's own, as in a network that comes with a package, the package's line stands.
         """
+        return self._innermost(here_and_outwards())
+
+    def of_error(self, error: BaseException) -> Place:
+        """Return the same of where an exception was raised."""
+        return self._innermost(reversed(list(walk_tb(error.__traceback__))))
+
+    def _innermost(self, frames: Iterable[tuple[FrameType, int]]) -> Place:
         module: str | None = None
         own = package = None
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and (module is None or own is None):
+        for frame, line in frames:
             code = frame.f_code
             if module is None and code.co_argcount and code.co_varnames[0] == "self":
                 worker = frame.f_locals.get("self")
                 if isinstance(worker, nn.Module) and id(worker) in self._names:
                     module = named(self._names[id(worker)], worker)
             if own is None and kind(code.co_filename) == "own":
-                own = frame
+                own = frame, line
             elif package is None and kind(code.co_filename) == "package":
-                package = frame
-            frame = frame.f_back
-        line = own if own is not None else package
-        return Place(module=module or "") if line is None else of_frame(line, module or "")
+                package = frame, line
+            if module is not None and own is not None:
+                break
+        found = own if own is not None else package
+        return Place(module=module or "") if found is None else of_frame(found[0], module or "", found[1])
+
+
+def here_and_outwards() -> Iterator[tuple[FrameType, int]]:
+    """Yield the frames of the present call with their lines, the innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame, frame.f_lineno
+        frame = frame.f_back
 
 
 def named(name: str, module: nn.Module) -> str:

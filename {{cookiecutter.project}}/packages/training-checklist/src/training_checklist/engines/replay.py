@@ -17,12 +17,16 @@ PLAIN = (bool, int, float, str, type(None), Tensor, list)
 
 
 def call_step(pl_module: LightningModule, step: str, batch: Any, batch_idx: int = 0) -> Any:
-    """Call `training_step` and its like with as many arguments as the project's own version takes."""
+    """Call `training_step` and its like with as many arguments as the project's own version takes.
+
+    With several loaders that includes the index of one: it is the first.
+    """
     function = getattr(pl_module, step)
     taken = list(inspect.signature(function).parameters.values())
     by_position = [each for each in taken if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
     open_ended = any(each.kind is each.VAR_POSITIONAL for each in taken)
-    return function(*(batch, batch_idx)[: 2 if open_ended else max(1, len(by_position))])
+    needed = sum(each.default is each.empty for each in by_position)
+    return function(*(batch, batch_idx, 0)[: 2 if open_ended else max(1, min(2, len(by_position)), needed)])
 
 
 def loss_in(result: Any) -> Tensor | None:

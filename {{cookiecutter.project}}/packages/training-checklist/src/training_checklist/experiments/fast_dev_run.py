@@ -5,9 +5,10 @@ from typing import Any
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import reported_loss
+from training_checklist.engines.stages import has_stage
 from training_checklist.evidence.stages import FirstStep, LoggedMetrics
 from training_checklist.experiments.experiment import Experiment
-from training_checklist.lightning import LightningModule, Trainer, is_overridden
+from training_checklist.lightning import LightningModule, Trainer
 
 STAGES = ("validate", "test", "predict")
 
@@ -68,14 +69,3 @@ class FastDevRun(Experiment):
     def _judge_metrics(self, trainer: Trainer) -> None:
         known = {name: value for name, value in trainer.callback_metrics.items() if value.numel() == 1}
         self.judge(LoggedMetrics({name: float(value) for name, value in known.items()}, list(self.ran)))
-
-
-def has_stage(stage: str, pl_module: LightningModule, datamodule: Any) -> bool:
-    """Whether the project has a step and data for a stage."""
-    step, loader = {
-        "validate": ("validation_step", "val_dataloader"),
-        "test": ("test_step", "test_dataloader"),
-        "predict": ("predict_step", "predict_dataloader"),
-    }[stage]
-    source = pl_module if datamodule is None else datamodule
-    return is_overridden(step, pl_module) and is_overridden(loader, source)

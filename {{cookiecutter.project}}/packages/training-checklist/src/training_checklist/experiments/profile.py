@@ -1,5 +1,6 @@
 """Where the time of a step goes: waiting for data, or computing, and in which operations."""
 
+import math
 import statistics
 import time
 from pathlib import Path
@@ -9,24 +10,21 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader
 
+from training_checklist.evidence.step_times import Loader, StepTimes
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.lightning import Callback, Checkpoint, EarlyStopping, LightningModule, ProgressBar, Trainer
 
-LEAST = 3  # steps to judge by
 NAME = "trace.json"
 VIEW = "open it in https://ui.perfetto.dev or chrome://tracing"
-AGAIN = "python train.py +debug=profile"
 
 
 class Profile(Experiment):
-    """Fails where the accelerator or the processor waits for data for most of a step.
+    """Measures how long a step waits for data, and how long it computes.
 
     Waiting is the time from the end of a training batch to the start of the next one: fetching it, collating it in
     this process or waiting for a worker, and moving it to the device. Loaders keep their workers.
 
     Args:
-        max_waiting: share of the median step.
-        min_waiting: seconds of the median step, below which it is no failure.
         warm_up: first steps that are not measured.
         traced: last steps, of which torch's profiler writes a trace.
         shown: operations in the table.
@@ -37,63 +35,64 @@ class Profile(Experiment):
     ends_with_fit = True
     drops: tuple[type[Callback], ...] = (EarlyStopping, Checkpoint, ProgressBar)
 
-    def __init__(self, max_waiting: float, min_waiting: float, warm_up: int, traced: int, shown: int) -> None:
+    def __init__(self, warm_up: int, traced: int, shown: int) -> None:
         super().__init__()
-        self.max_waiting, self.min_waiting, self.warm_up = max_waiting, min_waiting, warm_up
-        self.traced, self.shown = traced, shown
+        self.warm_up, self.traced, self.shown = warm_up, traced, shown
         self.waited: list[float] = []
         self.computed: list[float] = []
+        self.steps = 0
         self.ended: float | None = None
         self.profiler: profile | None = None
+        self.loader: Any = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        limit = trainer.limit_train_batches
-        batches = min(trainer.num_training_batches, limit) if isinstance(limit, int) else trainer.num_training_batches
+        limit, batches = trainer.limit_train_batches, trainer.num_training_batches
+        if isinstance(limit, int) and batches < limit:  # so few in an epoch that it takes several
+            epochs = math.ceil(limit / batches)
+            trainer.fit_loop.max_epochs = trainer.current_epoch + epochs
+            batches *= epochs
         self.first_traced = batches - self.traced
         self.loader = next(iter(trainer.fit_loop._combined_loader.flattened), None)
 
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.ended = None  # between epochs lies validation
+
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.began = now(pl_module)
-        if self.ended is not None and self.profiler is None and batch_idx >= self.warm_up:
+        if self.ended is not None and self.profiler is None and self.steps >= self.warm_up:
             self.waited.append(self.began - self.ended)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        if self.profiler is None and batch_idx >= self.warm_up:
+        if self.profiler is None and self.steps >= self.warm_up:
             self.computed.append(now(pl_module) - self.began)
-        if self.profiler is None and batch_idx + 1 >= self.first_traced:
+        self.steps += 1
+        if self.profiler is None and self.steps >= self.first_traced:
             activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * torch.cuda.is_available()
             self.profiler = profile(activities=activities)
             self.profiler.__enter__()
         self.ended = now(pl_module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if self.profiler is not None:
-            self.profiler.__exit__(None, None, None)
-        if len(self.waited) < LEAST:
-            self.skip(f"{trainer.global_step} steps are too few to measure; the first {self.warm_up} don't count")
+        self._stop()
+        if not self.waited:
             return
         waited, computed = typical(self.waited, getattr(self.loader, "num_workers", 0)), typical(self.computed, 0)
-        share = waited / (waited + computed)
-        self.facts |= {"waiting": share, "waited_s": waited, "computed_s": computed, "steps": len(self.waited)}
+        times = StepTimes(waited, computed, len(self.waited), settings(self.loader))
+        self.facts |= {"waiting": times.share, "waited_s": waited, "computed_s": computed, "steps": times.steps}
         self.seen = (
             f"{1000 * waited:.1f} ms waiting for data + {1000 * computed:.1f} ms computing a step "
-            f"({share:.0%} waiting, median of {len(self.waited)})"
+            f"({times.share:.0%} waiting, median of {times.steps})"
         )
-        if share > self.max_waiting and waited > self.min_waiting:
-            self.fail(
-                f"{share:.0%} of a step is waiting for data: {1000 * waited:.1f} ms, against {1000 * computed:.1f} ms",
-                f"train_dataloader ({settings(self.loader)})",
-                f"training could be {(waited + computed) / max(computed, 1e-9):.1f} times as fast with data at hand",
-                remedy(self.loader),
-            )
+        self.judge(times)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        if self.profiler is not None:
-            self.profiler.__exit__(None, None, None)
+        self._stop()
 
     def conclude(self, folder: Path) -> None:
+        if not self.waited:
+            self.skip(f"too few steps to measure; the first {self.warm_up} don't count")
         if self.profiler is None:
             return
         averages = self.profiler.key_averages()
@@ -112,6 +111,10 @@ class Profile(Experiment):
         print(f"  trace of {self.traced} steps: {trace} ({VIEW})")
         self.seen += f"; most time in {largest[0].key}" if largest else ""
 
+    def _stop(self) -> None:
+        if self.profiler is not None:
+            self.profiler.__exit__(None, None, None)
+
 
 def now(pl_module: LightningModule) -> float:
     """Return the time when everything that was queued on the device is done."""
@@ -127,22 +130,8 @@ def typical(seconds: list[float], workers: int) -> float:
     return statistics.median(sum(seconds[start : start + size]) / size for start in whole)
 
 
-def settings(loader: Any) -> str:
+def settings(loader: Any) -> Loader:
     if not isinstance(loader, DataLoader):
-        return type(loader).__name__
-    return (
-        f"{type(loader.dataset).__name__}, num_workers={loader.num_workers}, "
-        f"persistent_workers={loader.persistent_workers}, pin_memory={loader.pin_memory}"
-    )
-
-
-def remedy(loader: Any) -> str:
-    """Return the first loader setting to try."""
-    if not isinstance(loader, DataLoader):
-        return "load the next batch in another process while this one trains"
-    if loader.num_workers == 0:
-        return f"{AGAIN} data.num_workers=2, with persistent_workers=True; or keep decoded samples in memory"
-    more = f"{AGAIN} data.num_workers={2 * loader.num_workers}"
-    if not loader.persistent_workers:
-        return f"persistent_workers=True in the loader, so that workers outlive an epoch; {more}"
-    return f"{more}; or do less in __getitem__: decode once, keep samples in memory, augment on the device"
+        return Loader(type(loader).__name__)
+    kind = type(loader.dataset).__name__
+    return Loader(kind, loader.num_workers, loader.persistent_workers, loader.pin_memory)

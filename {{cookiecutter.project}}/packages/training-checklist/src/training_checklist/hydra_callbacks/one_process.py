@@ -7,6 +7,8 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from training_config.processes import needs_processes
 
+from training_checklist.reporting.wording import command
+
 
 class OneProcess(Callback):
     """Hydra's callback that ends a job with one sentence where the Trainer asks for more than one process."""
@@ -21,7 +23,7 @@ class OneProcess(Callback):
             print(
                 f"+debug={self.item} needs one process, and this Trainer asks for several "
                 f"(trainer.strategy={strategy}, trainer.devices={trainer.get('devices')}); "
-                f"use python train.py +debug={self.item} trainer.devices=1 trainer.strategy=auto",
+                f"use {command(config, self.item, ('trainer.devices=1', 'trainer.strategy=auto'))}",
                 file=sys.stderr,
             )
             sys.exit(1)  # Hydra makes warnings of exceptions here

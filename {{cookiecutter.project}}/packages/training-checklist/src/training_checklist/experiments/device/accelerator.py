@@ -3,26 +3,25 @@
 PyTorch's FakeTensorMode, which has no values, ends at the first mismatch and at every branch that depends on data.
 """
 
-import linecache
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from contextlib import contextmanager, nullcontext
+from typing import Any
 from unittest.mock import patch
 
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
 
-from training_checklist.engines.batches import tensors
+from training_checklist.engines.batches import leaves, tensors
 from training_checklist.engines.held import attributes, held
-from training_checklist.engines.observe import Places
-from training_checklist.engines.own_code import shorten
-from training_checklist.finding import FAILED, Finding, unsorted
+from training_checklist.engines.places import Places
+from training_checklist.evidence.devices import Mix, Origin
+from training_checklist.finding import Place
 from training_checklist.lightning import Trainer
 
 HERE, FAR = torch.device("cpu"), torch.device("cuda", 0)
-UNREGISTERED = "; nor is it in parameters() or state_dict(), so that it is never trained or saved"
 # Operators that read some of their arguments on the CPU, whatever the device of the others.
 MIXES = (
     "aten::copy_",
@@ -39,6 +38,7 @@ def pretended(trainer: Trainer) -> Iterator[None]:
     """Let the project's own questions about the device be answered as on an accelerator."""
     answers = {"is_available": lambda: True, "current_device": lambda: 0, "device_count": lambda: 1}
     with (
+        patch.object(torch.inference_mode, "__enter__", enter_no_grad),  # which refuses subclasses of tensors
         patch.multiple(torch.cuda, **answers),
         patch.object(trainer.strategy, "_root_device", FAR, create=True),
         torch.backends.cudnn.flags(enabled=False),  # whose operators have no counterpart on the CPU
@@ -46,13 +46,9 @@ def pretended(trainer: Trainer) -> Iterator[None]:
         yield
 
 
-class Origin(NamedTuple):
-    """Where a tensor of the CPU comes from; `what` is None where that may be another device elsewhere."""
-
-    what: str | None
-    where: str
-    fix: str
-    why: str = ""
+def enter_no_grad(mode: torch.inference_mode) -> None:
+    mode._inference_mode_context = torch.no_grad() if mode.mode else nullcontext()
+    mode._inference_mode_context.__enter__()
 
 
 class Far(Tensor):
@@ -90,19 +86,20 @@ class Accelerator(TorchDispatchMode):
 
     Args:
         model: module whose paths are named.
-        report: is told each finding; the operation goes on as if everything lay on the accelerator.
+        told: origins that are known; they are told once.
+        kept: attributes that held a tensor before the first step, as `keeping` returns them.
     """
 
     # What FakeTensorMode sets, so that torch does not look for a driver when it reads device="cuda".
     _mode_key = torch._C._TorchDispatchModeKey.FAKE
 
-    def __init__(self, model: nn.Module, report: Callable[[Finding], None]) -> None:
+    def __init__(self, model: nn.Module, told: set[Any], kept: set[tuple[str, str]]) -> None:
         super().__init__()
-        self.places, self.report = Places(model), report
+        self.places, self.told, self.made_before = Places(model), told, kept
         self.root = type(model).__name__
         self.owners: dict[int, Origin] = {}  # of tensors that were there before
         self.kept: list[Tensor] = []
-        self.told: set[str] = set()
+        self.mixes: list[Mix] = []
         self.operations = 0
 
     def __enter__(self) -> "Accelerator":
@@ -118,39 +115,31 @@ class Accelerator(TorchDispatchMode):
         super().__exit__(*error)
 
     def register(self, model: nn.Module) -> None:
-        """Remember which attribute each tensor is that `module.to()` does not move."""
-        for path, name, value in attributes(model):
+        """Remember which attribute each tensor is that `module.to()` does not move.
+
+        What a step has made since then, it would have made on the accelerator.
+        """
+        modules = dict(model.named_modules())
+        for path, name, value in list(attributes(model)):
+            if (path, name) not in self.made_before and name in vars(modules[path]):
+                vars(modules[path])[name] = apply_to_collection(value, Tensor, Far)
+                continue
             for inner, tensor, layer in held(value, name):
-                if isinstance(tensor, Far):
-                    continue
-                where = f"{path or self.root}.{inner}"
-                if layer is not None:
-                    where = f"{path or self.root}.{layer}"
-                    what = f"{where.partition(' ')[0]} is not registered as a submodule"
-                    fix = f"keep layers in nn.ModuleList or nn.ModuleDict: self.{name} = nn.ModuleList(...)"
-                    origin = Origin(what, where, fix, UNREGISTERED)
-                elif isinstance(tensor, nn.Parameter):
-                    fix = f"self.{name} = nn.ParameterList(...), which registers what it holds"
-                    origin = Origin(f"the parameter {where} is not registered", where, fix, UNREGISTERED)
-                else:
-                    fix = f'self.register_buffer("{name}", ..., persistent=False) instead of self.{name} = ...'
-                    origin = Origin(f"{where} is a plain attribute and no buffer", where, fix)
-                self._own(tensor, origin)
+                kind = (
+                    "layer" if layer is not None else "parameter" if isinstance(tensor, nn.Parameter) else "attribute"
+                )
+                self._own(tensor, kind, f"{path or self.root}.{layer or inner}")
 
     def register_datamodule(self, datamodule: Any) -> None:
         """Remember which attribute each of its tensors is: nothing moves them."""
         for name, value in vars(datamodule).items() if datamodule is not None else ():
             for inner, tensor, _ in held(value, f"{type(datamodule).__name__}.{name}"):
-                fix = f"move it where it is used: self.{name}.to(x.device), x being a tensor of the batch"
-                self._own(tensor, Origin(f"{inner} is a tensor of the CPU", inner, fix))
+                self._own(tensor, "datamodule", inner)
 
     def register_batch(self, batch: Any) -> None:
         """Remember which parts of a batch the transfer has left behind."""
-        for inner, tensor, _ in held(batch, "batch"):
-            if isinstance(tensor, Far):
-                continue
-            fix = "move it in transfer_batch_to_device, or give its class a method to(device) that does"
-            self._own(tensor, Origin(f"{inner} is left behind when the batch is moved", inner, fix))
+        for path, tensor in leaves(batch).items():
+            self._own(tensor, "batch", path)
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -163,7 +152,7 @@ class Accelerator(TorchDispatchMode):
         self.operations += bool(far)
         self._judge(function, args, kwargs, given, far, goes_far)
         if device is not None and device.type == FAR.type and device.index not in (None, FAR.index):
-            self._tell_other(function, device)
+            self._tell(function._schema.name, Origin("numbered", str(device), self.places.here()))
         near_args, near_kwargs = tree_map(nearby, (args, kwargs))
         result = on_cpu(function, near_args, near_kwargs)
         if function is torch.ops.aten._pack_padded_sequence.default:
@@ -181,8 +170,7 @@ class Accelerator(TorchDispatchMode):
         name = function._schema.name
         generator = kwargs.get("generator")
         if goes_far and generator is not None and generator.device.type == HERE.type:
-            fix = "make it on the device: torch.Generator(device=self.device)"
-            self._tell(name, Origin("its generator is one of the CPU", self._here(), fix))
+            self._tell(name, Origin("generator", "its generator", self.places.here()))
         if not far or name in MIXES:
             return
         if name in INDEXES and isinstance(args[0], Far):  # indices may lie on the CPU
@@ -190,62 +178,44 @@ class Accelerator(TorchDispatchMode):
         for tensor in given:
             if isinstance(tensor, Far) or tensor.ndim == 0:
                 continue
-            unknown = Origin("a tensor of the CPU was made before the step", "", "move it first: tensor.to(x.device)")
-            self._tell(name, self._origin(tensor) or unknown)
+            self._tell(name, self._origin(tensor) or Origin("unknown", "a tensor of the CPU"))
 
     def _tell(self, operation: str, origin: Origin) -> None:
-        key = origin.where.partition("[")[0]  # one finding for all that a container holds, or a line makes
-        if origin.what is None or key in self.told:
+        used = self.places.here()
+        place = origin.place if origin.kind != "unknown" else used
+        # Once for all that a container holds, or a line makes.
+        key = (place.file, place.line) if place.line else origin.name.partition("[")[0]
+        if origin.kind == "asked" or key in self.told:
             return
         self.told.add(key)
-        used = self._here()
-        where = used if origin.where in ("", used) else f"{origin.where}; used in {used}"
-        what = f"{operation.removeprefix('aten::')} would mix {FAR} and cpu: {origin.what}"
-        why = "on an accelerator this step ends with an error about tensors on two devices; the CPU never shows it"
-        self.report(unsorted(FAILED, what, where, why + origin.why, origin.fix))
-
-    def _tell_other(self, function: Any, device: torch.device) -> None:
-        where = self._here()
-        if where not in self.told:
-            self.told.add(where)
-            what = f"{function._schema.name.removeprefix('aten::')} puts a tensor on {device}, and the step is on {FAR}"
-            why = "the accelerator is named by its number: elsewhere there is none of it, or it is another process's"
-            self.report(unsorted(FAILED, what, where, why, "device=x.device, x being an input of the module"))
+        self.mixes.append(Mix(operation.removeprefix("aten::"), origin, used))
 
     def _numpy(self, call: str) -> None:
-        what = f"{call} is asked of a tensor of the accelerator"
-        self._tell(call, Origin(what, self._here(), "copy it first: tensor.detach().cpu().numpy()"))
+        self._tell(call, Origin("numpy", call, self.places.here()))
 
-    def _own(self, tensor: Tensor, origin: Origin) -> None:
-        self.kept.append(tensor)  # lest another gets its id
-        self.owners[id(tensor)] = origin
+    def _own(self, tensor: Tensor, kind: str, name: str) -> None:
+        if not isinstance(tensor, Far):
+            self.kept.append(tensor)  # lest another gets its id
+            self.owners[id(tensor)] = Origin(kind, name, Place(parameter=name))
 
     def _origin(self, tensor: Tensor) -> Origin | None:
         return self.owners.get(id(tensor)) or getattr(tensor, "_origin", None)
 
     def _born(self, function: Any, device: torch.device | None) -> Origin:
         """Return what is to be said of a tensor that an operation has just made on the CPU."""
-        where = self._here()
-        name = function._schema.name.removeprefix("aten::")
-        source = where.partition(": ")[2]
-        if device is not None and "cpu" not in source and "device" in source:
-            return Origin(None, where, "")
+        place, name = self.places.here(), function._schema.name.removeprefix("aten::")
+        names_cpu = "cpu" in place.source
         if name == "_to_copy":
-            what = "a tensor was moved to the CPU" if "cpu" in source else None
-            return Origin(what, where, "leave that out, or move it back with .to(x.device)")
+            return Origin("moved" if names_cpu else "asked", "cpu()", place)
+        if device is not None and not names_cpu and "device" in place.source:
+            return Origin("asked", name, place)
         call = "torch.tensor" if name in ("lift_fresh", "scalar_tensor") else f"torch.{name}"
-        fix = f"{call}(..., device=x.device), x being an input of the module; self.device in a LightningModule"
-        return Origin(f"{call} makes its tensor on the CPU", where, fix)
+        return Origin("made", call, place)
 
-    def _here(self) -> str:
-        """Return "net.encoder, model.py:37: the line"."""
-        place = self.places.here()
-        path, _, line = place.rpartition(", ")
-        file, _, number = line.rpartition(":")
-        if not number.isdigit():
-            return place
-        source = linecache.getline(file, int(number)).strip()
-        return ", ".join(part for part in (path, f"{shorten(file)}:{number}: {source}") if part)
+
+def keeping(model: nn.Module) -> set[tuple[str, str]]:
+    """Return module path and name of each attribute that holds a tensor."""
+    return {(path, name) for path, name, value in attributes(model) if any(True for _ in held(value, name))}
 
 
 def on_cpu(function: Any, args: Any, kwargs: Any) -> Any:
