@@ -1,6 +1,11 @@
-"""What a dataset keeps in memory for its samples, before any augmentation."""
+"""What a dataset keeps for its samples in memory or in files, before any augmentation, and what two have in common."""
 
+import os
+import time
+from collections import Counter
 from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +13,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
+from training_checklist.engines.batches import tensors
+from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.splits import Split
+from training_checklist.evidence.shared import SharedSamples
+
+COMPARED = 150  # samples that are compared with each other
 MANY_NUMBERS = 16  # in which two images or recordings differ, and two rows of a table need not
 SMALLEST_ROW = 4  # numbers; fewer are too likely to be the same by chance
 
@@ -81,12 +92,15 @@ def digest(row: Any) -> int:
 
 def are_unlikely_to_repeat(rows: list[Any]) -> bool:
     """Whether samples of such data are never the same by chance: any two that differ do so in many of their numbers."""
+    rows = rows[:: len(rows) // COMPARED + 1]
     try:
-        numbers = torch.stack([torch.as_tensor(row).flatten() for row in rows]).unique(dim=0)
+        numbers = torch.stack([torch.as_tensor(row).cpu().flatten() for row in rows]).unique(dim=0)
     except (TypeError, ValueError, RuntimeError):  # of names, or of several sizes
         return False
-    differ = (numbers[:, None] != numbers).sum(2)
-    return len(numbers) > 1 and int(differ[differ > 0].min()) >= min(MANY_NUMBERS, numbers.shape[1])
+    if len(numbers) < 2:
+        return False
+    fewest = min(int((numbers[:place] != row).sum(1).min()) for place, row in enumerate(numbers[1:], 1))
+    return fewest >= min(MANY_NUMBERS, numbers.shape[1])
 
 
 def is_blank(row: Any) -> bool:
@@ -109,3 +123,77 @@ def stored_labels(dataset: Any, indices: list[int], labels: Tensor) -> Tensor | 
         if stored.ndim == 1 and not stored.is_floating_point() and torch.equal(stored[known].long(), labels.long()):
             return stored.long() if inside is None else stored[inside].long()
     return None
+
+
+def shared_samples(train: Split, split: Split, until: float) -> SharedSamples | None:
+    """Compare what two splits keep, before any augmentation; None where nothing tells."""
+    if not (train.indexable and split.indexable):
+        return None
+    base, inside = origin(train.dataset)
+    other, outside = origin(split.dataset)
+    if other is base:
+        common = set(range(len(base)) if inside is None else inside)
+        asked = range(len(base)) if outside is None else outside
+        positions = [position for position, index in enumerate(asked) if index in common]
+        first = positions[0] if positions else 0
+        return SharedSamples(split.name, len(positions), split.samples, first, same_dataset=True, place=split.place)
+    rows, others = stored_rows(base, inside, train, until), stored_rows(other, outside, split, until)
+    if not rows or not others:
+        return None
+    keys, other_keys = files_told_apart(rows, others, until)
+    counts = Counter(keys)
+    repeated = sum(count for count in counts.values() if count > 1)
+    named = all(name_in(row) is not None for row in rows[:COMPARED])
+    repeatable = bool(repeated) if named else not are_unlikely_to_repeat(rows)
+    positions = [i for i, key in enumerate(other_keys) if key in counts and (repeatable or not is_blank(others[i]))]
+    first = positions[0] if positions else 0
+    shared = (split.name, len(positions), len(others), first)
+    return SharedSamples(*shared, False, repeatable, repeated, len(rows), split.place)
+
+
+def stored_rows(base: Any, inside: list[int] | None, split: Split, until: float) -> list[Any]:
+    """Return what is stored of a split's samples, or what its dataset returns where that is always the same."""
+    row = raw_row(base)
+    if row is None:
+        row, inside = loaded_row(split), None
+    rows: list[Any] = []
+    for index in range(split.samples) if inside is None else inside:
+        if row is None or (len(rows) % 64 == 0 and rows and time.monotonic() > until):
+            break
+        rows.append(row(index))
+    return rows
+
+
+def loaded_row(split: Split) -> Callable[[int], Any] | None:
+    """Return a function to a sample's largest part as the dataset returns it, where that is always the same."""
+
+    def row(index: int) -> Any:
+        sample = pass_on(split.dataset.__getitem__, index)
+        return max(list(tensors(sample)) or [sample], key=row_size)
+
+    return row if all(digest(row(index)) == digest(row(index)) for index in split.chosen(5)) else None
+
+
+def files_told_apart(rows: list[Any], others: list[Any], until: float) -> tuple[list[Any], list[Any]]:
+    """Return what tells rows from others: of files their contents, as far as time allows, of all else the row itself.
+
+    Files of different sizes have different contents, so that few are read.
+    """
+    paths, other_paths = ([name_in(row) for row in each] for each in (rows, others))
+    if not all(path is not None and os.path.isfile(path) for path in (*paths, *other_paths)):
+        return [digest(row) for row in rows], [digest(row) for row in others]
+    sizes, other_sizes = ([os.path.getsize(path) for path in each] for each in (paths, other_paths))
+    both = set(sizes) & set(other_sizes)
+
+    def key(path: str, size: int) -> Any:
+        if size not in both or time.monotonic() > until:
+            return os.path.realpath(path)
+        return blake2b(Path(path).read_bytes()).digest()
+
+    return list(map(key, paths, sizes)), list(map(key, other_paths, other_sizes))
+
+
+def name_in(row: Any) -> str | None:
+    """Return the name or path that a row is, alone or beside a label; None where it is none."""
+    parts = row if isinstance(row, (list, tuple)) else [row]
+    return next((str(part) for part in parts if isinstance(part, str) or hasattr(part, "__fspath__")), None)

@@ -14,8 +14,8 @@ from torch.utils.data import Dataset
 
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.held import NOWHERE, graph_nodes, plain_bytes
+from training_checklist.engines.splits import splits
 from training_checklist.experiments.experiment import Experiment, NoWorkers, stop
-from training_checklist.experiments.limit_batches.splits import splits
 from training_checklist.experiments.memory.peak_memory import (
     ACTIVATIONS,
     GRADIENTS,
@@ -179,7 +179,7 @@ class Memory(Experiment):
                     sizes.append({name: len(value) for name, value in containers(split.dataset)})
             for name in sizes[0]:
                 if rises([size.get(name, 0) for size in sizes]):
-                    place = f"{split.where}.{name}"
+                    place = f"{split.name}: {type(split.dataset).__name__}.{name}"
                     self.fail(
                         f"{place} grows each time that one sample is loaded: {sizes[0][name]} to {sizes[-1][name]}",
                         place,
