@@ -110,6 +110,11 @@ class LabelFit:
         return math.log(max(found, 1e-300))
 
 
+@dataclass
+class TrainingLabels(LabelFit):
+    """The same of training inputs that no augmentation has changed."""
+
+
 def agreement(table: Tensor) -> float:
     """Return the share of samples that lie nearest to the centre of their class."""
     return float(table.diagonal().sum() / table.sum())

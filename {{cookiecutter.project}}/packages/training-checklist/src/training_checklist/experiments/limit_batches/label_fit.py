@@ -6,9 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from training_checklist.evidence.labels import LabelFit
-from training_checklist.finding import Place
-
 FEATURES = 1024  # at most; larger inputs are averaged
 LEAST = 50  # samples of a split that are judged by
 
@@ -45,11 +42,12 @@ def sample_of(inputs: Tensor | None, labels: Tensor | None, classes: int, ignore
     return Sample((flat - flat.mean()) / flat.std().clamp_min(1e-12), labels.long())
 
 
-def label_fit(name: str, train: Sample, held: Sample, place: Place) -> LabelFit:
+def tables(train: Sample, held: Sample) -> tuple[list[int], Tensor, Tensor, Tensor]:
+    """Return the labels of both splits, and the counts that a `LabelFit` holds."""
     labels = torch.cat([train.labels, held.labels]).unique()
     train, held = (Sample(each.inputs, torch.searchsorted(labels, each.labels)) for each in (train, held))
-    tables = (confusion(*train.halves(), len(labels)), confusion(train, held, len(labels)))
-    return LabelFit(name, labels.tolist(), *tables, confusion(*held.halves(), len(labels)), place)
+    halves = (confusion(*each.halves(), len(labels)) for each in (train, held))
+    return labels.tolist(), next(halves), confusion(train, held, len(labels)), next(halves)
 
 
 def confusion(known: Sample, new: Sample, classes: int) -> Tensor:

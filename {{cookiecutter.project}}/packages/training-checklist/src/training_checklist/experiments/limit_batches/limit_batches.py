@@ -18,7 +18,7 @@ from training_checklist.engines.own_code import is_tool_error, pass_on
 from training_checklist.engines.replay import call_step, isolated, reported_loss
 from training_checklist.engines.splits import Split, as_in, splits
 from training_checklist.engines.tracer import Tracer
-from training_checklist.evidence.labels import LabelCounts, LabelFit, LabelRuns, SplitLabels
+from training_checklist.evidence.labels import LabelCounts, LabelFit, LabelRuns, SplitLabels, TrainingLabels
 from training_checklist.evidence.loading import Orders, SampleSizes, ShortBatch, SplitFails
 from training_checklist.evidence.values import (
     Form,
@@ -31,7 +31,7 @@ from training_checklist.evidence.values import (
 )
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.limit_batches.claim import average, named_by_transforms
-from training_checklist.experiments.limit_batches.label_fit import label_fit, sample_of
+from training_checklist.experiments.limit_batches.label_fit import sample_of, tables
 from training_checklist.experiments.limit_batches.roles import Roles, roles_of
 from training_checklist.experiments.limit_batches.samples import (
     Part,
@@ -48,6 +48,7 @@ from training_checklist.experiments.limit_batches.stored_samples import (
     raw_row,
     row_size,
     shared_samples,
+    stored_inputs,
     stored_labels,
 )
 from training_checklist.finding import Finding, Place
@@ -290,9 +291,9 @@ class LimitBatches(Experiment):
             self._look(self._scales, own, other)
         self._look(same_inputs, own, self.roles, trainer, self.until)
         if self.roles.classes is not None:
-            self._look(self._split_labels, own, [parts[each.name] for each in held_out if each.name in parts])
-            for split in held_out:
-                self._look(self._label_fit, own, parts.get(split.name, Part(split)))
+            others = [parts[each.name] for each in held_out if each.name in parts]
+            self._look(self._split_labels, own, others)
+            self._look(self._label_fits, own, others, trainer)
 
     def _orders(self, train: Split, held_out: list[Split]) -> Orders:
         orders = Orders(order_of(train), [order for split in held_out if (order := order_of(split)) is not None])
@@ -351,14 +352,21 @@ class LimitBatches(Experiment):
         whole = None if labels.is_floating_point() else stored_labels(part.split.dataset, part.indices, labels)
         return labels if whole is None else whole
 
-    def _label_fit(self, own: Part, other: Part) -> LabelFit | None:
-        classes, ignored = self.roles.classes, self.roles.ignored
-        train, held = (
-            sample_of(part.of(self.roles.input), part.of(self.roles.target), classes, ignored) for part in (own, other)
-        )
-        if train is None or held is None or train.inputs.shape[1] != held.inputs.shape[1]:
-            return None
-        return label_fit(other.split.name, train, held, other.split.place)
+    def _label_fits(self, own: Part, held_out: list[Part], trainer: Trainer) -> list[LabelFit]:
+        """Hold labels against inputs as the network gets them, and training labels against plain ones too."""
+        labels, chosen = own.of(self.roles.target), (self.roles.classes, self.roles.ignored)
+        train = sample_of(own.of(self.roles.input), labels, *chosen)
+        again = reloaded(own.split, self.roles, trainer, self.until)
+        plain = train if again is not None and not again.differ else None
+        if plain is None and labels is not None:
+            plain = sample_of(stored_inputs(own.split.dataset, own.indices), labels, *chosen)
+        found: list[LabelFit] = []
+        for part in held_out:
+            held = sample_of(part.of(self.roles.input), part.of(self.roles.target), *chosen)
+            for kind, inputs in ((LabelFit, train), (TrainingLabels, plain)):
+                if inputs is not None and held is not None and inputs.inputs.shape[1] == held.inputs.shape[1]:
+                    found.append(kind(part.split.name, *tables(inputs, held), part.split.place))
+        return found
 
     def _input_scale(self, train: list[Split], trainer: Trainer) -> InputScale | None:
         if not self.entering:

@@ -3,7 +3,8 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
-from training_checklist.engines.batches import tensors
+from training_checklist.engines.batches import DEPTH, parts
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.splits import Split
 from training_checklist.evidence.shared import SharedSamples
@@ -84,17 +85,38 @@ def digest(row: Any) -> int:
     """Hash the part of a row that is largest, so that a label beside it does not count."""
     if isinstance(row, (list, tuple)):
         numbers = all(isinstance(value, (int, float)) for value in row)
-        return hash(tuple(row)) if numbers else digest(max(row, key=row_size))
+        return hash(tuple(row)) if numbers else digest(largest(row))
     if isinstance(row, Tensor):
         row = row.detach().cpu().contiguous().numpy()
     return hash(row.tobytes() if hasattr(row, "tobytes") else str(row))
+
+
+def largest(row: Any) -> Any:
+    row = row.pieces if isinstance(row, Loaded) else row
+    return max(row, key=row_size) if isinstance(row, (list, tuple)) else row
+
+
+def pieces(sample: Any, depth: int = DEPTH) -> Iterator[Any]:
+    """Yield every tensor, array, image, name and number of a sample.
+
+    Raises:
+        TypeError: something else is in it, so that samples may differ in what was not seen.
+    """
+    if isinstance(sample, (Tensor, str, bytes, int, float, type(None))) or hasattr(sample, "tobytes"):
+        yield sample
+        return
+    inside = list(parts(sample))
+    if depth == 0 or not (inside or isinstance(sample, (list, tuple, dict))):
+        raise TypeError(f"a {type(sample).__name__} is in a sample")
+    for _, each in inside:
+        yield from pieces(each, depth - 1)
 
 
 def are_unlikely_to_repeat(rows: list[Any]) -> bool:
     """Whether samples of such data are never the same by chance: any two that differ do so in many of their numbers."""
     rows = rows[:: len(rows) // COMPARED + 1]
     try:
-        numbers = torch.stack([torch.as_tensor(row).cpu().flatten() for row in rows]).unique(dim=0)
+        numbers = torch.stack([torch.as_tensor(largest(row)).cpu().flatten() for row in rows]).unique(dim=0)
     except (TypeError, ValueError, RuntimeError):  # of names, or of several sizes
         return False
     if len(numbers) < 2:
@@ -105,7 +127,19 @@ def are_unlikely_to_repeat(rows: list[Any]) -> bool:
 
 def is_blank(row: Any) -> bool:
     """Whether a sample is the same number throughout, as an empty image, and may well repeat."""
+    row = largest(row)
     return isinstance(row, Tensor | np.ndarray) and bool((row == row.reshape(-1)[0]).all())
+
+
+def stored_inputs(dataset: Any, indices: list[int]) -> Tensor | None:
+    """Return what is stored of some samples, where that is numbers of one shape."""
+    base, inside = origin(dataset)
+    row = raw_row(base)
+    known = indices if inside is None else [inside[index] for index in indices]
+    try:
+        return None if row is None else torch.stack([torch.as_tensor(row(index)) for index in known]).float()
+    except (TypeError, ValueError, RuntimeError):
+        return None
 
 
 def stored_labels(dataset: Any, indices: list[int], labels: Tensor) -> Tensor | None:
@@ -155,23 +189,32 @@ def stored_rows(base: Any, inside: list[int] | None, split: Split, until: float)
     """Return what is stored of a split's samples, or what its dataset returns where that is always the same."""
     row = raw_row(base)
     if row is None:
-        row, inside = loaded_row(split), None
+        inside, row = None, lambda index: loaded(split, index)
+        chosen = split.chosen(5)
+        if any(told_apart(row(index)) != told_apart(row(index)) for index in chosen):
+            return []  # they are augmented
     rows: list[Any] = []
     for index in range(split.samples) if inside is None else inside:
-        if row is None or (len(rows) % 64 == 0 and rows and time.monotonic() > until):
+        if len(rows) % 64 == 0 and rows and time.monotonic() > until:
             break
         rows.append(row(index))
     return rows
 
 
-def loaded_row(split: Split) -> Callable[[int], Any] | None:
-    """Return a function to a sample's largest part as the dataset returns it, where that is always the same."""
+@dataclass
+class Loaded:
+    """All that a dataset returns for a sample."""
 
-    def row(index: int) -> Any:
-        sample = pass_on(split.dataset.__getitem__, index)
-        return max(list(tensors(sample)) or [sample], key=row_size)
+    pieces: list[Any]
 
-    return row if all(digest(row(index)) == digest(row(index)) for index in split.chosen(5)) else None
+
+def loaded(split: Split, index: int) -> Loaded:
+    return Loaded(list(pieces(pass_on(split.dataset.__getitem__, index))))
+
+
+def told_apart(row: Any) -> Any:
+    """Return what tells a row from others: of a loaded sample all of it, of a stored one the largest part."""
+    return tuple(map(digest, row.pieces)) if isinstance(row, Loaded) else digest(row)
 
 
 def files_told_apart(rows: list[Any], others: list[Any], until: float) -> tuple[list[Any], list[Any]]:
@@ -181,7 +224,7 @@ def files_told_apart(rows: list[Any], others: list[Any], until: float) -> tuple[
     """
     paths, other_paths = ([name_in(row) for row in each] for each in (rows, others))
     if not all(path is not None and os.path.isfile(path) for path in (*paths, *other_paths)):
-        return [digest(row) for row in rows], [digest(row) for row in others]
+        return list(map(told_apart, rows)), list(map(told_apart, others))
     sizes, other_sizes = ([os.path.getsize(path) for path in each] for each in (paths, other_paths))
     both = set(sizes) & set(other_sizes)
 
@@ -195,5 +238,5 @@ def files_told_apart(rows: list[Any], others: list[Any], until: float) -> tuple[
 
 def name_in(row: Any) -> str | None:
     """Return the name or path that a row is, alone or beside a label; None where it is none."""
-    parts = row if isinstance(row, (list, tuple)) else [row]
-    return next((str(part) for part in parts if isinstance(part, str) or hasattr(part, "__fspath__")), None)
+    inside = row if isinstance(row, (list, tuple)) else [row]
+    return next((str(part) for part in inside if isinstance(part, str) or hasattr(part, "__fspath__")), None)

@@ -48,7 +48,7 @@ RULE = Rule(
         "max_shift": Threshold(
             0.5,
             "standard deviations between the means, beyond drift and error; crops, erasing and noise moved digits, "
-            "tables and spectrograms by at most 0.2",
+            "tables and spectrograms by at most 0.3",
         ),
         "max_ratio": Threshold(
             1.6, "between standard deviations; mixing two samples half and half lowers it by the square root of 2"
