@@ -42,6 +42,12 @@ def sample_of(inputs: Tensor | None, labels: Tensor | None, classes: int, ignore
     return Sample((flat - flat.mean()) / flat.std().clamp_min(1e-12), labels.long())
 
 
+def of_known_classes(held: Sample, train: Sample) -> Sample | None:
+    """Return the samples whose classes the training set has too, None where those are too few to judge by."""
+    known = torch.isin(held.labels, train.labels)
+    return Sample(held.inputs[known], held.labels[known]) if known.sum() >= LEAST else None
+
+
 def tables(train: Sample, held: Sample) -> tuple[list[int], Tensor, Tensor, Tensor]:
     """Return the labels of both splits, and the counts that a `LabelFit` holds."""
     labels = torch.cat([train.labels, held.labels]).unique()

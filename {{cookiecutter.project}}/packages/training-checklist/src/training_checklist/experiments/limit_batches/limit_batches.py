@@ -31,7 +31,7 @@ from training_checklist.evidence.values import (
 )
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.limit_batches.claim import average, named_by_transforms
-from training_checklist.experiments.limit_batches.label_fit import sample_of, tables
+from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
 from training_checklist.experiments.limit_batches.roles import Roles, roles_of
 from training_checklist.experiments.limit_batches.samples import (
     Part,
@@ -364,8 +364,11 @@ class LimitBatches(Experiment):
         for part in held_out:
             held = sample_of(part.of(self.roles.input), part.of(self.roles.target), *chosen)
             for kind, inputs in ((LabelFit, train), (TrainingLabels, plain)):
-                if inputs is not None and held is not None and inputs.inputs.shape[1] == held.inputs.shape[1]:
-                    found.append(kind(part.split.name, *tables(inputs, held), part.split.place))
+                if inputs is None or held is None or inputs.inputs.shape[1] != held.inputs.shape[1]:
+                    continue
+                known = of_known_classes(held, inputs)
+                if known is not None:
+                    found.append(kind(part.split.name, *tables(inputs, known), part.split.place))
         return found
 
     def _input_scale(self, train: list[Split], trainer: Trainer) -> InputScale | None:
