@@ -96,18 +96,22 @@ def largest(row: Any) -> Any:
     return max(row, key=row_size) if isinstance(row, (list, tuple)) else row
 
 
+class Unseen(Exception):
+    """A sample holds something that cannot be looked at."""
+
+
 def pieces(sample: Any, depth: int = DEPTH) -> Iterator[Any]:
     """Yield every tensor, array, image, name and number of a sample.
 
     Raises:
-        TypeError: something else is in it, so that samples may differ in what was not seen.
+        Unseen: something else is in it, so that samples may differ in what was not seen.
     """
     if isinstance(sample, (Tensor, str, bytes, int, float, type(None))) or hasattr(sample, "tobytes"):
         yield sample
         return
     inside = list(parts(sample))
     if depth == 0 or not (inside or isinstance(sample, (list, tuple, dict))):
-        raise TypeError(f"a {type(sample).__name__} is in a sample")
+        raise Unseen(type(sample).__name__)
     for _, each in inside:
         yield from pieces(each, depth - 1)
 
@@ -171,7 +175,10 @@ def shared_samples(train: Split, split: Split, until: float) -> SharedSamples | 
         positions = [position for position, index in enumerate(asked) if index in common]
         first = positions[0] if positions else 0
         return SharedSamples(split.name, len(positions), split.samples, first, same_dataset=True, place=split.place)
-    rows, others = stored_rows(base, inside, train, until), stored_rows(other, outside, split, until)
+    try:
+        rows, others = stored_rows(base, inside, train, until), stored_rows(other, outside, split, until)
+    except Unseen:
+        return None
     if not rows or not others:
         return None
     keys, other_keys = files_told_apart(rows, others, until)
