@@ -1,15 +1,28 @@
 import json
+from dataclasses import dataclass
 
 import pytest
 import torch
+from pytorch_lightning import LightningModule
 from torch import nn
 from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
-from training_checklist.experiments.limit_batches.input_scale import scaling
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 
 def whats(verdict):
     return [finding.what for finding in verdict.findings]
+
+
+def rules(verdict):
+    return [finding.rule for finding in verdict.findings]
 
 
 @pytest.fixture
@@ -120,55 +133,289 @@ def test_healthy_data_are_no_finding(examine, net, make, case):
     assert whats(examine("limit_batches", net(), make(**HEALTHY[case]))) == []
 
 
-BOTH = ("train", "val")
+class Drawn(torch.utils.data.Sampler):
+    """Draws given indices."""
+
+    def __init__(self, indices):
+        self.indices = indices
+
+    def __iter__(self):
+        return iter(self.indices)
+
+    def __len__(self):
+        return len(self.indices)
+
+
 FAULTS = {
-    "values of batch[0] are NaN": (
+    "value-not-finite": (
         {"train": changed(put((5, 3), torch.nan)), "shuffle": (False, False)},
         "train_dataloader, batch 0, item 5",
+        "values of batch[0] are NaN",
     ),
-    "values of batch[0] are Inf": ({"val": changed(put((150, 3), torch.inf))}, "item 150"),
-    "label 4 in the batch": ({"train": changed(labels=lambda y: y + 1)}, "train_dataloader, batch 0, item"),
-    "label 7 in val_dataloader": ({"val": changed(labels=put(150, 7))}, "val_dataloader: TensorDataset"),
-    "all 160 labels of train_dataloader are 0": ({"train": changed(labels=lambda y: 0 * y)}, "train_dataloader"),
-    "in order (SequentialSampler), and val_dataloader is": ({"shuffle": (False, True)}, "sampler SequentialSampler"),
-    "it is sorted by class": ({"train": by_class, "shuffle": (False, False)}, "sampler SequentialSampler"),
-    "class 3 is in val_dataloader and not in": ({"train": lambda d: Subset(by_class(d), range(120))}, "val_dataloader"),
-    "as if they were normalised twice": (
-        {split: changed(lambda x: ((x.sigmoid() - 0.5) / 0.2 - 0.5) / 0.2) for split in BOTH},
-        "batch[0], as it enters first (Linear)",
+    "value-not-finite in validation": ({"val": changed(put((150, 3), torch.inf))}, "item 150", "are Inf"),
+    "label-out-of-range": (
+        {"train": changed(labels=lambda y: y + 1)},
+        "train_dataloader, batch 0, item",
+        "label 4 in train_dataloader, but the network has 4 outputs",
     ),
-    "as if they were never normalised": ({split: changed(lambda x: 255 * x.sigmoid()) for split in BOTH}, "first"),
-    "inputs hardly differ": ({split: changed(lambda x: x / 255) for split in BOTH}, "first (Linear)"),
-    "those of val_dataloader": ({"val": changed(lambda x: x * 0.3 + 0.5)}, "train_dataloader: TensorDataset against"),
-    "0 looks like 3": ({"val": changed(labels=lambda y: (y + 1) % 4)}, "val_dataloader: TensorDataset"),
-    "1 looks like 2": ({"val": changed(labels=lambda y: torch.tensor([0, 2, 1, 3])[y])}, "val_dataloader"),
-    "do not fit its inputs": ({"val": changed(labels=lambda y: y[torch.randperm(160)])}, "val_dataloader"),
-    "training labels have nothing": ({"train": changed(labels=lambda y: y[torch.randperm(160)])}, "train_dataloader"),
-    "the same as another one: 20 different inputs": (
+    "label-out-of-range in validation": ({"val": changed(labels=put(150, 7))}, "val_dataloader, item 150", "label 7"),
+    "one-class": ({"train": changed(labels=lambda y: 0 * y)}, "train_dataloader", "all 160 labels"),
+    "wrong-loader-shuffled": ({"shuffle": (False, True)}, "sampler SequentialSampler", "and val_dataloader is"),
+    "sorted-by-class": (
+        {"train": by_class, "shuffle": (False, False)},
+        "sampler SequentialSampler",
+        "it is sorted by class",
+    ),
+    "class-unseen-in-training": (
+        {"train": lambda d: Subset(by_class(d), range(120))},
+        "val_dataloader",
+        "class 3 is in val_dataloader and not in",
+    ),
+    "splits-scaled-differently": (
+        {"val": changed(lambda x: x * 0.3 + 0.5)},
+        "val_dataloader",
+        "those of val_dataloader 0.50 and 0.30",
+    ),
+    "classes-renamed": ({"val": changed(labels=lambda y: (y + 1) % 4)}, "val_dataloader", "0 looks like 3"),
+    "classes-renamed, two of them": (
+        {"val": changed(labels=lambda y: torch.tensor([0, 2, 1, 3])[y])},
+        "val_dataloader",
+        "1 looks like 2",
+    ),
+    "held-out-labels-unrelated": (
+        {"val": changed(labels=lambda y: y[torch.randperm(160)])},
+        "val_dataloader",
+        "do not fit its inputs",
+    ),
+    "training-labels-unrelated": (
+        {"train": changed(labels=lambda y: y[torch.randperm(160)])},
+        "train_dataloader",
+        "nothing to do with",
+    ),
+    "same-input-other-target": (
         {"train": changed(lambda x: x[torch.arange(160) // 8 * 8])},
-        "train_dataloader: TensorDataset, item 1 is item 0",
+        "train_dataloader, item 1",
+        "20 different inputs, item 1 is item 0",
     ),
-    "look unlike those of training": ({"val": changed(lambda x: x.roll(1, 1))}, "val_dataloader: TensorDataset"),
-    "has no batch: 10 samples, batch_size=16, drop_last=True": (
+    "inputs-look-unlike": ({"val": changed(lambda x: x.roll(1, 1))}, "val_dataloader", "look unlike those of training"),
+    "no-batch": (
         {"train": lambda dataset: Subset(dataset, range(10)), "drop_last": True},
-        "train_dataloader: Subset",
+        "train_dataloader, Subset",
+        "has no batch: 10 samples, batch_size=16, drop_last=True",
     ),
-    "differ when they are loaded again": ({"val": Augmented}, "val_dataloader: Augmented, item"),
-    "batch[0] is 16x8 float64 here": ({"val": changed(lambda x: x.double())}, "val_dataloader, batch 0, batch[0]"),
+    "never-loaded": (
+        {"val": lambda dataset: Subset(dataset, range(110)), "drop_last": True},
+        "val_dataloader, Subset",
+        "14 of 110 samples of val_dataloader",
+    ),
+    "held-out-is-random": ({"val": Augmented}, "val_dataloader, item", "differ when they are loaded again"),
+    "type-differs-between-splits": (
+        {"val": changed(lambda x: x.double())},
+        "val_dataloader, batch 0, batch[0]",
+        "batch[0] is 16x8 float64 here",
+    ),
 }
 
 
-@pytest.mark.parametrize("what", FAULTS)
-def test_fault_is_found_and_placed(examine, net, make, what):
-    options, where = FAULTS[what]
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault_is_found_and_placed(examine, net, make, fault):
+    options, where, what = FAULTS[fault]
 
     class Casting(net):
         def forward(self, inputs):
             return super().forward(inputs.float())
 
     verdict = examine("limit_batches", Casting(), make(**options))
-    found = [(finding.what, finding.where) for finding in verdict.findings]
-    assert [text for text, place in found if what in text and where in place], found
+    found = [(finding.rule, finding.what, finding.where) for finding in verdict.findings]
+    rule = f"data/{fault.partition(',')[0].partition(' ')[0]}"
+    assert [each for each in found if each[0] == rule and what in each[1] and where in each[2]], found
+
+
+@pytest.mark.parametrize(
+    ("indices", "rule"),
+    [
+        (WeightedRandomSampler(torch.ones(4), 160), "data/few-distinct-samples"),  # one weight a class
+        (Drawn([index % 8 for index in range(160)]), "data/few-distinct-samples"),
+        (WeightedRandomSampler(torch.tensor([1.0] * 150 + [15.0] * 10), 160), None),  # a rare class drawn more often
+        (WeightedRandomSampler(torch.ones(160), 160), None),
+        (SubsetRandomSampler(range(80)), None),
+        (Drawn(torch.randperm(160)[:53].repeat_interleave(3).tolist()), None),  # each sample augmented in three ways
+    ],
+)
+def test_sampler_that_draws_few_samples_again_and_again_is_named(examine, net, data, indices, rule):
+    class Sampled(data):
+        def train_dataloader(self):
+            return DataLoader(self.part(1), 16, sampler=indices)
+
+    assert rules(examine("limit_batches", net(), Sampled())) == ([] if rule is None else [rule])
+
+
+def test_held_out_samples_that_are_drawn_twice_are_named(examine, net, data):
+    class Sampled(data):
+        def val_dataloader(self):
+            return DataLoader(self.part(2), 16, sampler=Drawn([*range(160), 0]))
+
+    [finding] = examine("limit_batches", net(), Sampled()).findings
+    assert (finding.rule, finding.place.loader) == ("data/held-out-drawn-twice", "val_dataloader")
+
+
+class Normalize:
+    """A transform as torchvision has it."""
+
+    def __init__(self, mean, std):
+        self.mean, self.std = mean, std
+
+    def __call__(self, image):
+        return (image - torch.tensor(self.mean)) / torch.tensor(self.std)
+
+
+class Images(Dataset):
+    """Bright squares, as (1, 8, 8) of 0..1."""
+
+    def __init__(self, *transforms):
+        noise = torch.rand(160, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+        self.labels = torch.arange(160) % 4
+        self.pixels = (noise * 100).round()
+        for label in range(4):
+            self.pixels[self.labels == label, :, 2 * label : 2 * label + 2] += 155
+        self.transforms = transforms
+
+    def __len__(self):
+        return 160
+
+    def __getitem__(self, index):
+        image = self.pixels[index] / 255
+        for transform in self.transforms:
+            image = transform(image)
+        return image, self.labels[index]
+
+
+@pytest.mark.parametrize(
+    ("transforms", "rule", "what"),
+    [
+        ([], None, ""),
+        ([Normalize(0.34, 0.3)], None, ""),
+        ([Normalize((0.449,), (0.226,))], None, ""),  # ImageNet's
+        ([lambda x: (x - 0.34) / 0.3], None, ""),
+        ([Normalize(0.34, 0.3), Normalize(0.34, 0.3)], "data/unlike-claim", "normalised twice"),
+        ([lambda x: (((x - 0.34) / 0.3) - 0.34) / 0.3], "data/inputs-off-scale", "normalised twice"),
+        ([lambda x: x * 255], "data/inputs-off-scale", "never normalised"),
+        ([lambda x: x * 255, Normalize(0.34, 0.3)], "data/unlike-claim", "0..255 were normalised like"),
+        ([lambda x: x / 255, Normalize(0.34, 0.3)], "data/unlike-claim", "divided by 255 twice"),
+        ([lambda x: x * 0], "data/inputs-constant", "all values that enter the network are 0"),
+    ],
+)
+def test_normalisation_of_images_is_told_by_their_range(examine, net, data, transforms, rule, what):
+    class Flat(net):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(64, 32)
+
+        def forward(self, inputs):
+            return super().forward(inputs.flatten(1))
+
+    class Of(data):
+        def train_dataloader(self):
+            return DataLoader(Images(*transforms), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return []
+
+    found = examine("limit_batches", Flat(), Of()).findings
+    told = [each for each in found if each.rule != "data/same-input-other-target"]  # of what is all the same
+    assert [each.rule for each in told] == ([] if rule is None else [rule])
+    assert all(what in each.what and "first (Linear), train_dataloader" in each.where for each in told)
+
+
+class Embedding(LightningModule):
+    """Tells sequences of tokens apart; each batch is a dictionary."""
+
+    def __init__(self, tokens=20):
+        super().__init__()
+        self.table, self.head = nn.Embedding(tokens, 8), nn.Linear(8, 4)
+
+    def training_step(self, batch):
+        return functional.cross_entropy(self.head(self.table(batch["tokens"]).mean(1)), batch["label"])
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters())
+
+
+@pytest.mark.parametrize(("position", "count"), [(slice(0, 160), 160), (159, 1), (None, 0)])
+def test_token_without_a_row_is_named_in_a_batch_and_beyond_the_batches(examine, data, position, count):
+    class Texts(data):
+        def train_dataloader(self):
+            labels = torch.arange(160) % 4
+            tokens = labels[:, None] * 4 + torch.randint(4, (160, 6), generator=torch.Generator().manual_seed(0))
+            if position is not None:
+                tokens[position, 2] = 20
+            samples = [{"tokens": row, "label": label} for row, label in zip(tokens, labels, strict=True)]
+            return DataLoader(samples, 16)
+
+    verdict = examine("limit_batches", Embedding(), Texts())
+    assert [finding.rule for finding in verdict.findings] == ["data/token-out-of-range"] * (count > 0)
+    assert all("index 20 in batch['tokens']" in finding.what for finding in verdict.findings)
+    assert all(finding.place.sample == (position if count == 1 else 0) for finding in verdict.findings)
+
+
+@dataclass
+class Graphs:
+    """Graphs of several sizes as one, with classes of nodes."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+
+
+def test_batches_that_are_no_list_of_samples_are_no_finding(examine, net, data):
+    class OnGraphs(net):
+        def loss(self, batch):
+            return functional.cross_entropy(self(batch.x), batch.y)
+
+    class Large(data):
+        def graphs(self, seed):
+            samples = TensorDataset(*(each.sort()[0] if each.ndim == 1 else each for each in self.part(seed).tensors))
+            return DataLoader(
+                samples,
+                16,
+                collate_fn=lambda rows: Graphs(torch.stack([x for x, _ in rows * 2]), torch.arange(32) // 8),
+            )
+
+        def train_dataloader(self):
+            return self.graphs(1)
+
+        def val_dataloader(self):
+            return self.graphs(2)
+
+    assert rules(examine("limit_batches", OnGraphs(), Large())) == []
+
+
+def test_targets_that_are_masked_or_noise_that_is_to_be_removed_are_no_finding(examine, net, data):
+    class Denoising(net):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(32, 8)
+
+        def loss(self, batch):
+            clean, noisy, scores = batch
+            known = scores.isfinite()
+            missing = functional.mse_loss(scores[known], torch.zeros_like(scores[known]))
+            return functional.mse_loss(self(noisy), clean) + 0 * missing
+
+    class Noisy(Dataset):
+        def __init__(self, samples):
+            self.x, self.scores = samples.tensors[0], put(slice(0, 160, 3), torch.nan)(samples.tensors[0][:, 0])
+
+        def __len__(self):
+            return 160
+
+        def __getitem__(self, index):
+            return self.x[index], self.x[index] + torch.randn(8), self.scores[index]
+
+    class Pairs(data):
+        def part(self, seed):
+            return Noisy(super().part(seed))
+
+    assert rules(examine("limit_batches", Denoising(), Pairs())) == []
 
 
 def test_network_that_fails_on_a_short_last_batch_is_named(examine, net, make):
@@ -178,8 +425,9 @@ def test_network_that_fails_on_a_short_last_batch_is_named(examine, net, make):
 
     data = make(lambda dataset: Subset(dataset, range(100)))
     [finding] = examine("limit_batches", Fixed(), data).findings
-    assert finding.what.startswith("the last batch of an epoch has 4 samples, not 16, and the network fails: Runtime")
-    assert finding.where.startswith("first (Linear), ")
+    assert finding.what.startswith("the last batch of an epoch has 4 samples, not 16, and the step fails: Runtime")
+    assert finding.place.loader == "train_dataloader"
+    assert "first (Linear)" in finding.where
     whole = make(lambda dataset: Subset(dataset, range(100)), drop_last=True)
     assert whats(examine("limit_batches", Fixed(), whole)) == []
 
@@ -195,8 +443,8 @@ def test_norm_that_takes_no_last_batch_of_one_sample_is_named(examine, net, make
 
     module = Normed()
     [finding] = examine("limit_batches", module, make(lambda dataset: Subset(dataset, range(97)))).findings
-    assert finding.what.startswith("the last batch of an epoch has 1 samples, not 16, and the network fails")
-    assert finding.where.startswith("norm (BatchNorm1d), ")
+    assert finding.what.startswith("the last batch of an epoch has 1 samples, not 16, and the step fails")
+    assert "norm (BatchNorm1d)" in finding.where
     assert int(module.norm.num_batches_tracked) == 5
 
 
@@ -208,7 +456,7 @@ def test_sample_of_another_size_is_named_though_no_batch_can_be_made(examine, ne
 
     [finding] = examine("limit_batches", net(), make(Cut, shuffle=(False, False))).findings
     assert finding.what == "item 10 of the training set is 7 and others are 8; 1 of the first 160 are of another size"
-    assert finding.where == "train_dataloader: Cut, item 10"
+    assert (finding.place.loader, finding.place.sample) == ("train_dataloader", 10)
 
 
 def test_values_that_are_not_finite_are_one_finding_a_loader(examine, net, make):
@@ -318,24 +566,8 @@ def test_claim_of_the_config_is_held_against_what_the_network_gets(train, tmp_pa
         train("+debug=limit_batches", "data.mean=[0.02]", "data.std=[0.03]")
     [report] = tmp_path.rglob("report.json")
     [finding] = json.loads(report.read_text())["items"][0]["findings"]
-    assert "the config claims to bring them to mean 0 and std 1: far from that" in finding["what"]
-
-
-@pytest.mark.parametrize(
-    ("mean", "std", "text"),
-    [
-        (0.0, 1.0, None),
-        (0.1, 0.8, None),
-        (0.13, 0.31, "as if they were never normalised"),
-        (33.3, 78.6, "as if pixels of 0..255 were never normalised"),
-        (-0.42, 3.25, "as if they were normalised twice"),
-        (107.0, 255.0, "as if pixels of 0..255 were normalised like those of 0..1"),
-        (-0.42, 0.004, "as if pixels were divided by 255 twice"),
-    ],
-)
-def test_what_went_wrong_is_told_by_mean_and_std(mean, std, text):
-    found = scaling(mean, std, mean - std, mean + std, claim=(0.1307, 0.3081), max_std=2.5)
-    assert found == (None if text is None else (True, text))
+    assert finding["rule"] == "data/inputs-off-scale"
+    assert "mean 0.02 and std 0.03, which the project names, are not those of its pixels" in finding["what"]
 
 
 def test_batches_are_judged_after_the_transfer_hooks(examine, net, data):
@@ -352,7 +584,9 @@ def test_batches_are_judged_after_the_transfer_hooks(examine, net, data):
             return batch[0].float(), batch[1]
 
     assert whats(examine("limit_batches", net(), Normalising())) == []
-    assert "as if they were never normalised" in whats(examine("limit_batches", net(), Doing()))[0]
+    [finding] = examine("limit_batches", net(), Doing()).findings
+    assert finding.rule == "data/inputs-off-scale"
+    assert "as if they were never normalised" in finding.what
 
 
 def test_regression_and_samples_of_many_kinds_are_no_finding(examine, net, data):

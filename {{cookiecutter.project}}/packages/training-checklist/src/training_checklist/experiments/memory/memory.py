@@ -17,6 +17,7 @@ from training_checklist.engines.batches import tensors
 from training_checklist.engines.held import NOWHERE, count_nodes, graph_nodes, plain_bytes
 from training_checklist.engines.places import named, of_function
 from training_checklist.engines.sizes import GIB, in_bytes
+from training_checklist.engines.splits import splits
 from training_checklist.evidence.memory_use import (
     GraphNodes,
     KeptTensors,
@@ -25,7 +26,7 @@ from training_checklist.evidence.memory_use import (
     ValidationGraphs,
 )
 from training_checklist.experiments.experiment import Experiment, NoWorkers, stop
-from training_checklist.experiments.limit_batches.splits import splits
+
 from training_checklist.experiments.memory.peak_memory import (
     ACTIVATIONS,
     GRADIENTS,

@@ -1,21 +1,22 @@
-"""The samples of a split, as the network gets them."""
+"""The loaders of a run, and any samples of them as the network gets them."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import chain, islice
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
 
-from training_checklist.lightning import RunningStage, Trainer, part
+from training_checklist.engines.own_code import pass_on
+from training_checklist.finding import Place
+from training_checklist.lightning import RunningStage, Trainer, isolate_rng, part
 
 STAGES = {"train": RunningStage.TRAINING, "val": RunningStage.VALIDATING, "test": RunningStage.TESTING}
 CHUNK = 64  # samples fetched at once
-LISTED = 2000  # indices of a sampler that are looked at
+LISTED = 100_000  # indices of a sampler that are looked at: some 10 ms
 
 
 @dataclass
@@ -38,48 +39,65 @@ class Split:
         return self.loader.dataset
 
     @property
-    def where(self) -> str:
-        return f"{self.name}: {type(self.dataset).__name__}"
+    def place(self) -> Place:
+        return Place(loader=self.name, note=type(self.dataset).__name__)
+
+    @property
+    def samples(self) -> int | None:
+        """How many there are; None of a stream that does not say."""
+        try:
+            return len(self.dataset)
+        except (TypeError, NotImplementedError):
+            return None
 
     @property
     def indexable(self) -> bool:
         """Whether samples can be had one by one."""
-        return not isinstance(self.dataset, IterableDataset) and self.loader.batch_sampler is not None
+        return (
+            not isinstance(self.dataset, IterableDataset)
+            and self.loader.batch_sampler is not None
+            and hasattr(self.dataset, "__getitem__")
+            and bool(self.samples)
+        )
+
+    @property
+    def sampler(self) -> str:
+        """Name of the class that decides about the order."""
+        batches = self.loader.batch_sampler
+        return type(self.loader.sampler if type(batches) in (BatchSampler, type(None)) else batches).__name__
 
     def order(self) -> list[int] | None:
         """Return the first indices in the order in which they are loaded, or None where there are none."""
         if not self.indexable:
             return None
-        sampler = self.loader.batch_sampler
-        if type(sampler) is BatchSampler:
-            indices = list(islice(iter(sampler.sampler), LISTED))
-        else:
-            indices = list(islice((index for batch in sampler for index in batch), LISTED))
+        batches = self.loader.batch_sampler
+        with isolate_rng():
+            source = batches.sampler if type(batches) is BatchSampler else chain.from_iterable(batches)
+            indices = pass_on(list, islice(source, LISTED))
         return indices if all(isinstance(index, int) for index in indices) and len(indices) > 1 else None
-
-    def shuffled(self) -> bool | None:
-        order = self.order()
-        return None if order is None else any(later < sooner for sooner, later in pairwise(order))
 
     def chosen(self, number: int) -> list[int]:
         """Return at most `number` indices from all over the dataset, ascending, the same each time."""
-        order = torch.randperm(len(self.dataset), generator=torch.Generator().manual_seed(0))
+        order = torch.randperm(self.samples, generator=torch.Generator().manual_seed(0))
         return sorted(order[:number].tolist())
 
-    def fetch(self, indices: list[int], trainer: Trainer, until: float) -> Iterator[tuple[list[int], Any]]:
+    def fetch(
+        self, indices: list[int], trainer: Trainer, until: float, size: int = CHUNK
+    ) -> Iterator[tuple[list[int], Any]]:
         """Yield (indices, batch) as the network would get them, until the clock shows `until`."""
         with as_in(self.stage, trainer):
-            for start in range(0, len(indices), CHUNK):
+            for start in range(0, len(indices), size):
                 if start and time.monotonic() > until:
                     return
-                chunk = indices[start : start + CHUNK]
-                yield chunk, transferred(self.loader.collate_fn(self.items(chunk)), trainer, self.index)
+                chunk = indices[start : start + size]
+                batch = pass_on(self.loader.collate_fn, self.items(chunk))
+                yield chunk, pass_on(transferred, batch, trainer, self.index)
 
     def items(self, indices: list[int]) -> Any:
         """Return samples as the loader gets them before it collates them."""
         if hasattr(self.dataset, "__getitems__"):
-            return self.dataset.__getitems__(indices)
-        return [self.dataset[index] for index in indices]
+            return pass_on(self.dataset.__getitems__, indices)
+        return [pass_on(self.dataset.__getitem__, index) for index in indices]
 
 
 @contextmanager
@@ -118,16 +136,3 @@ def loaders(source: Any) -> Iterator[DataLoader]:
     elif isinstance(source, (list, tuple, dict)):
         for value in source.values() if isinstance(source, dict) else source:
             yield from loaders(value)
-
-
-def leaves(batch: Any, path: str = "batch") -> dict[str, Tensor]:
-    """Return every tensor of a batch by its place: "batch[0]", "batch['image']"."""
-    if isinstance(batch, Tensor):
-        return {path: batch}
-    if isinstance(batch, dict):
-        pairs = [(repr(key), value) for key, value in batch.items()]
-    elif isinstance(batch, (list, tuple)):
-        pairs = [(str(index), value) for index, value in enumerate(batch)]
-    else:
-        return {}
-    return {place: leaf for key, value in pairs for place, leaf in leaves(value, f"{path}[{key}]").items()}
