@@ -463,6 +463,17 @@ class TestUnusual:
 
         assert examine("gradients", Frozen()).findings == []
 
+    def test_network_that_returns_its_loss_beside_the_logits_is_no_finding(self, examine, net):
+        class Network(net):
+            def forward(self, inputs, labels):
+                logits = super().forward(inputs)
+                return {"logits": logits, "loss": functional.cross_entropy(logits, labels)}
+
+            def loss(self, batch):
+                return self(*batch)["loss"]
+
+        assert examine("gradients", Network()).findings == []
+
     def test_batch_without_targets_whose_loss_is_a_new_zero_is_no_finding(self, examine, net):
         class Skipping(net):
             def training_step(self, batch, batch_idx):

@@ -70,7 +70,8 @@ def leak(root: nn.Module, module: nn.Module, given: tuple[Any, ...], size: int) 
     outputs = [tensor for tensor in tensors(clean) if tensor.ndim]
     if not outputs or not all(len(output) == size not in output.shape[1:] for output in outputs):
         return None
-    if not spread(tensors(clean), tensors(other), changed, size):
+    # Of the outputs for each sample: a loss beside them is made of all.
+    if not spread(outputs, (tensor for tensor in tensors(other) if tensor.ndim), changed, size):
         return None
 
     def stays(one: Any, two: Any) -> bool:
