@@ -30,8 +30,11 @@ def test_root_at_zero_is_named_with_its_module_and_line(examine, net):
             return self.head(hidden.sqrt())  # relu makes zeros
 
     [finding] = examine("anomaly", Rooted()).findings
+    # The ReLU puts 0 in the place of its Inf.
+    assert (finding.rule, finding.severity) == ("numerics/backward-not-finite", "warning")
     assert "Sqrt" in finding.what
-    assert finding.where == f"Rooted, {os.path.relpath(__file__)}:{line_of('relu makes zeros')}"
+    assert (finding.place.module, finding.place.file) == ("Rooted", os.path.relpath(__file__))
+    assert finding.place.line == line_of("relu makes zeros")
 
 
 def test_masked_branch_that_is_not_finite_is_named_in_its_submodule(examine, net):
@@ -48,7 +51,7 @@ def test_masked_branch_that_is_not_finite_is_named_in_its_submodule(examine, net
             return self.head(self.masking(torch.relu(self.first(inputs))))
 
     [finding] = examine("anomaly", Masked()).findings
-    assert finding.where == f"masking, {os.path.relpath(__file__)}:{line_of('log of what is masked')}"
+    assert (finding.place.module, finding.place.line) == ("masking (Masking)", line_of("log of what is masked"))
 
 
 def test_loss_that_is_nan_before_backward_is_named_by_the_forward_operation(examine, net):
@@ -58,5 +61,37 @@ def test_loss_that_is_nan_before_backward_is_named_by_the_forward_operation(exam
             return self.head(hidden / hidden.new_zeros(1))  # division by nothing
 
     finding = examine("anomaly", Broken()).findings[0]
+    assert (finding.rule, finding.symptom) == ("numerics/loss-not-finite", True)
     assert finding.what.startswith("the loss is nan before backward has begun: ")
-    assert finding.where == f"Broken, {os.path.relpath(__file__)}:{line_of('division by nothing')}, batch 0"
+    assert (finding.place.line, finding.place.batch) == (line_of("division by nothing"), 0)
+    assert finding.fix.items == ("overflow",)
+
+
+def test_slope_that_is_not_finite_is_worse_where_it_reaches_a_weight(examine, net):
+    class Rooted(net):
+        def forward(self, inputs):
+            return self.head((0 * self.first(inputs)).sqrt())
+
+    assert examine("anomaly", Rooted()).status == "failed"
+
+
+def test_row_that_is_masked_wholly_is_named_and_the_mask_is_not(examine, net):
+    class Masked(net):
+        def forward(self, inputs):
+            scores = self.first(inputs).masked_fill(torch.ones(32, dtype=torch.bool), float("-inf"))
+            return self.head(scores.softmax(1))  # of nothing but -inf
+
+    finding = examine("anomaly", Masked()).findings[0]
+    assert finding.place.line == line_of("of nothing but -inf")
+
+
+def test_nan_that_is_never_used_is_not_blamed_for_the_loss(examine, net):
+    class Broken(net):
+        def forward(self, inputs):
+            torch.zeros(1).log()
+            hidden = self.first(inputs)
+            hidden.sub_(hidden.detach() + 1).log_()  # of -1, in place
+            return self.head(hidden)
+
+    finding = examine("anomaly", Broken()).findings[0]
+    assert finding.place.line == line_of("of -1, in place")

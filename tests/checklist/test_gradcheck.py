@@ -106,8 +106,8 @@ def test_wrong_backward_is_named_with_input_and_factor(examine, using):
     [finding] = examine("gradcheck", using(HalfSquare)).findings
     assert "HalfSquare is not the slope of its forward for input value" in finding.what
     assert "(0.5 times it)" in finding.what
-    assert finding.where.startswith("HalfSquare.backward (")
-    assert "test_gradcheck.py:" in finding.where
+    assert (finding.rule, finding.place.function) == ("gradcheck/wrong-backward", "HalfSquare.backward")
+    assert finding.place.file.endswith("test_gradcheck.py")
 
 
 def test_wrong_backward_of_many_small_values_is_found(examine, net):
@@ -158,7 +158,8 @@ def test_part_of_the_loss_that_autograd_does_not_see_is_found(examine, net):
 
     verdict = examine("gradcheck", with_loss(net, loss))
     assert verdict.status == "failed"
-    assert "between Own and the loss" in verdict.findings[0].where
+    [finding] = verdict.findings
+    assert (finding.rule, finding.place.note) == ("gradcheck/loss-not-its-slope", "between Own and the loss")
 
 
 def focal(logits, labels):
@@ -188,7 +189,16 @@ def test_losses_with_stopped_gradients_and_kinks_pass(examine, net, loss):
 def test_loss_that_cannot_be_float64_is_skipped_with_the_reason(examine, net):
     verdict = examine("gradcheck", with_loss(net, weighted))
     assert verdict.status == "skipped"
-    assert "criterion not checked in float64: RuntimeError" in verdict.skipped
+    assert "criterion not checked: not in float64: RuntimeError" in verdict.skipped
+
+
+def test_step_that_takes_the_whole_batch_only_is_checked_with_it(examine, net):
+    class Weighing(net):
+        def loss(self, batch):
+            each = functional.cross_entropy(self(batch[0]), batch[1], reduction="none")
+            return (each * torch.linspace(0, 1, 16, dtype=each.dtype)).mean()
+
+    assert examine("gradcheck", Weighing()).seen == "criterion agrees for 64 outputs of Weighing"
 
 
 def test_weights_and_buffers_are_left_as_they_were(examine, net):

@@ -130,8 +130,10 @@ class TestFault:
                 return self.head(torch.relu(self.first(inputs)).detach())
 
         finding = self.judge(examine, Cut())
-        assert finding.what == "2 of 4 parameters get no gradient: first"
-        assert finding.where.startswith("detached between first and head: detach in Cut, ")
+        assert finding.rule == "gradients/cut-off"
+        assert finding.what.startswith("2 of 4 parameters get no gradient: first; detach ")
+        assert finding.what.endswith("between first and head")
+        assert (finding.place.module, finding.place.parameter) == ("Cut", "first.weight, first.bias")
 
     def test_gradients_that_are_never_zeroed(self, examine, net):
         class Adding(net):
@@ -140,7 +142,8 @@ class TestFault:
 
         finding = self.judge(examine, Adding())
         assert finding.what.startswith("gradients are never zeroed: in all of 9 steps")
-        assert finding.where == "Adding.optimizer_zero_grad"
+        assert finding.rule == "gradients/never-zeroed"
+        assert finding.place.function.endswith("Adding.optimizer_zero_grad")
 
     def test_gradients_that_a_manual_step_never_zeroes(self, examine, net):
         class Adding(net):
@@ -152,7 +155,7 @@ class TestFault:
 
         finding = self.judge(examine, Adding())
         assert finding.what.startswith("gradients are never zeroed: in all of 9 steps")
-        assert finding.where == "Adding.training_step"
+        assert finding.place.function.endswith("Adding.training_step")
 
     def test_optimizer_whose_state_is_thrown_away(self, examine, net):
         class Forgetful(net):
@@ -160,7 +163,8 @@ class TestFault:
                 self.optimizers().optimizer.state.clear()
 
         finding = self.judge(examine, Forgetful())
-        assert finding.what == "Adam has taken 10 steps and remembers 1: its state is thrown away"
+        assert finding.rule == "gradients/state-lost"
+        assert finding.what.endswith("that of 4 of 4 parameters is thrown away or set back, 9 times of 9")
 
     def test_no_grad_is_named_with_the_module_that_runs_under_it(self, examine, net):
         class Cut(net):
@@ -170,8 +174,9 @@ class TestFault:
                 return self.head(torch.relu(hidden))
 
         finding = self.judge(examine, Cut())
-        place = "called at tests/checklist/test_gradients.py:"
-        assert finding.where.startswith(f"first runs under torch.no_grad(), {place}")
+        assert finding.rule == "gradients/cut-off"
+        assert "first runs under torch.no_grad()" in finding.what
+        assert finding.place.source == "hidden = self.first(inputs)"
 
     def test_unused_layer_is_said_to_be_unused(self, examine, net):
         class Unused(net):
@@ -180,7 +185,7 @@ class TestFault:
                 self.extra = nn.Linear(8, 8)
 
         finding = self.judge(examine, Unused())
-        assert (finding.what, finding.where.split(":")[0]) == ("2 of 6 parameters get no gradient: extra", "unused")
+        assert (finding.rule, finding.place.module) == ("gradients/unused", "extra")
 
     def test_loss_that_is_cut_from_the_network(self, examine, net):
         class Detached(net):
@@ -188,8 +193,56 @@ class TestFault:
                 return super().loss(batch).detach()
 
         finding = self.judge(examine, Detached())
-        assert "4 of 4 parameters get no gradient" in finding.what
-        assert "detach in Detached" in finding.where
+        assert finding.rule == "gradients/loss-cut-off"
+        assert finding.what.startswith("4 of 4 parameters get no gradient, for the loss leads to none: detach ")
+        assert finding.place.source == "return super().loss(batch).detach()"
+
+    @pytest.mark.parametrize("make", ["tensor", "requires_grad_"])
+    def test_loss_that_is_made_anew_and_wants_a_gradient(self, examine, net, make):
+        class Wrapped(net):
+            def loss(self, batch):
+                loss = super().loss(batch)
+                if make == "tensor":
+                    return torch.tensor(loss.item(), requires_grad=True)
+                return loss.detach().requires_grad_()
+
+        finding = self.judge(examine, Wrapped())
+        assert (finding.rule, make in finding.place.source) == ("gradients/loss-cut-off", True)
+
+    @pytest.mark.parametrize("hook", ["on_after_backward", "on_before_optimizer_step"])
+    def test_gradients_that_are_zeroed_before_the_step_gets_them(self, examine, net, hook):
+        def zero(self, *_):
+            self.zero_grad()
+
+        finding = self.judge(examine, type("Zeroing", (net,), {hook: zero})())
+        assert finding.rule == "gradients/unchanged-by-step"
+        assert "they are zeroed before the step gets them" in finding.what
+        assert finding.place.function.endswith(".zero")
+
+    def test_weights_that_are_put_back_after_each_step(self, examine, net):
+        class Frozen(net):
+            def on_train_batch_start(self, batch, batch_idx):
+                self.kept = {name: value.clone() for name, value in self.state_dict().items()}
+
+            def on_train_batch_end(self, *_):
+                self.load_state_dict(self.kept)
+
+        finding = self.judge(examine, Frozen())
+        assert finding.rule == "gradients/unchanged-by-step"
+        assert "before the next one they are what they were" in finding.what
+
+    def test_rate_of_zero_is_named_as_such(self, examine, net):
+        finding = self.judge(examine, net(lr=0.0))
+        assert (finding.rule, finding.place.key) == ("gradients/unchanged-by-step", "optimizer.lr")
+
+    def test_layer_that_is_replaced_after_the_optimizer_was_made(self, examine, net):
+        class Replacing(net):
+            def on_train_start(self):
+                self.head = nn.Linear(32, 4)
+
+        finding = self.judge(examine, Replacing())
+        assert (finding.rule, finding.place.parameter) == ("gradients/held-by-none", "head.weight, head.bias")
+        assert "what they hold instead is no parameter of the model: (4, 32), (4,)" in finding.what
 
     def test_parameters_that_no_optimizer_holds(self, examine, net):
         class Forgotten(net):
@@ -197,7 +250,8 @@ class TestFault:
                 return torch.optim.Adam(self.head.parameters(), lr=0.01)
 
         finding = self.judge(examine, Forgotten())
-        assert finding.where == "configure_optimizers: first.weight, first.bias"
+        assert (finding.rule, finding.place.parameter) == ("gradients/held-by-none", "first.weight, first.bias")
+        assert finding.place.function.endswith("Forgotten.configure_optimizers")
 
     def test_layer_in_a_list(self, examine, net):
         class Listed(net):
@@ -217,14 +271,15 @@ class TestFault:
 
         finding = self.judge(examine, Zero())
         assert "4 of 4 parameters are exactly 0" in finding.what
-        assert finding.where.startswith(f"Mul in Zero, tests/checklist/test_gradients.py:{line_of('# the factor')}")
+        assert "backward of Mul " in finding.what
+        assert (finding.rule, finding.place.line) == ("gradients/always-zero", line_of("# the factor"))
 
     def test_dead_relu(self, examine, net):
         module = net()
         nn.init.constant_(module.first.bias, -100.0)
         finding = self.judge(examine, module)
-        assert finding.where.startswith("Relu in Net, ")
-        assert finding.where.endswith("first.weight, first.bias, head.weight")
+        assert "backward of Relu " in finding.what
+        assert finding.place.parameter == "first.weight, first.bias, head.weight"
 
     def test_constant_initialisation(self, examine, net):
         module = net()
@@ -233,7 +288,7 @@ class TestFault:
             nn.init.zeros_(layer.bias)
         finding = self.judge(examine, module)
         assert finding.where == "first.weight, head.weight"
-        assert "all rows" in finding.what
+        assert finding.rule == "gradients/equal-rows"
 
     def test_vanishing_along_depth(self, examine, net):
         finding = self.judge(examine, deep(net, 12, nn.Sigmoid))
@@ -252,16 +307,26 @@ class TestFault:
 
         finding = self.judge(examine, Rooted())
         assert "NaN or Inf in step 0" in finding.what
-        assert "+debug=anomaly" in finding.fix
+        assert (finding.rule, finding.symptom, finding.fix.items) == ("gradients/not-finite", True, ("anomaly",))
 
     def test_learning_rate_that_moves_nothing(self, examine, net):
-        finding = self.judge(examine, net(lr=1e-8))
-        assert finding.where == "the optimizer's lr=1e-08"
-        assert "too low" in finding.why
+        [finding] = examine("gradients", net(lr=1e-8)).findings
+        assert (finding.rule, finding.severity, finding.symptom) == ("gradients/tiny-updates", "warning", True)
+        assert finding.where == "optimizer.lr=1e-08"
 
     def test_learning_rate_that_tears_the_weights(self, examine, net):
-        finding = self.judge(examine, net(lr=10))
-        assert "too high" in finding.why
+        [finding] = examine("gradients", net(lr=10)).findings
+        assert (finding.rule, finding.severity, finding.symptom) == ("gradients/torn-weights", "warning", True)
+        assert finding.where == "optimizer.lr=10"
+
+    def test_clipping_that_leaves_next_to_nothing_is_told_with_the_tiny_steps(self, examine, net):
+        class Descending(net):
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), lr=0.01)
+
+        [finding] = examine("gradients", Descending(), gradient_clip_val=1e-6).findings
+        assert finding.rule == "gradients/tiny-updates"
+        assert "of the gradients" in finding.what
 
     def test_softmax_over_the_batch(self, examine, net):
         class Mixing(net):
@@ -271,11 +336,11 @@ class TestFault:
 
         finding = self.judge(examine, Mixing())
         assert "softmax mixes the 16 samples" in finding.what
-        assert finding.where == f"Mixing, tests/checklist/test_gradients.py:{line_of('# over the batch')}"
+        assert (finding.rule, finding.place.line) == ("gradients/samples-mix", line_of("# over the batch"))
 
     def test_attention_over_the_batch(self, examine, net):
         finding = self.judge(examine, attending(net, batch_first=False))
-        assert finding.where.startswith("attention, ")
+        assert finding.place.module == "attention (MultiheadAttention)"
 
 
 @pytest.mark.parametrize("when", ["before backward", "after the step"])
@@ -338,10 +403,124 @@ def adversarial(net, cut=False):
 def test_optimizer_that_is_cut_off_is_named_with_the_detach_of_its_own_step(examine, net):
     verdict = examine("gradients", adversarial(net, cut=True))
     [finding] = verdict.findings
-    assert (finding.severity, finding.what) == ("failed", "2 of 4 parameters get no gradient: first")
-    line = adversarial.__code__.co_firstlineno + 13
-    assert f"detach in Adversarial, tests/checklist/test_gradients.py:{line}" in finding.where
+    assert (finding.rule, finding.severity) == ("gradients/cut-off", "failed")
+    assert finding.what.startswith("2 of 4 parameters get no gradient: first; detach ")
+    assert finding.place.line == adversarial.__code__.co_firstlineno + 13
 
 
 def test_detach_of_the_other_networks_step_is_no_cut(examine, net):
     assert examine("gradients", adversarial(net)).findings == []
+
+
+class TestUnits:
+    """Functions and layers that take part and do not do what they are for."""
+
+    @pytest.mark.parametrize("function", [torch.relu, torch.tanh, torch.sigmoid])
+    def test_function_that_is_flat_for_nearly_all_units_is_warned_of(self, examine, net, function):
+        class Flat(net):
+            def forward(self, inputs):
+                offset = torch.where(torch.arange(32) < 2, 0.0, -200.0)
+                return self.head(function(self.first(inputs) + offset))  # flat
+
+        [finding] = examine("gradients", Flat()).findings
+        assert (finding.rule, finding.severity) == ("gradients/dead-units", "warning")
+        assert finding.what.startswith(f"30 of 32 units of {function.__name__} ")
+        assert finding.place.line == line_of("# flat")
+
+    @pytest.mark.parametrize("again", [True, False])
+    def test_batch_norm_that_counts_a_batch_twice_is_warned_of(self, examine, net, again):
+        class Twice(net):
+            def __init__(self):
+                super().__init__()
+                self.norm = nn.BatchNorm1d(32)
+
+            def forward(self, inputs):
+                return self.head(torch.relu(self.norm(self.first(inputs))))
+
+            def training_step(self, batch, batch_idx):
+                inputs, labels = batch
+                loss = functional.cross_entropy(self(inputs), labels)
+                other = inputs if again else inputs.flip(0) + 1  # another view of the samples
+                with torch.no_grad():
+                    self.log("accuracy", (self(other).argmax(1) == labels).float().mean())
+                return loss
+
+        found = examine("gradients", Twice()).findings
+        assert [finding.rule for finding in found] == ["gradients/batch-norm-twice"] * again
+
+
+class TestUnusual:
+    """What is unusual, and no fault."""
+
+    @pytest.mark.parametrize("kind", ["sparse", "complex", "inference", "tied", "parametrized", "lazy", "empty expert"])
+    def test_is_no_finding(self, examine, net, kind):
+        assert examine("gradients", unusual(net, kind)).findings == []
+
+    def test_gradients_of_one_part_that_are_dropped_on_purpose_are_no_finding(self, examine, net):
+        class Frozen(net):  # as DINO does with its last layer
+            def on_after_backward(self):
+                self.head.zero_grad()
+
+        assert examine("gradients", Frozen()).findings == []
+
+    def test_network_that_returns_its_loss_beside_the_logits_is_no_finding(self, examine, net):
+        class Network(net):
+            def forward(self, inputs, labels):
+                logits = super().forward(inputs)
+                return {"logits": logits, "loss": functional.cross_entropy(logits, labels)}
+
+            def loss(self, batch):
+                return self(*batch)["loss"]
+
+        assert examine("gradients", Network()).findings == []
+
+    def test_batch_without_targets_whose_loss_is_a_new_zero_is_no_finding(self, examine, net):
+        class Skipping(net):
+            def training_step(self, batch, batch_idx):
+                return self.loss(batch) if batch_idx else torch.zeros((), requires_grad=True)
+
+        assert examine("gradients", Skipping()).findings == []
+
+
+def unusual(net, kind):
+    class Unusual(net):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(10, 8, sparse=True) if kind == "sparse" else None
+            self.wave = nn.Parameter(torch.randn(8, 8, dtype=torch.cfloat)) if kind == "complex" else None
+            self.lazy = nn.LazyLinear(8) if kind == "lazy" else None
+            self.expert = nn.Linear(8, 8) if kind == "empty expert" else None
+            if kind == "tied":
+                self.second = nn.Linear(32, 32)
+                self.second.weight = nn.Parameter(torch.randn(32, 32) / 6)
+                self.third = nn.Linear(32, 32)
+                self.third.weight = self.second.weight
+            if kind == "parametrized":
+                nn.utils.parametrizations.weight_norm(self.first)
+
+        def forward(self, inputs):
+            if kind == "sparse":
+                inputs = inputs + self.table((inputs[:, 0] > 0).long())
+            if kind == "complex":
+                inputs = inputs + (inputs.to(torch.cfloat) @ self.wave).real
+            if kind == "lazy":
+                inputs = self.lazy(inputs)
+            if kind == "empty expert":
+                chosen = inputs[:, 0] > 1e6
+                inputs = inputs.index_put((chosen,), self.expert(inputs[chosen]))
+            hidden = torch.relu(self.first(inputs))
+            return self.head(self.third(torch.relu(self.second(hidden))) if kind == "tied" else hidden)
+
+        def training_step(self, batch, batch_idx):
+            loss = self.loss(batch)
+            if kind == "inference":
+                with torch.inference_mode():
+                    self.log("accuracy", (self.head(batch[0].repeat(1, 4)).argmax(1) == batch[1]).float().mean())
+            return loss
+
+        def configure_optimizers(self):
+            if kind == "sparse":
+                return torch.optim.SGD(self.parameters(), lr=0.01)
+            return super().configure_optimizers()
+
+    return Unusual()

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from training_checklist.engines.batches import tensors
-from training_checklist.engines.observe import Places
-
-LIBRARIES = {"torch", "pytorch_lightning", "lightning", "lightning_fabric", "torchmetrics"}
+from training_checklist.engines.own_code import is_own, pass_on
+from training_checklist.engines.places import Places
+from training_checklist.engines.tracer import Call, Listener
+from training_checklist.finding import Place
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Application:
     function: type[Function]
     args: tuple[Any, ...]
     checked: list[int]  # positions of inputs that get a gradient
-    place: str
+    place: Place
 
     def name_of(self, position: int) -> str:
         names = list(inspect.signature(self.function.forward).parameters)
@@ -45,11 +45,11 @@ class Application:
 
 
 class Applications:
-    """While it is entered, calls of autograd functions that belong to no library are kept, one for each place."""
+    """While it is entered, calls of the project's own autograd functions are kept, one for each place."""
 
     def __init__(self, root: nn.Module) -> None:
         self.places = Places(root)
-        self.found: dict[tuple[type[Function], str], Application] = {}
+        self.found: dict[tuple[type[Function], Place], Application] = {}
 
     def __enter__(self) -> "Applications":
         self.patch = around_apply(self._keep)
@@ -60,22 +60,21 @@ class Applications:
         self.patch.__exit__(None, None, None)
 
     def _keep(self, apply: Callable[..., Any], function: type[Function], args: tuple[Any, ...]) -> Any:
-        if function.__module__.partition(".")[0] not in LIBRARIES and torch.is_grad_enabled():
-            place = self.places.near()
+        if torch.is_grad_enabled() and is_own(inspect.getsourcefile(function) or "<"):
+            place = self.places.here()
             checked = [index for index, arg in enumerate(args) if is_float(arg) and arg.requires_grad]
             application = Application(function, tuple(map(double, args)), checked, place)
             self.found.setdefault((function, place), application)
-        return apply(*args)
+        return pass_on(apply, *args)
 
 
-class Stops(TorchFunctionMode):
-    """Makes constants of what is detached while it is entered, as autograd does: to stop a gradient is no mistake.
+class Stops(Listener):
+    """Makes constants of what is detached, as autograd does: to stop a gradient is no mistake.
 
     What is detached must come in the same order each time; `restart` begins again.
     """
 
     def __init__(self) -> None:
-        super().__init__()
         self.values: list[Tensor] = []
         self.restart()
 
@@ -90,15 +89,14 @@ class Stops(TorchFunctionMode):
         finally:
             self.inside -= 1
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = function(*args, **(kwargs or {}))
-        detaches = getattr(function, "__name__", "") == "detach" or function is Tensor.data.__get__
-        if self.inside or not is_float(result) or not (detaches or not torch.is_grad_enabled()):
-            return result
+    def after(self, call: Call) -> None:
+        detaches = call.name == "detach" or call.function is Tensor.data.__get__
+        if self.inside or not is_float(call.result) or not (detaches or not torch.is_grad_enabled()):
+            return
         self.count += 1
         if self.count > len(self.values):
-            self.values.append(result.clone())
-        return self.values[self.count - 1].clone()
+            self.values.append(call.result.clone())
+        call.result = self.values[self.count - 1].clone()
 
 
 @contextmanager

@@ -1,8 +1,6 @@
 """Analytical against numerical gradients: of the criterion, and of every autograd.Function that the project defines."""
 
-import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
@@ -12,8 +10,10 @@ from torch.autograd import gradcheck
 from torch.utils._pytree import tree_map
 
 from training_checklist.engines.batches import tensors
-from training_checklist.engines.own_code import shorten
-from training_checklist.engines.replay import unchanged, unwatched
+from training_checklist.engines.places import of_function
+from training_checklist.engines.replay import call_step, isolated, loss_in, seed_all
+from training_checklist.engines.tracer import Tracer
+from training_checklist.evidence.gradcheck import FunctionSlopes, LossSlopes, Slopes, Trial, apart
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.gradcheck.autograd_functions import (
     Application,
@@ -28,18 +28,17 @@ from training_checklist.lightning import LightningModule, Trainer
 # (shift of the input, in its own scale; step of the numerical gradient). Differences must show in all of them: a kink
 # is left by a shift, and the noise of a function that computes in float32 inside by a longer step.
 TRIALS = ((0.0, 1e-6), (1e-2, 1e-6), (2e-2, 1e-3))
-NOT_JUDGED = "not judged"
 DIRECTIONS = 5
 
 
 class Gradcheck(Experiment):
-    """Fails where the gradient of the criterion, or of an autograd.Function, is not the slope of its forward pass.
+    """Compares the gradient of the criterion, and of each autograd.Function, with the slope of its forward pass.
 
     Not judged, because meant: detached parts, functions that only change the gradient (forward is the identity, as in
     gradient reversal), and those whose slope is 0 everywhere (rounding with a straight-through gradient).
 
     Args:
-        samples: of the first batch, to be quick.
+        samples: of the first batch, to be quick; all of it where the step does not take fewer.
         max_values: numbers in an input up to which every one of them is checked; beyond, random directions are.
         atol: allowed absolute difference.
         rtol: allowed relative difference.
@@ -50,7 +49,6 @@ class Gradcheck(Experiment):
     def __init__(self, samples: int, max_values: int, atol: float, rtol: float) -> None:
         super().__init__()
         self.samples, self.max_values, self.atol, self.rtol = samples, max_values, atol, rtol
-        self.checked = 0
         self.done = False
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
@@ -60,44 +58,43 @@ class Gradcheck(Experiment):
         if not pl_module.automatic_optimization:
             self.skip("training_step optimises itself, so that it cannot be repeated")
             return
-        few = first(batch, self.samples)
-        with unwatched(pl_module), unchanged(pl_module), weights_kept(pl_module):
+        # What the first samples cannot be cut from needs all of them: graphs, and weights that the criterion keeps.
+        try:
+            self._check(pl_module, first(batch, self.samples))
+        except Exception:
+            try:
+                self._check(pl_module, batch)
+            except Exception as error:  # the step itself comes next, and raises it where it is the project's own
+                self.skip(f"the step cannot be repeated: {type(error).__name__}: {str(error).splitlines()[0]}")
+
+    def _check(self, pl_module: LightningModule, batch: Any) -> None:
+        with isolated(pl_module):
             with Outputs(pl_module) as outputs, Applications(pl_module) as applications:
-                pl_module.training_step(few, 0)
-            agree = [application for application in applications.found.values() if self._judge(application)]
-            criterion = self._judge_criterion(pl_module, few, outputs)
-        seen = [criterion, *(f"{each.function.__name__} agrees" for each in agree)]
-        self.seen = "; ".join(part for part in seen if part)
-        if not self.findings and not self.checked:
-            self.skip(f"nothing to check: {criterion}")
+                call_step(pl_module, "training_step", batch)
+            functions = [found for each in applications.found.values() for found in self._functions(each)]
+            loss = self._loss(pl_module, batch, outputs)
+        self.judge(loss, *functions)
+        agree = dict.fromkeys(each.name for each in functions if not each.slopes.reason)
+        agree = [name for name in agree if not any(f"backward of {name} " in finding.what for finding in self.findings)]
+        criterion = f"criterion not checked: {loss.slopes.reason}" if loss.slopes.reason else ""
+        if not criterion and not self.has_found("gradcheck/loss-not-its-slope"):
+            criterion = f"criterion agrees for {outputs.value.numel()} outputs of {outputs.name}"
+        self.seen = "; ".join(part for part in (criterion, *(f"{name} agrees" for name in agree)) if part)
 
-    def _judge(self, application: Application) -> bool:
-        """Check one function for each of its inputs, and return whether anything was checked and nothing was found."""
-        name, judged = application.function.__name__, 0
+    def _functions(self, application: Application) -> Iterator[FunctionSlopes]:
+        """Yield what one function comes to for each of its inputs, up to the first that is wrong."""
         for position in application.checked:
-            value = application.args[position]
-            slopes = self._differ(application.of(position), value)
-            judged += slopes is not NOT_JUDGED
-            if isinstance(slopes, list):
-                line = inspect.getsourcelines(application.function.backward)[1]
-                file = shorten(inspect.getsourcefile(application.function))
-                input_name = application.name_of(position)
-                self.fail(
-                    f"the backward of {name} is not the slope of its forward for input {input_name}: {said(slopes)}",
-                    f"{name}.backward ({file}:{line}), applied in {application.place}",
-                    "the optimizer follows a gradient that is not the loss's, and nothing raises",
-                    f"correct what backward returns for {input_name}; gradients that are meant to "
-                    "differ need a forward that is the identity, or constant in steps, to be told from mistakes",
-                )
-                return False
-        self.checked += judged
-        return judged > 0
+            slopes = self._compare(application.of(position), application.args[position])
+            name, place = application.function.__name__, of_function(application.function.backward)
+            yield FunctionSlopes(name, application.name_of(position), slopes, place, application.place)
+            if slopes.trials and not slopes.trials[-1].agrees:
+                return
 
-    def _judge_criterion(self, pl_module: LightningModule, batch: Any, outputs: "Outputs") -> str:
-        """Check the loss as a function of the network's output, and return what was done."""
+    def _loss(self, pl_module: LightningModule, batch: Any, outputs: "Outputs") -> LossSlopes:
+        """Check the loss as a function of the network's output."""
         if outputs.module is None or outputs.calls > 1:
             times = "no single tensor with a gradient" if outputs.module is None else f"{outputs.calls} times in a step"
-            return f"criterion not checked: the network answers {times}"
+            return LossSlopes("", Slopes(reason=f"the network answers {times}"))
         batch, stops, value = double(batch), Stops(), double(outputs.value)
         for tensor in (*pl_module.parameters(), *pl_module.buffers()):
             tensor.data = double(tensor.data)
@@ -105,33 +102,21 @@ class Gradcheck(Experiment):
         def loss(answer: Tensor) -> Tensor:
             stops.restart()
             outputs.module.__dict__["forward"] = lambda *_, **__: answer
-            torch.manual_seed(0)
-            with stops, around_apply(stops.around):
-                result = pl_module.training_step(batch, 0)
-            return (result["loss"] if isinstance(result, dict) else result).double()
+            seed_all()
+            with Tracer(pl_module, stops), around_apply(stops.around):
+                return loss_in(call_step(pl_module, "training_step", batch)).double()
 
         try:
-            slopes = self._differ(loss, value)
+            slopes = self._compare(loss, value)
         except Exception as error:  # of code that was not written for float64
-            return f"criterion not checked in float64: {type(error).__name__}: {str(error).splitlines()[0]}"
+            slopes = Slopes(reason=f"not in float64: {type(error).__name__}: {str(error).splitlines()[0]}")
         finally:
             del outputs.module.__dict__["forward"]
-        if slopes is NOT_JUDGED:
-            return "criterion not checked: it has no slope"
-        self.checked += 1
-        if slopes is None:
-            return f"criterion agrees for {value.numel()} outputs of {outputs.name}"
-        self.fail(
-            f"the gradient of the loss is not its slope, as a function of what {outputs.name} returns: {said(slopes)}",
-            f"{type(pl_module).__name__}.training_step, between {outputs.name} and the loss",
-            "the optimizer follows a gradient that is not the loss's, and nothing raises",
-            "look for .item(), float(), numpy and .data there, hooks on tensors, and backward methods",
-        )
-        return ""
+        return LossSlopes(outputs.name, slopes, of_function(type(pl_module).training_step))
 
-    def _differ(self, call: Callable[[Tensor], Any], value: Tensor) -> list[tuple[float, float]] | str | None:
-        """Return analytical and numerical slopes where they differ, None where not, or NOT_JUDGED."""
-        found = []
+    def _compare(self, call: Callable[[Tensor], Any], value: Tensor) -> Slopes:
+        """Return trials of which the last agrees, where one does."""
+        found = Slopes()
         for shift, step in TRIALS:
             generator = torch.Generator().manual_seed(0)
             noise = torch.rand(value.shape, generator=generator, dtype=value.dtype).to(value.device)
@@ -139,7 +124,7 @@ class Gradcheck(Experiment):
             moved = (value + shift * noise * (value + value.abs().mean() * value.sign())).requires_grad_()
             slopes = slopes_of(call, moved, step)
             if slopes is None:
-                return NOT_JUDGED
+                return Slopes(reason="it has no slope, or only the gradient's is meant")
             if moved.numel() > self.max_values:
                 # Not gradcheck's fast_mode, which allows atol times the number of values: a factor 2 passes.
                 fine = median(map(apart, slopes)) <= 10 * self.rtol
@@ -154,10 +139,10 @@ class Gradcheck(Experiment):
                     check_undefined_grad=False,  # training gives every output a gradient
                     nondet_tol=self.atol,
                 )
+            found.trials.append(Trial(fine, slopes))
             if fine:
-                return None
-            found.append(slopes)
-        return found[0] if all(max(map(apart, slopes)) > 10 * self.rtol for slopes in found) else None
+                break
+        return found
 
 
 class Outputs:
@@ -188,17 +173,6 @@ class Outputs:
         return self.count[self.module]
 
 
-@contextmanager
-def weights_kept(pl_module: LightningModule) -> Iterator[None]:
-    """Afterwards the parameters are what they were, whatever type they had inside."""
-    kept = [(weight, weight.data) for weight in pl_module.parameters()]
-    try:
-        yield
-    finally:
-        for weight, data in kept:
-            weight.data = data
-
-
 def slopes_of(call: Callable[[Tensor], Any], value: Tensor, step: float) -> list[tuple[float, float]] | None:
     """Return (analytical, numerical) slopes along random directions, None of what has none or is the identity."""
     generator = torch.Generator().manual_seed(1)
@@ -226,17 +200,6 @@ def returned(call: Callable[[Tensor], Any], value: Tensor) -> bool:
     """Whether a function gives back what it is given."""
     value = value.detach().requires_grad_()
     return any(result.shape == value.shape and torch.equal(result, value) for result in tensors(call(value)))
-
-
-def apart(slopes: tuple[float, float]) -> float:
-    """Return how far two slopes are apart, relative to the larger one."""
-    return abs(slopes[0] - slopes[1]) / max(*map(abs, slopes), 1e-9)
-
-
-def said(slopes: list[tuple[float, float]]) -> str:
-    analytical, numerical = max(slopes, key=apart)
-    times = f" ({analytical / numerical:.3g} times it)" if numerical else ""
-    return f"along a random direction {analytical:.6g} analytically{times}, {numerical:.6g} numerically"
 
 
 def first(batch: Any, samples: int) -> Any:

@@ -1,60 +1,100 @@
 """The gradients of the first steps: which are missing, zero, not finite, too small or too large, and why."""
 
+import inspect
 import math
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from contextlib import ExitStack
 from statistics import median
 from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from training_checklist.engines.criterion_calls import around_training_step
-from training_checklist.engines.replay import reported_loss
-from training_checklist.experiments.experiment import Experiment
-from training_checklist.experiments.gradients.backward_graph import BackwardGraph, Cut
-from training_checklist.experiments.gradients.gradient_sizes import (
-    Signals,
+from training_checklist.engines.around_step import around_step
+from training_checklist.engines.graph import leaf_tensors
+from training_checklist.engines.own_code import is_own
+from training_checklist.engines.parameter_names import gather, shown
+from training_checklist.engines.places import of_function
+from training_checklist.engines.replay import loss_in, reported_loss
+from training_checklist.engines.tracer import Call, Listener, Tracer
+from training_checklist.evidence.gradients import (
+    AlongDepth,
+    EqualRows,
+    GradientNorms,
+    Missing,
+    MissingGradients,
+    SharedLayers,
     Updates,
-    along_depth,
-    gradient_norms,
-    steepest_part,
+    ZeroGradients,
 )
-from training_checklist.experiments.gradients.optimizer_holdings import Holdings, gather, one_in_several_places, shown
+from training_checklist.experiments.experiment import Experiment
+from training_checklist.experiments.gradients.activations import BatchNorms, FlatUnits
+from training_checklist.experiments.gradients.backward_graph import BackwardGraph
+from training_checklist.experiments.gradients.gradient_sizes import Signals
+from training_checklist.experiments.gradients.optimizer_holdings import Holdings, is_of_library, one_in_several_places
+from training_checklist.experiments.gradients.optimizer_steps import OptimizerSteps, gradient_norms
 from training_checklist.experiments.gradients.sample_leak import SampleLeak
-from training_checklist.finding import Finding
+from training_checklist.finding import Finding, Place
 from training_checklist.lightning import LightningModule, TensorBoardLogger, Trainer, is_overridden
 
 HISTOGRAM_EVERY = 5  # steps
 MIXERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)  # in which nobody means a constant but 0
+BETWEEN = ("on_after_backward", "on_before_optimizer_step", "configure_gradient_clipping", "optimizer_step")
+
+
+class Backwards(Listener):
+    """Tells of the backward passes in a step that drives its optimizers itself."""
+
+    def __init__(self, before: Callable[[Tensor], None], after: Callable[[], None]) -> None:
+        self._before, self._after = before, after
+
+    def before(self, call: Call) -> None:
+        if call.name == "backward" and call.given:
+            self._before(call.given[0])
+
+    def after(self, call: Call) -> None:
+        if call.name == "backward" and call.given:
+            self._after()
+
+
+class AroundStep:
+    """A tracer, and what must be done when all hooks before a step have run."""
+
+    def __init__(self, tracer: Tracer, begin: Callable[[], None]) -> None:
+        self.tracer, self.begin = tracer, begin
+
+    def __enter__(self) -> None:
+        self.begin()
+        self.tracer.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.tracer.__exit__(*error)
 
 
 class Gradients(Experiment):
-    """Fails where a parameter has no sound gradient, where no or two optimizers hold it, and where samples mix.
-
-    Args:
-        vanishing: least ratio of the gradients at the outputs of the first modules to those of the last.
-        exploding: greatest such ratio.
-        min_update: least change of the weights in a step, relative to their norm.
-        max_update: greatest such change where the loss rises.
-    """
+    """Watches the first steps: every operation and the graph of the first one, gradients and weights of all."""
 
     item = "gradients"
 
-    def __init__(self, vanishing: float, exploding: float, min_update: float, max_update: float) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.vanishing, self.exploding = vanishing, exploding
-        self.min_update, self.max_update = min_update, max_update
         self.losses: list[float] = []
         self.norms: dict[str, list[float | None]] = {}  # of a parameter's gradient, by step
-        self.zeroed: set[int] = set()  # optimizers whose gradients were zero since their last step
-        self.kept: dict[int, list[bool]] = {}  # of an optimizer: whether they were not, by step
-        self.graph: BackwardGraph | None = None
-        self.leak: SampleLeak | None = None
-        self.around: AbstractContextManager | None = None  # of the graph, while it is recorded
+        self.steps: dict[int, OptimizerSteps] = {}  # of each optimizer, by its id
+        self.constant: dict[str, bool] = {}  # weights that begin with equal rows, and whether they are not 0
         self.losses_of: dict[str, Tensor] = {}  # of a parameter: what the first step of its optimizer follows
-        self.loss: Tensor | None = None  # of the last backward pass that was recorded
-        self.reported: set[str] = set()  # parameters whose cause is told
+        self.loss: Tensor | None = None  # of the last backward pass of the first step
+        self.reaching = 0  # backward passes that led to a trained parameter
+        self.around = ExitStack()
+        self.root: LightningModule | None = None
+        self.holdings: Holdings | None = None
+        self.graph: BackwardGraph | None = None
+        self.signals: Signals | None = None
+        self.leak: SampleLeak | None = None
+        self.tracer: Tracer | None = None
+        self.units, self.batch_norms = FlatUnits(), BatchNorms()
+        self.first = False  # whether the first training step is at work
+        self.on = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
@@ -65,57 +105,69 @@ class Gradients(Experiment):
         if not trainer.optimizers:
             self.skip("configure_optimizers returns no optimizer")
             return
-        self.holdings = Holdings(pl_module, trainer.optimizers)
-        self.trained = self.holdings.trained
-        self._fail_all(self.holdings.held_twice())
-        for finding in one_in_several_places(pl_module):
-            self.warn(*finding)
-        self.constant = {name: bool(p.any()) for name, p in self.trained.items() if has_equal_rows(p)}
-        self.signals, self.updates = Signals(pl_module), Updates(self.trained.values(), trainer.optimizers)
-        self._owner = lambda name: pl_module.get_submodule(name.rpartition(".")[0])
-        self.graph = BackwardGraph(pl_module)
+        self.on, self.root = True, pl_module
+        self.holdings, self.graph = Holdings(pl_module, trainer.optimizers), BackwardGraph(pl_module)
+        self.steps = {id(optimizer): OptimizerSteps(optimizer) for optimizer in trainer.optimizers}
+        listeners: list[Listener] = [self.graph, self.batch_norms, self.units]
+        if not pl_module.automatic_optimization:
+            listeners.insert(0, Backwards(self._before_backward, self._after_backward))
+        self.tracer = Tracer(pl_module, *listeners)
+        self.around.enter_context(
+            around_step(pl_module, AroundStep(self.tracer, self._begin_step), tell=self._keep_loss)
+        )
 
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        if self.skipped:
+    def _begin_step(self) -> None:
+        """Look at the model as the project's own hooks have left it."""
+        self.units.start_step()
+        if self.leak is not None:
             return
-        if batch_idx % trainer.accumulate_grad_batches == 0:
-            self.updates.before_step()
-        if self.leak is None:
-            self.leak = SampleLeak(pl_module)
-            self.around = around_training_step(pl_module, self.graph, tell=self._keep_loss)
-            self.around.__enter__()
+        self.first = True
+        self.holdings.take()
+        self.leak, self.signals = SampleLeak(self.root), Signals(self.root)
+        self.graph.start()
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
-        if not self.skipped:
-            self.zeroed |= {id(optimizer) for optimizer in trainer.optimizers if not has_gradients(optimizer)}
-        if self.around is None:
-            return
-        if not pl_module.automatic_optimization:
-            self.loss = loss
-        self.graph.watch()
-        if pl_module.automatic_optimization:  # else further losses follow in this step
-            self._leave()
-        if not loss.requires_grad:
-            # A step that drives several optimizers freezes what the others hold, if it uses toggle_optimizer.
-            self._judge_missing([name for name, p in self.trained.items() if p.requires_grad], pl_module)
+        if self.on and pl_module.automatic_optimization:
+            self._before_backward(loss)
+
+    def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self.on and pl_module.automatic_optimization:
+            self._after_backward()
 
     def _keep_loss(self, result: Any) -> None:
         """Lightning divides what a step returns by the batches that it accumulates, which makes another tensor."""
-        loss = result.get("loss") if isinstance(result, dict) else result
-        if isinstance(loss, Tensor):
-            self.loss = loss
+        if self.first and loss_in(result) is not None:
+            self.loss = loss_in(result)
 
-    def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if pl_module.automatic_optimization and not self.norms and not self.skipped:
-            self._judge_holdings()
-
-    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
-        if self.skipped:
+    def _before_backward(self, loss: Tensor) -> None:
+        for steps in self.steps.values():
+            steps.before_backward()
+        reached = set(leaf_tensors([loss]))
+        self.reaching += any(id(p) in reached for p in self.holdings.trained.values())
+        if not self.first:
             return
-        self.kept.setdefault(id(optimizer), []).append(id(optimizer) not in self.zeroed)
-        self.zeroed.discard(id(optimizer))
+        self.holdings.reached |= reached
+        self.holdings.take()  # the forward pass may have made some
+        self.constant = self.constant or {
+            name: bool(p.any()) for name, p in self.holdings.trained.items() if has_equal_rows(p)
+        }
+        if not self.root.automatic_optimization:
+            self.loss = loss
+        self.graph.watch()
+        if not loss.requires_grad:
+            # A step that drives several optimizers freezes what the others hold, if it uses toggle_optimizer.
+            self._judge_missing([name for name, p in self.holdings.trained.items() if p.requires_grad])
+
+    def _after_backward(self) -> None:
+        for steps in self.steps.values():
+            steps.after_backward()
+
+    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
+        if not self.on:
+            return
         own = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        norms = gradient_norms({name: p for name, p in self.trained.items() if id(p) in own})
+        names = [name for name, p in self.holdings.trained.items() if id(p) in own]
+        norms = dict(zip(names, gradient_norms(self.holdings.trained[name] for name in names), strict=True))
         for name, norm in norms.items():
             if self.loss is not None:
                 self.losses_of.setdefault(name, self.loss)
@@ -125,207 +177,153 @@ class Gradients(Experiment):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        if self.skipped:
+        if not self.on:
             return
         loss = reported_loss(outputs, trainer)
         if loss is not None:
             self.losses.append(float(loss))
-        if (batch_idx + 1) % trainer.accumulate_grad_batches == 0:
-            self.updates.after_step()
-        if self.around is not None:  # a step that drives its optimizers itself, or one without backward
-            self._leave()
-            self._judge_holdings()
-        if len(self.losses) == 1:
-            self._judge_samples(trainer)
+        if self.first:
+            self._end_first_step(trainer)
+
+    def _end_first_step(self, trainer: Trainer) -> None:
+        self.first = False
+        self.tracer.listeners = tuple(
+            each for each in self.tracer.listeners if not isinstance(each, (BackwardGraph, BatchNorms))
+        )
+        self.graph.stop()
+        self.leak.stop()
+        self.holdings.take()
+        self.judge(self.holdings.inventory(self.graph), SharedLayers(list(one_in_several_places(self.root))))
+        if self.root.automatic_optimization:  # else a generator may answer a second time, for another loss
+            self.judge(self.batch_norms.evidence())
+        self.batch_norms.inputs.clear()
+        if len(trainer.optimizers) > 1:  # networks that train against each other may compare samples
+            return
+        try:
+            with trainer.precision_plugin.forward_context():
+                mixing = self.leak.find()
+        except Exception as error:  # of a module that cannot be called again, or not in eval mode
+            self.facts["samples"] = f"not compared: {type(error).__name__}: {error}"
+        else:
+            self.judge(mixing)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        super().on_exception(trainer, pl_module, exception)
         self._leave()
 
     def explain(self, error: Exception) -> Finding | None:
         return self.findings[0] if self.findings and "does not require grad" in str(error) else None
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if self.skipped:
+        if not self.on:
             return
-        self.signals.remove()
-        self._judge_finite(trainer)
-        self._judge_kept(pl_module)
-        self._judge_state(trainer)
-        self._judge_rows()
-        self._judge_missing([name for name in self.norms if self._is_always(name, None)], pl_module)
-        self._judge_zero()
-        self._judge_depth()
-        self._judge_updates()
-        self.graph = self.loss = None  # they hold the tensors of a step
+        self._leave()
+        between, zeroing = hooks_between(trainer, self.root), self._zeroing()
+        self.judge(*(steps.evidence(between, zeroing) for steps in self.steps.values() if steps.effects))
+        if self.norms:
+            self._judge_steps(trainer)
+            self._tell()
+        self.graph = self.loss = self.leak = None  # they hold the tensors of a step
         self.losses_of.clear()
-        self._tell()
 
     def _leave(self) -> None:
-        if self.around is not None:
-            self.graph.stop()
-            self.around.__exit__(None, None, None)
-            self.around = None
+        self.on = False
+        self.around.close()
+        for watched in (self.graph, self.leak):
+            if watched is not None:
+                watched.stop()
+        if self.signals is not None:
+            self.signals.remove()
+        for steps in self.steps.values():
+            steps.finish()
 
-    def _judge_holdings(self) -> None:
-        self._fail_all([*self.holdings.held_by_none(), *self.holdings.unregistered(self.graph)])
+    def _judge_steps(self, trainer: Trainer) -> None:
+        """Judge causes first; what only may follow from them is judged where there are none."""
+        scaled = getattr(trainer.precision_plugin, "scaler", None) is not None
+        self.judge(GradientNorms(self.norms, self.losses, trainer.accumulate_grad_batches, scaled))
+        zero = [name for name in self.norms if self._is_always(name, 0)]
+        self._judge_rows(zero)
+        # What backward had reached was taken away later.
+        reached = {name for name, p in self.holdings.trained.items() if id(p) in self.holdings.reached}
+        self._judge_missing([name for name in self.norms if self._is_always(name, None) and name not in reached])
+        if not self.has_found("gradients/equal-rows"):
+            self._judge_zero(zero)
+        if self.has_found():
+            return
+        units = self.units.evidence()
+        self.facts["flat_units"] = [[str(each.place), each.dead, each.total, each.rows] for each in units.functions]
+        self.judge(units)
+        if len(trainer.optimizers) == 1:  # of several losses, none has one depth
+            self.judge(AlongDepth(self.signals.medians()))
+        for steps in self.steps.values():
+            if steps.ratios and self.losses:
+                kept = max(steps.kept, default=1.0)
+                self.judge(Updates(steps.ratios, self.losses, steps.rate or 0.0, kept))
 
-    def _judge_missing(self, names: list[str], pl_module: LightningModule) -> None:
-        """Tell why parameters have no gradient: by the cut on their way to the loss, or because there is no way."""
-        causes: dict[str, list[str]] = {}
+    def _zeroing(self) -> Place:
+        if not self.root.automatic_optimization:
+            return of_function(type(self.root).training_step)
+        if is_overridden("optimizer_zero_grad", self.root):
+            return of_function(type(self.root).optimizer_zero_grad)
+        return Place(note="a callback, or the optimizer")
+
+    def _judge_missing(self, names: list[str]) -> None:
+        """Record why parameters have no gradient: the cut on their way to the loss, or that there is no way."""
+        trained = self.holdings.trained
+        causes: dict[tuple[Any, ...], list[str]] = {}
         for name in names:
-            causes.setdefault(self._cause(name), []).append(name)
-        for cause, inside in causes.items():
-            where = ", ".join(path for path, _ in gather(inside, self.trained))
-            unused = cause.startswith("unused")
-            freeze = f"freeze {where} with requires_grad_(False)"
-            owner = pl_module.get_submodule(where.rpartition(".")[0] if unused and "," not in where else "")
-            deliberate = isinstance(owner, (nn.ModuleList, nn.ModuleDict)) or not (
-                pl_module.automatic_optimization or self._fill_optimizer(inside)
-            )
-            (self.warn if deliberate else self.fail)(
-                f"{len(inside)} of {len(self.trained)} parameters get no gradient: {where}",
-                f"{cause}; {shown(inside)}",
-                "they stay as they are, whatever the loss does",
-                f"use it, remove it, or {freeze}" if unused else f"take the operation out; if it is meant, {freeze}",
-            )
+            if not trained[name].numel():
+                continue
+            cause = self._cause(name)
+            if not is_of_library(self.root, name) or self._fills_optimizer(names):
+                causes.setdefault((cause.how, cause.operation, cause.place, cause.between), []).append(name)
+        groups = []
+        for (how, operation, place, between), inside in causes.items():
+            path = ", ".join(path for path, _ in gather(inside, trained))
+            owner = self.root.get_submodule(path.rpartition(".")[0] if how == "unused" and "," not in path else "")
+            by_hand = not self.root.automatic_optimization and not self._fills_optimizer(inside)
+            meant = by_hand or isinstance(owner, (nn.ModuleList, nn.ModuleDict))
+            groups.append(Missing(path, inside, how, operation, place, between, meant))
+        leaves = leaf_tensors([] if self.loss is None or self.reaching else [self.loss])
+        made = next((self.graph.leaves[leaf] for leaf in leaves if leaf in self.graph.leaves), None)
+        self.judge(MissingGradients(len(trained), groups, made))
 
-    def _fill_optimizer(self, names: list[str]) -> bool:
-        """Whether they are all that some optimizer has, so that its steps do nothing."""
-        missing = {id(self.trained[name]) for name in names}
-        return any(held and held <= missing for held in self.holdings.held)
-
-    def _cause(self, name: str) -> str:
-        cut = self.graph.cut(self.trained[name], self.losses_of.get(name, self.loss))
+    def _cause(self, name: str) -> Missing:
+        cut = self.graph.cut(self.holdings.trained[name], self.losses_of.get(name, self.loss))
         if cut is None:
-            return "unused: nothing that the loss is made of depends on it"
+            return Missing(name, [name], "unused")
         owner = f"{name.rpartition('.')[0]}."
         outer = next((path for path in self.graph.without_grad if owner.startswith(f"{path}.")), None)
         if outer is not None:
-            return f"{outer} runs under torch.no_grad(), called at {self.graph.without_grad[outer]}"
-        return f"detached {cut}" if isinstance(cut, Cut) and cut.after else f"detached by {cut}"
+            return Missing(name, [name], "no_grad", outer, self.graph.without_grad[outer])
+        return Missing(name, [name], "cut", cut.operation, cut.place, cut.between)
 
-    def _judge_finite(self, trainer: Trainer) -> None:
-        bad = {name: [i for i, n in enumerate(row) if not math.isfinite(n or 0)] for name, row in self.norms.items()}
-        names = [name for name, steps in bad.items() if steps]
-        scaler = getattr(trainer.precision_plugin, "scaler", None)
-        if not names or (scaler is not None and not any(len(bad[name]) == len(self.norms[name]) for name in names)):
-            return  # a scaler skips the steps with which it looks for its scale
-        first = min(bad[name][0] for name in names)
-        names = [name for name in names if bad[name][0] == first]
-        loss = self.losses[min(first * trainer.accumulate_grad_batches, len(self.losses) - 1)] if self.losses else 0.0
-        next_item = "anomaly" if math.isfinite(loss) else "overflow"
-        self.reported |= set(bad)
-        self.fail(
-            f"{len(names)} of {len(self.norms)} gradients are NaN or Inf in step {first}, at a loss of {loss:.4g}",
-            shown(names),
-            "every weight that they update is NaN after this step",
-            f"python train.py +debug={next_item} names the operation that makes it",
-        )
+    def _fills_optimizer(self, names: list[str]) -> bool:
+        """Whether they are all that some optimizer has, so that its steps do nothing."""
+        missing = {id(self.holdings.trained[name]) for name in names}
+        return any(held and held <= missing for held in self.holdings.held)
 
-    def _judge_kept(self, pl_module: LightningModule) -> None:
-        steps = max((len(later) - 1 for later in self.kept.values() if all(later[1:])), default=0)  # after the first
-        if steps < 2:
-            return
-        hook = "optimizer_zero_grad" if is_overridden("optimizer_zero_grad", pl_module) else ""
-        hook = hook if pl_module.automatic_optimization else "training_step"
-        self.fail(
-            f"gradients are never zeroed: in all of {steps} steps those of the step before are still there",
-            f"{type(pl_module).__name__}.{hook}" if hook else "a callback, or the optimizer",
-            "each step follows the sum of the gradients of all steps before it, which belong to other weights",
-            "optimizer.zero_grad() before each backward pass; to accumulate: trainer.accumulate_grad_batches=4",
-        )
-
-    def _judge_state(self, trainer: Trainer) -> None:
-        """An optimizer that counts its steps, as Adam does, and has lost count."""
-        for optimizer in trainer.optimizers:
-            taken = len(self.kept.get(id(optimizer), []))
-            counts = [int(state["step"]) for state in optimizer.state.values() if "step" in state]
-            if taken > 2 and counts and max(counts) <= 1:
-                name = type(optimizer).__name__
-                self.fail(
-                    f"{name} has taken {taken} steps and remembers {max(counts)}: its state is thrown away",
-                    f"the state of {name}: a hook of the LightningModule or a callback that clears or rebuilds it",
-                    "without its averages over past gradients each step has the size of the first, whatever the slope",
-                    "leave optimizer.state alone, and build the optimizer once, in configure_optimizers",
-                )
-
-    def _judge_rows(self) -> None:
+    def _judge_rows(self, zero: list[str]) -> None:
         """Equal rows compute the same, for ever; those of a head that starts from zero part in the first step."""
-        still = [name for name in self.constant if has_equal_rows(self.trained[name])]
-        filled = [name for name, value in self.constant.items() if value and isinstance(self._owner(name), MIXERS)]
-        names = [name for name in self.constant if name in {*still, *filled} and self.holdings.holders(name)]
-        if names:
-            zero = [name for name in self.norms if self._is_always(name, 0)]
-            self.reported |= {*names, *zero}
-            after = f", and still after {len(self.updates.ratios)} steps" if still else ""
-            zeros = f"; the gradients of {len(zero)} of {len(self.norms)} parameters are exactly 0" if zero else ""
-            self.fail(
-                f"all rows of {shown(names)} are equal at the start{after}{zeros}",
-                shown(names),
-                "units that start equal get equal gradients: the layer has one unit, however wide it is",
-                "initialise at random (nn.init.kaiming_normal_, xavier_uniform_); a constant is for biases and norms",
-            )
+        held = [name for name in self.constant if self.holdings.holders(name)]
+        still = [name for name in held if has_equal_rows(self.holdings.trained[name]) and any(self.norms.get(name, ()))]
+        still += [name for name in held if name in zero and has_equal_rows(self.holdings.trained[name])]
+        owner = {name: self.root.get_submodule(name.rpartition(".")[0]) for name in held}
+        filled = [name for name in held if self.constant[name] and isinstance(owner[name], MIXERS)]
+        steps = max(map(len, self.norms.values()))
+        self.judge(EqualRows(filled, still, zero, len(self.norms), steps))
 
-    def _judge_zero(self) -> None:
-        names = [name for name in self.norms if self._is_always(name, 0) and name not in self.reported]
-        is_bias = all(self.trained[name].ndim < 2 for name in names)  # which a norm may follow
-        if is_bias or len(self.updates.ratios) < 2:
+    def _judge_zero(self, names: list[str]) -> None:
+        trained = self.holdings.trained
+        if max(map(len, self.norms.values())) < 2:
             return
-        deaths = {self.graph.kill(self.trained[name]) for name in names} - {None}
-        first = max(deaths, key=self.graph.deaths.index, default=None)  # zeros there make zeros behind it
-        self.reported |= set(names)
-        self.fail(
-            f"the gradients of {len(names)} of {len(self.norms)} parameters are exactly 0 in all steps",
-            f"{first or 'the loss'}; {shown(names)}",
-            "backward is given a gradient there and passes only zeros on: a factor 0, a ReLU that is 0 for "
-            "every sample, a function without a slope (sign, round, clamp), or an input of zeros",
-            "python train.py +debug=trace shows what goes in and out of each module",
-        )
-
-    def _judge_depth(self) -> None:
-        sizes = self.signals.medians()
-        found = None if self.reported else along_depth(sizes, self.vanishing, self.exploding)
-        if found is not None:
-            kind, ratio = found
-            (first, *_, last), (begin, end) = sizes, steepest_part(sizes)
-            self.fail(
-                f"gradients {kind} along depth: {sizes[first]:.1e} at {first}, {sizes[last]:.1e} at {last}",
-                f"{first} to {last}: {len(sizes)} modules, a factor {ratio ** (1 / len(sizes)):.2g} each; "
-                f"most of it from {begin} to {end}",
-                "the first layers hardly learn" if kind == "vanish" else "every step throws the first layers about",
-                "ReLU or GELU for sigmoid or tanh, residual connections, norms, initialisation by kaiming, xavier",
-            )
-
-    def _judge_updates(self) -> None:
-        if not self.updates.ratios or not self.losses or self.findings:
-            return
-        least, most, rate = median(self.updates.ratios), max(self.updates.ratios), self.updates.rate
-        first, last = self.losses[0], sum(self.losses[-3:]) / len(self.losses[-3:])
-        is_low = least < self.min_update and last > 0.9 * first
-        is_high = most > self.max_update and last > 1.5 * abs(first)
-        if is_low or is_high:
-            kind, factor, ratio = ("low", 1000, least) if is_low else ("high", 0.01, most)
-            self.fail(
-                f"a step changes the weights by {ratio:.1e} of their norm; 1e-3 is usual",
-                f"the optimizer's lr={rate:g}",
-                f"the learning rate is too {kind}, or gradients are clipped: loss {first:.4g} to {last:.4g}",
-                f"python train.py +debug=gradients optimizer.lr={rate * factor:.1g}",
-            )
-
-    def _judge_samples(self, trainer: Trainer) -> None:
-        with trainer.precision_plugin.forward_context():
-            found = list(self.leak.find())
-        for operation, place, size in found:
-            self.fail(
-                f"one sample changes the outputs of the others: {operation} mixes the {size} samples of the batch",
-                place,
-                "what the model answers for a sample depends on what happens to be beside it, also in eval mode",
-                "let it work along the features: softmax(dim=-1), mean(dim=1), batch_first=True",
-            )
-
-    def _fail_all(self, findings: Iterable[tuple[str, str, str, str]]) -> None:
-        for finding in findings:
-            self.fail(*finding)
+        # A bias alone may be followed by a norm, which takes it away.
+        weights = [name for name in names if trained[name].ndim > 1 and trained[name].numel()]
+        death = self.graph.kill(trained[name] for name in weights)
+        if death is None:  # nothing that was seen made them 0: they may have been given nothing to work on
+            self.judge(ZeroGradients([], len(self.norms)))
+        else:
+            self.judge(ZeroGradients(names, len(self.norms), death.operation, death.place))
 
     def _is_always(self, name: str, norm: float | None) -> bool:
         return all(value == norm for value in self.norms[name])
@@ -336,22 +334,31 @@ class Gradients(Experiment):
             for name, norm in norms.items():
                 writer.add_scalar(f"gradient_norm/{name}", norm, step)
                 if step % HISTOGRAM_EVERY == 0 and math.isfinite(norm):
-                    writer.add_histogram(f"gradient/{name}", self.trained[name].grad.to_dense(), step)
+                    writer.add_histogram(f"gradient/{name}", self.holdings.trained[name].grad.to_dense(), step)
 
     def _tell(self) -> None:
+        ratios = [ratio for steps in self.steps.values() for ratio in steps.ratios]
         frozen = self.holdings.frozen
-        self.facts |= {"gradient_norms": self.norms, "updates": self.updates.ratios, "frozen": frozen}
+        self.facts |= {"gradient_norms": self.norms, "updates": ratios, "frozen": frozen}
         self.facts["signals"] = self.signals.medians()
         known = [norm for norms in self.norms.values() for norm in norms if norm]
         sizes = f"norms {min(known):.1e} to {max(known):.1e}" if known else "no gradient"
-        self.seen = f"{len(self.norms)} parameters, {len(self.updates.ratios)} steps: {sizes}"
-        self.seen += f", weights change by {median(self.updates.ratios):.1e} a step" if self.updates.ratios else ""
+        self.seen = f"{len(self.norms)} parameters, {max(map(len, self.norms.values()))} steps: {sizes}"
+        self.seen += f", weights change by {median(ratios):.1e} a step" if ratios else ""
         self.seen += f"; frozen: {shown(frozen)}" if frozen else ""
 
 
-def has_gradients(optimizer: Optimizer) -> bool:
-    gradients = (parameter.grad for group in optimizer.param_groups for parameter in group["params"])
-    return any(bool(gradient.any()) for gradient in gradients if gradient is not None)
+def hooks_between(trainer: Trainer, pl_module: LightningModule) -> Place:
+    """Return the project's own code that runs between backward and the optimizer's step."""
+    if not pl_module.automatic_optimization:
+        return of_function(type(pl_module).training_step)
+    parts = [pl_module, *(callback for callback in trainer.callbacks if not isinstance(callback, Experiment))]
+    hooks = [getattr(type(part), hook) for part in parts for hook in BETWEEN if is_overridden(hook, part)]
+    own = [of_function(hook) for hook in hooks if is_own(inspect.getsourcefile(inspect.unwrap(hook)) or "<")]
+    if not own:
+        return Place(note="no hook of the project's own comes between backward and the step")
+    others = ", ".join(place.function for place in own[1:])
+    return own[0].beside(note=f"or {others}" if others else "")
 
 
 def has_equal_rows(parameter: Tensor) -> bool:

@@ -1,16 +1,18 @@
 """Does the output for one sample depend on the others of its batch?"""
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 from torchmetrics import Metric
 
 from training_checklist.engines.batches import tensors
-from training_checklist.engines.observe import Places
-from training_checklist.engines.replay import unchanged, unwatched
+from training_checklist.engines.first_difference import first_difference
+from training_checklist.engines.places import of_function
+from training_checklist.engines.replay import isolated, seed_all
+from training_checklist.engines.tracer import Call, Listener, Tracer
+from training_checklist.evidence.gradients import Mixing
+from training_checklist.finding import Place
 from training_checklist.lightning import LightningModule
 
 KEPT = 4  # calls of outermost modules
@@ -25,65 +27,67 @@ class SampleLeak:
         modules = [pl_module, *(module for module in pl_module.children() if not isinstance(module, Metric))]
         self._handles = [module.register_forward_pre_hook(self._keep, with_kwargs=True) for module in modules]
 
-    def find(self) -> Iterator[tuple[str, str, int]]:
-        """Yield each operation that mixes samples, its place, and how many samples there are."""
+    def stop(self) -> None:
         for handle in self._handles:
             handle.remove()
-        training = [module for module in self.root.modules() if module.training]
-        with unwatched(self.root), unchanged(self.root):
-            self.root.eval()
-            found = [(leak(self.root, module, given), batch_size(given)) for module, given in self._calls]
-        for module in training:
-            module.training = True
-        yield from ((*operation, size) for operation, size in found if operation is not None)
+
+    def find(self) -> Mixing:
+        """Return where samples mix, of the calls whose batch can be told from other dimensions."""
+        found = Mixing(0)
+        with isolated(self.root, training=False):
+            for module, given in self._calls:
+                size = batch_size(given)
+                if size is not None:
+                    place = leak(self.root, module, given, size)
+                    found.calls += 1
+                    found.found += [] if place is None else [(*place, size)]
+        return found
 
     def _keep(self, module: nn.Module, arguments: Any, options: Any) -> None:
         if len(self._calls) < KEPT and all(known is not self.root for known, _ in self._calls):
             self._calls.append((module, (arguments, options)))
 
 
-class Operations(TorchFunctionMode):
-    """While it is entered, what goes into every operation and what comes out is kept."""
+class Operations(Listener):
+    """Keeps what goes into every operation and what comes out."""
 
-    def __init__(self, root: nn.Module) -> None:
-        super().__init__()
-        self.places = Places(root)
-        self.calls: list[tuple[str, str, list[Tensor], list[Tensor]]] = []
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Place, list[Tensor], list[Tensor]]] = []
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = list(tensors([args, kwargs or {}]))
-        result = function(*args, **(kwargs or {}))
-        made = list(tensors(result))
-        if made:
-            self.calls.append((getattr(function, "__name__", "?"), self.places.near(), given, made))
-        return result
+    def after(self, call: Call) -> None:
+        if call.made:
+            self.calls.append((call.name, call.place, call.given, call.made))
 
 
-def leak(root: nn.Module, module: nn.Module, given: tuple[Any, ...]) -> tuple[str, str] | None:
+def leak(root: nn.Module, module: nn.Module, given: tuple[Any, ...], size: int) -> tuple[str, Place] | None:
     """Return the operation, with its place, that lets samples see each other, or None.
 
     One sample is replaced in the arguments `given` of a module, which is in eval mode; the outputs of the others must
     stay. Silent where the batch cannot be told from other dimensions, as with graphs and pairs of samples.
     """
-    size = batch_size(given)
-    if size is None:
-        return None
     changed = size // 2  # in the middle: a recurrent network that takes the batch for time sees it from either side
     (clean, before), (other, after) = run(root, module, given), run(root, module, replace(given, changed, size))
     outputs = [tensor for tensor in tensors(clean) if tensor.ndim]
     if not outputs or not all(len(output) == size not in output.shape[1:] for output in outputs):
         return None
-    if not spread(tensors(clean), tensors(other), changed, size):
+    # Of the outputs for each sample: a loss beside them is made of all.
+    if not spread(outputs, (tensor for tensor in tensors(other) if tensor.ndim), changed, size):
         return None
-    for (name, place, given_before, made_before), (_, _, given_after, made_after) in zip(before, after, strict=False):
-        if spread(made_before, made_after, changed, size) and not spread(given_before, given_after, changed, size):
-            return None if name == "batch_norm" else (name, place)  # without running statistics it is meant to
-    return "an operation", f"{type(module).__name__}.forward"
+
+    def stays(one: Any, two: Any) -> bool:
+        return spread(one[2], two[2], changed, size) or not spread(one[3], two[3], changed, size)
+
+    first = first_difference(before, after, stays)
+    if first is None or first.one is None or first.two is None:
+        return "an operation", of_function(type(module).forward)
+    # Without running statistics it is meant to.
+    return None if first.one[0] == "batch_norm" else first.one[:2]
 
 
 def run(root: nn.Module, module: nn.Module, given: tuple[Any, ...]) -> tuple[Any, list[Any]]:
-    torch.manual_seed(0)
-    with Operations(root) as operations, torch.no_grad():
+    seed_all()
+    operations = Operations()
+    with Tracer(root, operations), torch.no_grad():
         result = module(*given[0], **given[1])
     return result, operations.calls
 

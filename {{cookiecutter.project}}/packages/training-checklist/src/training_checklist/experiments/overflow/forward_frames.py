@@ -1,7 +1,7 @@
 """The last calls of modules in a forward pass, with the range of what they hold, take and return."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import Metric
 
-from training_checklist.engines.batches import tensors
+from training_checklist.engines.not_finite import floats, largest
 
 COLUMNS = ("module", "type", "weights", "inputs", "outputs")
 
@@ -33,10 +33,10 @@ class Frames:
     """Keeps the last frames of a step, or all of them where it is asked to; `largest` has the abs-max of each output.
 
     Args:
-        kept: how many.
+        kept: how many; None: all.
     """
 
-    def __init__(self, root: nn.Module, kept: int) -> None:
+    def __init__(self, root: nn.Module, kept: int | None) -> None:
         self.kept = kept
         self.start(everything=False)
         inside = {id(part) for module in root.modules() if isinstance(module, Metric) for part in module.modules()}
@@ -75,15 +75,6 @@ class Frames:
             self.largest += [(path, each.dtype, largest(each)) for each in outputs]
         weights = [parameter.detach() for parameter in module.parameters(recurse=False)]
         self.frames.append(Frame(path, type(module).__name__, weights, list(floats(inputs)), outputs))
-
-
-def floats(values: Any) -> Iterator[Tensor]:
-    return (tensor.detach() for tensor in tensors(values) if tensor.is_floating_point() and tensor.numel())
-
-
-def largest(tensor: Tensor) -> Tensor:
-    """Return the greatest absolute value, NaN where there is one."""
-    return torch.stack(torch.aminmax(tensor)).abs().max()  # on a CPU ten times as fast as the norm of order inf
 
 
 def ranged(values: Iterable[Tensor]) -> str:
