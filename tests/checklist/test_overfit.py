@@ -51,6 +51,16 @@ def test_schedule_plays_no_part(examine, net, interval):
     assert "schedule (held at 0.01)" in verdict.seen
 
 
+def test_schedule_that_waits_for_validation_waits_in_vain(examine, net):
+    class Waiting(net):
+        def configure_optimizers(self):
+            optimizer = super().configure_optimizers()
+            schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": "val/loss"}}
+
+    assert examine("overfit", Waiting()).status == "passed"
+
+
 def test_long_warm_up_is_no_low_learning_rate(examine, net):
     class Warming(net):
         def configure_optimizers(self):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from training_checklist.finding import NOWHERE, Place
 
 RATE, DECAY, CLIPPING = "optimizer.lr", "optimizer.weight_decay", "trainer.gradient_clip_val"
+GAIN = 10  # times as far; nearer together both trainings learn, as with rates that differ by a power of ten
 
 
 @dataclass
@@ -90,11 +91,11 @@ class RangeTest:
     min_fall: float = 0.05
     grad_norm: float = 1.0
 
-    def better(self, change: str, gain: float) -> Course | None:
-        """Return the training with a change of this kind that falls, and `gain` times as far as what was asked for."""
+    def better(self, change: str) -> Course | None:
+        """Return the training with a change of this kind that falls, and much further than what was asked for."""
         if self.asked.fall >= self.min_fall:
             return None
-        falls = max(self.min_fall, gain * self.asked.fall)
+        falls = max(self.min_fall, GAIN * self.asked.fall)
         return next((each for each in self.tried if each.change == change and each.fall >= falls), None)
 
 

@@ -371,7 +371,8 @@ def hooks_around(trainer: Trainer, pl_module: LightningModule) -> Place:
     callbacks = [
         type(callback).__name__
         for callback in trainer.callbacks
-        if not isinstance(callback, Experiment) and any(is_overridden(hook, callback, Callback) for hook in AROUND)
+        if not isinstance(callback, (Experiment, Checkpoint))
+        and any(is_overridden(hook, callback, Callback) for hook in AROUND)
     ]
     place = of_hooks(pl_module, own) if own else Place()
     return place.beside(

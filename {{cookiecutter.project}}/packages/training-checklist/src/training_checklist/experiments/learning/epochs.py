@@ -67,7 +67,7 @@ class EpochWatch(Callback):
 
     def evidence(self) -> Iterator[Any]:
         self.modes.drops = self.drops.places
-        if any(self.batches.values()):
+        if self.modes != Modes():
             yield self.modes
         yield from self.metrics.values()
         mixed = any(metric.is_mixed for metric in self.metrics.values())

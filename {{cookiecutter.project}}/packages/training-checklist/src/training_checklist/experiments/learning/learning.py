@@ -246,6 +246,8 @@ class Learning(Experiment):
         logged = sorted(trainer.callback_metrics)
         self.judge(*(Monitor(name, metric, logged) for name, metric in self.monitors))
         self.seen = "; ".join(self.notes)
+        if not self.judged and not self.unjudged:
+            self.skip(self.seen)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         super().on_exception(trainer, pl_module, exception)

@@ -7,7 +7,7 @@ from training_checklist.rule import Hit, Rule
 
 
 def judge(test: RangeTest, limits: Any) -> Iterator[Hit]:
-    without = test.better(CLIPPING, 10)
+    without = test.better(CLIPPING)
     if without is not None:
         yield Hit(
             f"the loss does not fall: {test.asked}; with {CLIPPING}=null: {without}; the first gradient has a norm of "

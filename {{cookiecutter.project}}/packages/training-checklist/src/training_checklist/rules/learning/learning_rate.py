@@ -7,7 +7,7 @@ from training_checklist.rule import Hit, Rule, Threshold
 
 
 def judge(test: RangeTest, limits: Any) -> Iterator[Hit]:
-    other = test.better(RATE, 10)
+    other = test.better(RATE)
     if other is None or 1 < round(other.given / other.value) < limits.max_too_low:
         return
     too = "low" if other.given > other.value else "high"

@@ -7,7 +7,7 @@ from training_checklist.rule import Hit, Rule
 
 
 def judge(test: RangeTest, limits: Any) -> Iterator[Hit]:
-    without = test.better(DECAY, 10)
+    without = test.better(DECAY)
     if without is not None:
         yield Hit(
             f"the loss does not fall: {test.asked}; with {DECAY}=0: {without}",
