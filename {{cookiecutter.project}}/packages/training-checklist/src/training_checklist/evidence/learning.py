@@ -106,7 +106,8 @@ class Labels:
     Args:
         course: its training.
         batches: that it was trained on.
-        known: by how many standard deviations of such exchanges the loss rises for samples that it was trained on.
+        known: by how many standard deviations of such exchanges the loss rises for samples that it was trained on; Inf
+            where that need not be asked.
         unseen: for others.
         learnt: whether the loss has fallen to half.
         untold: why this tells nothing, "" where it does.

@@ -44,6 +44,7 @@ from training_checklist.lightning import (
 LEARNT = 0.5  # share of its first value to which the loss on some batches falls as they are learnt by heart
 SURE = 4.0  # standard deviations from which on an effect of exchanged labels is there
 EXCHANGES = 20  # of labels: of 8, the deviation is so vague that 4 of them came about by chance once in 12 trials
+FEW = 6  # exchanges are enough for a first look, where the effect is twice as sure as it must be
 PER_CLASS = 10  # samples below which a class cannot be learnt from so few
 MAX_BATCHES = 64  # to train on
 HIGHER, LOWER = [10.0**power for power in range(1, 6)], [0.1, 0.01, 0.001]
@@ -217,14 +218,16 @@ class Learning(Experiment):
         elif not unseen or too_few(known, targets):
             found.untold = "there are too few samples to tell whether labels belong to them"
         else:
-            raised, found.unseen = effect(learner, unseen, targets)
+            raised, found.unseen = effect(learner, unseen, targets, FEW)
+            if found.unseen < 2 * SURE:
+                raised, found.unseen = effect(learner, unseen, targets)
             while found.unseen < SURE and learner.after > LEARNT * learner.before and learner.steps < self.max_steps:
                 if time.monotonic() > self.deadline:
                     break
                 learner.train(known, self.steps)
             if found.unseen < SURE:
                 raised, found.unseen = effect(learner, unseen, targets)
-            found.known = effect(learner, known, targets)[1]
+            found.known = effect(learner, known, targets)[1] if found.unseen < SURE else math.inf
             found.course, found.learnt = course(learner, 0.0), learner.after <= LEARNT * learner.before
             self.notes.append(f"exchanged labels raise the loss on unseen samples by {raised:.3g}")
             self.facts |= {"effect_of_labels": raised, "deviations": found.unseen}
@@ -287,10 +290,10 @@ def course(trial: Trial, fall: float, change: str = "", value: float = 0.0, give
     return Course(trial.before, trial.after, fall, trial.steps, change, value, given)
 
 
-def effect(trial: Trial, batches: list[Any], targets: list[str]) -> tuple[float, float]:
+def effect(trial: Trial, batches: list[Any], targets: list[str], number: int = EXCHANGES) -> tuple[float, float]:
     """Return by how much exchanged targets raise the loss: in its own units, and in deviations of such exchanges."""
     right = trial.mean(batches)
-    others = [list(exchanged(batch, targets, EXCHANGES)) for batch in batches]
+    others = [list(exchanged(batch, targets, number)) for batch in batches]
     wrong = torch.tensor([trial.mean(list(each)) for each in zip(*others, strict=True)])
     raised = float(wrong.mean()) - right
     return raised, raised / max(float(wrong.std()), 1e-9)
