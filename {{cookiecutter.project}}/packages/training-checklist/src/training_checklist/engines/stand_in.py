@@ -35,13 +35,18 @@ class Nothing:
         pass
 
 
-def stand_in(pl_module: LightningModule, trainer: Trainer) -> LightningModule:
-    """Return a deep copy that knows the Trainer, which does not know it."""
+def stand_in(pl_module: LightningModule, trainer: Trainer, copies: dict[int, Any] | None = None) -> LightningModule:
+    """Return a deep copy that knows the Trainer, which does not know it.
+
+    Args:
+        copies: is told of every copy by the id of its original, for what else is to be copied along: an optimizer.
+    """
+    copies = {} if copies is None else copies
     kept = [tensor for _, _, value in attributes(pl_module) for _, tensor, _ in held(value, "")]
-    # Tensors with a graph, such as the last loss, refuse to be copied; their detached twins are alive in `twins`.
-    twins = {id(tensor): tensor.detach() for tensor in kept if tensor.grad_fn is not None}
+    # Tensors with a graph, such as the last loss, refuse to be copied; their detached twins are alive in `copies`.
+    copies |= {id(tensor): tensor.detach() for tensor in kept if tensor.grad_fn is not None} | {id(trainer): trainer}
     with unwatched(pl_module):
-        copy = deepcopy(pl_module, dict(twins))
+        copy = deepcopy(pl_module, copies)
     copy.trainer = trainer
     for name in MUTED:
         setattr(copy, name, ignore)

@@ -2,21 +2,34 @@
 
 import math
 import time
-from difflib import get_close_matches
-from itertools import chain, islice, zip_longest
+from contextlib import ExitStack
+from itertools import islice, zip_longest
 from typing import Any
 
 import torch
-import torch.nn.functional as F
+from torch import Tensor
 
-from training_checklist.engines.batches import tensors
-from training_checklist.engines.criterion_calls import CriterionCall, CriterionCalls
-from training_checklist.engines.observe import labels_of
+from training_checklist import session
+from training_checklist.engines.batches import batch_size, leaves
+from training_checklist.engines.criteria import CriterionCall
+from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.trial import Trial, exchanged
+from training_checklist.evidence.learning import (
+    CLIPPING,
+    DECAY,
+    RATE,
+    AddedUp,
+    Course,
+    FirstLoss,
+    Inputs,
+    Labels,
+    Monitor,
+    RangeTest,
+)
 from training_checklist.experiments.experiment import Experiment
-from training_checklist.experiments.learning.attempt import Attempt, target_of
-from training_checklist.experiments.learning.schedule import Schedule, lost, reversed_modes
-from training_checklist.experiments.learning.watch import EpochWatch
-from training_checklist.finding import FAILED, Finding, unsorted
+from training_checklist.experiments.learning.epochs import EpochWatch, norms
+from training_checklist.experiments.learning.schedules import CallCounter, plateaus, rehearsal, unheld
+from training_checklist.finding import Finding
 from training_checklist.lightning import (
     Callback,
     Checkpoint,
@@ -29,28 +42,29 @@ from training_checklist.lightning import (
 )
 
 LEARNT = 0.5  # share of its first value to which the loss on some batches falls as they are learnt by heart
-SURE, UNSURE = 4.0, 2.0  # deviations from which on an effect is there, and below which there is none
+SURE = 4.0  # standard deviations from which on an effect of exchanged labels is there
+EXCHANGES = 20  # of labels: of 8, the deviation is so vague that 4 of them came about by chance once in 12 trials
+FEW = 6  # exchanges are enough for a first look, where the effect is twice as sure as it must be
 PER_CLASS = 10  # samples below which a class cannot be learnt from so few
 MAX_BATCHES = 64  # to train on
 HIGHER, LOWER = [10.0**power for power in range(1, 6)], [0.1, 0.01, 0.001]
-AGAIN = "python train.py +debug=learning"
+BY_HAND = "the module steps its optimizers itself, so that no learning rate was tried"
 
 
 class Learning(Experiment):
-    """Fails where training cannot get anywhere, or where the numbers that it logs are not what they seem.
+    """Trains copies of the network on a few batches, and lets the run have two short epochs under watch.
 
-    A copy of the network is trained on a few batches: as configured and, where the loss does not fall, with one thing
-    changed after the other until it does. A copy that has learnt them must prefer the true labels of samples that it
-    has not seen to exchanged ones; where it does not, a network fed zeros would learn as much. The run itself has two
-    short epochs; its schedule is judged by the length that was asked for.
+    A copy is trained as configured and, where the loss does not fall, with one thing changed after the other until it
+    does. One that has learnt its batches is asked whether it prefers the true labels of samples that it has not seen
+    to exchanged ones. Schedules are rehearsed for the length that was asked for.
 
     Args:
         samples: to train a copy on, and as many to judge it by.
         steps: of the optimizer in one attempt.
         max_steps: until a copy knows its samples by heart.
+        min_fall: share of the loss in an attempt, from which on it falls.
         seconds: after which no further attempt begins.
         batches: of each of the run's two epochs.
-        limits: thresholds by name; conf/debug/learning.yaml says what each means.
     """
 
     item = "learning"
@@ -59,14 +73,15 @@ class Learning(Experiment):
     no_workers = True
     drops: tuple[type[Callback], ...] = (EarlyStopping, Checkpoint, ProgressBar)
 
-    def __init__(
-        self, samples: int, steps: int, max_steps: int, seconds: float, batches: int, limits: dict[str, float]
-    ) -> None:
+    def __init__(self, samples: int, steps: int, max_steps: int, min_fall: float, seconds: float, batches: int) -> None:
         super().__init__()
-        self.samples, self.steps, self.max_steps = samples, steps, max_steps
-        self.seconds, self.batches, self.limits = seconds, batches, limits
+        self.samples, self.steps, self.max_steps, self.min_fall = samples, steps, max_steps, min_fall
+        self.seconds, self.batches = seconds, batches
         self.monitors: list[tuple[str, str]] = []
         self.notes: list[str] = []
+        self.watching = ExitStack()
+        self.watch: EpochWatch | None = None
+        self.counter: CallCounter | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage == "fit":
@@ -79,49 +94,60 @@ class Learning(Experiment):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.deadline = time.monotonic() + self.seconds
-        if pl_module.automatic_optimization and len(trainer.optimizers) == 1:  # else steps are the module's own affair
-            configs = [config for config in trainer.lr_scheduler_configs if not config.reduce_on_plateau]
-            schedules = [Schedule(config, trainer) for config in configs]
-            own = (each.faults(self.limits["min_rate"]) for each in schedules)
-            for fault in chain(lost(trainer), reversed_modes(trainer), *own):
-                self.fail(*fault)
-            with isolate_rng():
-                self._judge_training(trainer, pl_module, schedules)
-        else:
-            self.notes.append("two epochs watched; no learning rate tried, for the module steps its optimizers itself")
         whole = trainer.estimated_stepping_batches * trainer.accumulate_grad_batches
-        self.watch = EpochWatch(pl_module, self.limits, self.fail, self.warn, whole)
+        self.judge(*norms(pl_module, whole))
+        if pl_module.automatic_optimization and len(trainer.optimizers) == 1:  # else steps are the module's own affair
+            self.judge(unheld(trainer), *plateaus(trainer))
+            with isolate_rng():
+                self._try(trainer, pl_module, self._rehearse(trainer))
+        else:
+            self.notes.append(f"two epochs watched; {BY_HAND}")
+        self._shorten(trainer, whole)
+        self.watch, self.counter = EpochWatch(pl_module), CallCounter(trainer)
         trainer.callbacks = [*trainer.callbacks, self.watch]  # Lightning is going through the old list
+        self.watching.callback(self.watch.close)
+        self.watching.enter_context(self.counter.counting(pl_module))
+
+    def _shorten(self, trainer: Trainer, whole: float) -> None:
+        """Let the run have two epochs, by Lightning's own means: both are to end as epochs do."""
         # A schedule may end with the run, which another item of this run may have shortened.
         batches = self.batches if whole / 2 >= self.batches else max(1, int(whole / 2))
-        # By Lightning's own means: both epochs are to end as epochs do.
         trainer.limit_train_batches, trainer.fit_loop.max_epochs = batches, trainer.current_epoch + 2
+        trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None
         trainer.fit_loop._combined_loader = None
-        trainer.fit_loop.setup_data()
+        pass_on(trainer.fit_loop.setup_data)
 
-    def _judge_training(self, trainer: Trainer, pl_module: LightningModule, schedules: list[Schedule]) -> None:
-        batches = self._fetch(trainer, pl_module)
-        middle = math.ceil(len(batches) / 2)
-        known, unseen = batches[:middle], batches[middle:]
+    def _rehearse(self, trainer: Trainer) -> list[float]:
+        """Have the schedules judged, and return the rates that they lead to."""
         rates = [float(group["lr"]) for group in trainer.optimizers[0].param_groups]
+        for config in trainer.lr_scheduler_configs:
+            try:
+                found = rehearsal(config, trainer)
+            except Exception as error:  # of a schedule of the project's own, on a copy
+                self.notes.append(f"{type(config.scheduler).__name__} not rehearsed: {type(error).__name__}: {error}")
+                continue
+            if found is not None:
+                self.judge(found[0])
+                rates = found[1]
+        return rates
+
+    def _try(self, trainer: Trainer, pl_module: LightningModule, rates: list[float]) -> None:
+        """Train copies. Whatever they raise is none of the run's affair."""
         try:
-            first = Attempt(trainer, pl_module, rates)
-        except (TypeError, RuntimeError) as error:  # of the user's own attributes
-            self.notes.append(f"the network cannot be copied ({error}), so that no learning rate was tried")
-            return
-        calls = CriterionCalls(first.module)
-        with calls:
-            loss = first.loss(known[0])
-        classifies = len(calls.criteria) == 1 and calls.criteria[0].num_classes is not None
-        if classifies:
-            self._judge_first_loss(float(loss.detach()), calls.criteria[0])
-        # A rate that a warm-up leads to may be too high at first, but it must not be too low.
-        peaks = schedules[0].peaks if schedules else rates
-        learner = self._judge_rate(trainer, pl_module, known, peaks, warms_up=max(peaks) > 2 * max(rates))
-        if learner is not None:
-            self._judge_labels(learner, known, unseen)
-        elif classifies:
-            self._judge_inputs(first, known)
+            batches = self._fetch(trainer, pl_module)
+            origin = Trial(trainer, pl_module, trainer.optimizers[0])
+            self._look_at_first_loss(origin.again(), batches[0])
+            middle = math.ceil(len(batches) / 2)
+            # A rate that a warm-up leads to may be too high at first, but it must not be too low.
+            warms_up = max(rates) > 2 * max(origin.options("lr"))
+            origin.set_rates(rates)
+            learner = self._search(origin, batches[:middle], warms_up)
+            if learner is not None:
+                self._ask_about_labels(learner, batches[:middle], batches[middle:])
+            else:
+                self._ask_about_inputs(origin.again(), batches[:middle])
+        except Exception as error:
+            self.notes.append(f"no copy of the network could be trained: {type(error).__name__}: {error}")
 
     def _fetch(self, trainer: Trainer, pl_module: LightningModule) -> list[Any]:
         """Return twice `samples` samples of training data, or what there is, as the training step gets them."""
@@ -130,155 +156,198 @@ class Learning(Experiment):
         for batch, _, _ in islice(loader, 2 * MAX_BATCHES):
             batch = pl_module._on_before_batch_transfer(trainer.precision_plugin.convert_input(batch))
             batches.append(trainer.strategy.batch_to_device(batch, dataloader_idx=0))
-            samples += len(next(tensors(batch), []))
+            samples += batch_size(batch) or 1
             if samples >= 2 * self.samples or time.monotonic() > until:
                 break
         return batches
 
-    def _judge_first_loss(self, loss: float, call: CriterionCall) -> None:
-        chance, value = math.log(call.num_classes), call.result.detach().float()
-        mean = float(value.sum() / call.target.numel() if call.options.get("reduction") == "sum" else value.mean())
-        self.notes.append(f"first loss {loss:.4g}, ln {call.num_classes} = {chance:.4g}")
-        self.facts |= {"first_loss": loss, "chance": chance}
-        what = f"the first loss is {loss:.4g}; who knows nothing has ln {call.num_classes} = {chance:.4g}"
-        where, look = f"training_step: {call.place}", "python train.py +debug=trace"
-        if call.name == "nll_loss":
-            normalised = F.nll_loss(F.log_softmax(call.input.detach(), 1), call.target, **call.options)
-            if not torch.allclose(normalised.float(), value, atol=0.05):
-                why = f"its inputs are no log-probabilities of classes; made such, they give {normalised.mean():.4g}"
-                self.fail(what, where, why, f"log_softmax(logits, dim=1), or cross_entropy on logits; {look}")
-                return
-        if loss < 0 < mean and abs(loss + mean) < 0.1 * mean:
-            why = f"the step returns minus the criterion's {mean:.4g}: training makes every answer worse, without bound"
-            self.fail(what, where, why, "return the criterion's value without the minus")
-        elif call.options.get("reduction") == "sum" and call.target.numel() > 1 and abs(loss) > 2 * abs(mean):
-            why = f"it is a sum over {call.target.numel()} labels, mean {mean:.4g}: gradients grow with the batch"
-            self.warn(what, where, why, "reduction: mean in the criterion's config")
-        elif mean > chance + self.limits["max_first_excess"]:
-            largest = float(call.input.detach().abs().max())
-            why = f"the network is sure of wrong answers: its outputs reach {largest:.3g} before training"
-            self.fail(what, where, why, f"scale inputs to standard deviation 1, and the last layer's weights; {look}")
-
-    def _judge_rate(
-        self, trainer: Trainer, pl_module: LightningModule, known: list[Any], rates: list[float], warms_up: bool
-    ) -> Attempt | None:
-        """Return a copy for which the loss falls, as configured or changed, or None."""
-        asked = Attempt(trainer, pl_module, rates)
-        fall = -math.inf
-        while fall < self.limits["min_fall"] and asked.step < 3 * self.steps:  # it may have to settle first
-            fall = asked.train(known, self.steps)
-        self.notes.append(f"loss {asked.before:.4g} -> {asked.after:.4g} in {asked.step} steps on {len(known)} batches")
-        self.facts |= {"rate": max(rates), "fall": fall}
-        if fall >= self.limits["min_fall"]:
-            return asked
-        lower = [] if warms_up else [("optimizer.lr", factor) for factor in LOWER]
-        higher = [("optimizer.lr", factor) for factor in HIGHER]
-        cut = asked.clips and asked.norm > 10 * trainer.gradient_clip_val
-        changes = [("trainer.gradient_clip_val", 0.0)] if cut else []
-        changes += [("optimizer.weight_decay", 0.0)] if any(asked.options("weight_decay")) else []
-        # Where the loss stays, either may be so; where it rises, the rate is hardly too low.
-        by_turns = [change for pair in zip_longest(higher, lower) for change in pair if change is not None]
-        changes += by_turns if fall > -0.02 else lower + higher
-        for key, factor in changes:
-            if time.monotonic() > self.deadline:
-                self.warn(
-                    f"the loss does not fall: {asked.before:.4g} -> {asked.after:.4g} in {asked.step} steps",
-                    f"optimizer.lr={max(rates):.3g}",
-                    f"there was no time to find out why: other settings are tried for {self.seconds:g} s",
-                    f"{AGAIN} callbacks.debug_learning.seconds={10 * self.seconds:g}",
-                )
-                return None
-            changed = Attempt(trainer, pl_module, rates)
-            value = changed.change(key, factor)
-            better = changed.train(known, self.steps if factor else asked.step)
-            if better < self.limits["min_fall"]:
-                continue
-            slow = better < 10 * max(fall, 0) or 1 < factor < self.limits["max_too_low"]
-            if not slow:
-                self._fail_setting(asked, changed, key, value, factor)
-            return changed
-        self.notes.append("nothing that was tried makes it fall")
-        return None
-
-    def _fail_setting(self, asked: Attempt, changed: Attempt, key: str, value: float, factor: float) -> None:
-        given = "null" if key == "trainer.gradient_clip_val" else f"{value * factor:.3g}"
-        what = (
-            f"the loss does not fall: {asked.before:.4g} -> {asked.after:.4g} in {asked.step} steps; "
-            f"with {key}={given} it falls to {changed.after:.4g} in {changed.step}"
-        )
-        why = {
-            "trainer.gradient_clip_val": f"a gradient of norm {asked.norm:.2g} is cut down to {value:g}",
-            "optimizer.weight_decay": "the decay shrinks the weights faster than they learn",
-            "optimizer.lr": f"the learning rate is too {'low' if factor > 1 else 'high'}",
-        }[key]
-        self.fail(what, f"{key}={value:.3g}", why, f"{AGAIN} {key}={given}")
-
-    def _judge_labels(self, learner: Attempt, known: list[Any], unseen: list[Any]) -> None:
-        """Compare the loss on samples that were not trained on with that for exchanged labels."""
-        labels = [each for each in map(labels_of, known) if each is not None]
-        few = labels and len(torch.cat(labels)) < PER_CLASS * len(torch.cat(labels).unique())
-        if not unseen or target_of(known[0]) is None or few:
-            self.notes.append("too few samples to tell whether labels belong to them")
+    def _look_at_first_loss(self, trial: Trial, batch: Any) -> None:
+        loss = float(trial.loss(batch).detach())
+        self.facts["first_loss"] = loss
+        calls = trial.criteria.calls
+        added = added_up(loss, calls, batch)
+        if added is not None:
+            self.judge(added)
+        call = trial.criteria.classification
+        if call is None:
+            self.notes.append(f"first loss {loss:.4g}")
             return
-        raised, deviations = learner.effect_of_labels(unseen)
-        while deviations < SURE and learner.after > LEARNT * learner.before and learner.step < self.max_steps:
-            if time.monotonic() > self.deadline:
-                return
-            learner.train(known, self.steps)
-        if deviations < SURE:
-            raised, deviations = learner.effect_of_labels(unseen)
-        self.notes.append(f"exchanged labels raise the loss on unseen samples by {raised:.3g}")
-        self.facts |= {"effect_of_labels": raised, "deviations": deviations}
-        learnt = learner.after <= LEARNT * learner.before
-        # Where exchanging says nothing about what was learnt, it says nothing about the rest.
-        if learnt and deviations < UNSURE and learner.effect_of_labels(known)[1] >= SURE:
-            self.fail(
-                f"the network learns {len(known)} batches by heart (loss {learner.before:.4g} -> {learner.after:.4g}), "
-                f"but on samples that it has not seen it does as well with exchanged labels "
-                f"({deviations:.1f} standard deviations)",
-                "the labels of train_dataloader",
-                "labels have nothing to do with inputs, so that a network fed zeros would be as good",
-                "look at inputs beside their labels; python train.py +debug=limit_batches",
-            )
+        chance = math.log(call.num_classes)
+        self.notes.append(f"first loss {loss:.4g}, ln {call.num_classes} = {chance:.4g}")
+        self.facts["chance"] = chance
+        largest = float(call.input.detach().abs().max())
+        self.judge(FirstLoss(mean_of([call]), chance, call.num_classes, largest, call.place))
 
-    def _judge_inputs(self, learner: Attempt, known: list[Any]) -> None:
-        """Fail where the network answers the same whatever it is fed."""
-        learner.module.eval()  # dropout would make samples differ whose outputs do not
-        raised, _ = learner.effect_of_labels(known)
-        if abs(raised) < 1e-5 * abs(learner.mean(known)):
-            self.fail(
-                "exchanging the labels of the very samples that it is trained on does not change the loss",
-                "the network",
-                "its outputs do not depend on its inputs: a network fed zeros learns as well",
-                "python train.py +debug=trace for the network, python train.py +debug=limit_batches for the inputs",
-            )
+    def _search(self, origin: Trial, known: list[Any], warms_up: bool) -> Trial | None:
+        """Return a copy for which the loss falls, as configured or changed, or None."""
+        asked = origin.again()
+        fall = -math.inf
+        while fall < self.min_fall and asked.steps < 3 * self.steps:  # it may have to settle first
+            fall = asked.train(known, self.steps)
+        rate = max(origin.options("lr"))
+        found = RangeTest(course(asked, fall), min_fall=self.min_fall, grad_norm=asked.grad_norm or 0.0)
+        self.notes.append(f"loss {found.asked} on {len(known)} batches")
+        self.facts |= {"rate": rate, "fall": fall}
+        learner = asked if fall >= self.min_fall else None
+        for change, value, given, factor in [] if learner else changes(origin, fall < -self.min_fall, warms_up):
+            if time.monotonic() > self.deadline:
+                self.notes.append(f"no time to try more than {len(found.tried)} other settings in {self.seconds:g} s")
+                break
+            print(f"  learning: trying {change}={'null' if given is None else f'{given:.3g}'}", flush=True)
+            trial = origin.again()
+            if change == CLIPPING:
+                trial.clips = False
+            else:
+                trial.multiply("lr" if change == RATE else "weight_decay", factor)
+            fall = trial.train(known, self.steps if factor else asked.steps)
+            found.tried.append(course(trial, fall, change, value, given))
+            if fall >= self.min_fall:
+                learner = trial
+                break
+        if learner is None:
+            self.notes.append("nothing that was tried makes it fall")
+        self.judge(found)
+        return learner
+
+    def _ask_about_labels(self, learner: Trial, known: list[Any], unseen: list[Any]) -> None:
+        """Compare the loss on samples that were not trained on with that for exchanged labels."""
+        targets = learner.targets(known[0])
+        found = Labels(course(learner, 0.0), len(known), 0.0, 0.0, False)
+        if not targets:
+            found.untold = "no part of a batch is known to be only what answers are compared with"
+        elif not unseen or too_few(known, targets):
+            found.untold = "there are too few samples to tell whether labels belong to them"
+        else:
+            raised, found.unseen = effect(learner, unseen, targets, FEW)
+            if found.unseen < 2 * SURE:
+                raised, found.unseen = effect(learner, unseen, targets)
+            while found.unseen < SURE and learner.after > LEARNT * learner.before and learner.steps < self.max_steps:
+                if time.monotonic() > self.deadline:
+                    break
+                learner.train(known, self.steps)
+            if found.unseen < SURE:
+                raised, found.unseen = effect(learner, unseen, targets)
+            found.known = effect(learner, known, targets)[1] if found.unseen < SURE else math.inf
+            found.course, found.learnt = course(learner, 0.0), learner.after <= LEARNT * learner.before
+            self.notes.append(f"exchanged labels raise the loss on unseen samples by {raised:.3g}")
+            self.facts |= {"effect_of_labels": raised, "deviations": found.unseen}
+        self.judge(found)
+
+    def _ask_about_inputs(self, trial: Trial, known: list[Any]) -> None:
+        """See whether the answers differ at all from sample to sample."""
+        targets = trial.targets(known[0])
+        trial.module.eval()  # dropout would make samples differ whose outputs do not
+        untold = "" if targets else "no part of a batch is known to be only what answers are compared with"
+        share = effect(trial, known, targets)[0] / max(abs(trial.mean(known)), 1e-12) if targets else 0.0
+        self.judge(Inputs(share, untold))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.watch.remove()
-        for name, monitor in self.monitors:
-            self._judge_monitor(name, monitor, trainer)
-        self.seen = "; ".join(self.notes)
-
-    def _judge_monitor(self, name: str, monitor: str, trainer: Trainer) -> None:
+        self.watching.close()
+        if self.watch is None or self.counter is None:
+            return
+        self.judge(*self.watch.evidence(), *self.counter.calls.values())
         logged = sorted(trainer.callback_metrics)
-        if monitor not in logged:
-            near = get_close_matches(monitor, logged, n=1, cutoff=0)
-            fix = f"monitor one of these; the nearest is {near[0]}" if near else "log it with self.log"
-            self.fail(
-                f"{name} monitors {monitor}, which nobody logs; logged: {', '.join(logged) or 'nothing'}",
-                f"{name}(monitor={monitor!r})",
-                "it stops training with an exception, or never acts",
-                fix,
-            )
+        self.judge(*(Monitor(name, metric, logged) for name, metric in self.monitors))
+        self.seen = "; ".join(self.notes)
+        if not self.judged and not self.unjudged:
+            self.skip(self.seen)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        super().on_exception(trainer, pl_module, exception)
+        self.watching.close()
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        super().teardown(trainer, pl_module, stage)
+        self.watching.close()
 
     def explain(self, error: Exception) -> Finding | None:
         """A schedule that waits for a metric stops the run."""
-        if "ReduceLROnPlateau conditioned on metric" not in str(error):
+        said = str(error).partition("ReduceLROnPlateau conditioned on metric ")[2]
+        if not said:
             return None
-        return unsorted(
-            FAILED,
-            str(error).splitlines()[0],
-            "lr_scheduler ReduceLROnPlateau",
-            "it stops training at the end of the first epoch",
-            "log that metric in validation_step, or let the schedule monitor one of the available ones",
-        )
+        logged = said.partition("Available metrics are: ")[2].partition("]")[0]
+        known = [name.strip("'\" []") for name in logged.split(",") if name.strip("'\" []")]
+        evidence = Monitor("ReduceLROnPlateau", said.split(" ")[0], known)
+        rule = session.settings().rules["learning/monitor-not-logged"]
+        return next(rule.findings(evidence, {}), None)
+
+
+def changes(origin: Trial, rises: bool, warms_up: bool) -> list[tuple[str, float, float | None, float]]:
+    """Return what to try: a setting, its value, what is given instead, and the factor between them."""
+    found: list[tuple[str, float, float | None, float]] = []
+    if origin.clips and origin.trainer.gradient_clip_val:
+        found.append((CLIPPING, float(origin.trainer.gradient_clip_val), None, 0.0))
+    if any(origin.options("weight_decay")):
+        found.append((DECAY, max(origin.options("weight_decay")), 0.0, 0.0))
+    # Where the loss rises, a rate that is higher still makes it worse.
+    lower, higher = [] if warms_up else LOWER, [] if rises else HIGHER
+    by_turns = [factor for pair in zip_longest(higher, lower) for factor in pair if factor is not None]
+    rate = max(origin.options("lr"))
+    return [*found, *((RATE, rate, rate * factor, factor) for factor in by_turns)]
+
+
+def course(trial: Trial, fall: float, change: str = "", value: float = 0.0, given: float | None = None) -> Course:
+    return Course(trial.before, trial.after, fall, trial.steps, change, value, given)
+
+
+def effect(trial: Trial, batches: list[Any], targets: list[str], number: int = EXCHANGES) -> tuple[float, float]:
+    """Return by how much exchanged targets raise the loss: in its own units, and in deviations of such exchanges."""
+    right = trial.mean(batches)
+    others = [list(exchanged(batch, targets, number)) for batch in batches]
+    wrong = torch.tensor([trial.mean(list(each)) for each in zip(*others, strict=True)])
+    raised = float(wrong.mean()) - right
+    return raised, raised / max(float(wrong.std()), 1e-9)
+
+
+def too_few(batches: list[Any], targets: list[str]) -> bool:
+    """Whether some class has too few samples for anything about it to be learnt."""
+    labels = [leaves(batch)[path] for batch in batches for path in targets if path in leaves(batch)]
+    if any(label.is_floating_point() for label in labels):
+        return False
+    together = torch.cat([label.flatten() for label in labels])
+    return len(together) < PER_CLASS * len(together.unique())
+
+
+def mean_of(calls: list[CriterionCall]) -> float:
+    """Return the mean over all labels of what criteria returned."""
+    total, labels = 0.0, 0
+    for call in calls:
+        number, result = call.target.numel(), call.result.detach().float()
+        total += float(result.sum()) if call.options.get("reduction") == "sum" else float(result.mean()) * number
+        labels += number
+    return total / max(labels, 1)
+
+
+def added_up(loss: float, calls: list[CriterionCall], batch: Any) -> AddedUp | None:
+    """Compare a loss with the criterion's mean over the batch, where its calls share the batch's labels among them."""
+    known = [call for call in calls if call.result is not None and call.result.ndim == 0]
+    if not known or len(known) != len(calls) or len({call.name for call in known}) > 1:
+        return None
+    targets = [call.target.detach() for call in known]
+    if len(known) == 1 and known[0].num_classes is None:  # a sum over the values of one sample may be meant
+        return None
+    if not any(is_cut(targets, leaf) for leaf in leaves(batch).values()):
+        return None
+    labels = [set(target.unique().tolist()) for target in targets] if known[0].num_classes is not None else []
+    apart = len(labels) > 1 and sum(map(len, labels)) == len(set().union(*labels))
+    summed = sum(float(call.result.detach()) for call in known)
+    return AddedUp(
+        loss,
+        mean_of(known),
+        len(known),
+        sum(map(len, targets)),
+        str(known[0].options.get("reduction")),
+        math.isclose(loss, summed, rel_tol=1e-4),  # of rounding in float32
+        apart,
+        known[-1].place,
+    )
+
+
+def is_cut(targets: list[Tensor], leaf: Tensor) -> bool:
+    """Whether some targets are one tensor of the batch, cut into parts of samples."""
+    if not all(target.ndim and target.shape[1:] == leaf.shape[1:] for target in targets) or not leaf.ndim:
+        return False
+    together = torch.cat(targets)
+    return together.shape == leaf.shape and torch.equal(
+        together.flatten().sort().values, leaf.to(together).flatten().sort().values
+    )
