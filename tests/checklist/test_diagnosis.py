@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.utils.data import DataLoader, Dataset
 from training_checklist.diagnosis.diagnose import diagnose, print_traceback
-from training_checklist.finding import FAILED, Finding, unsorted
+from training_checklist.finding import FAILED, Finding, Fix, Place
 from training_checklist.hydra_callbacks.exceptions import print_panel
 from training_config.errors import ConfigError
 from training_runs.errors import JobError
@@ -591,7 +591,7 @@ def test_failing_job_of_a_sweep_has_its_panel_and_its_error_in_the_summary(sweep
 
 def test_rank_that_failed_is_named(capfd, monkeypatch):
     monkeypatch.setenv("RANK", "1")
-    print_panel(unsorted(FAILED, "RuntimeError: it broke", "here", "so", "that"))
+    print_panel(Finding("crash/x", FAILED, "RuntimeError: it broke", Place(note="here"), "so", Fix("that"), command="that"))
     assert "rank 1: RuntimeError" in capfd.readouterr().err
 
 

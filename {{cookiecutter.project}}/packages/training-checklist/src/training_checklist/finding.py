@@ -194,8 +194,3 @@ class Verdict:
 def worst(statuses: list[str]) -> str | None:
     """Return the gravest of some statuses, or None of none."""
     return next((status for status in (FAILED, ERROR, WARNING, PASSED, SKIPPED) if status in statuses), None)
-
-
-def unsorted(severity: str, what: str, where: str, why: str, fix: str) -> Finding:
-    """Return a finding of code that has no rules yet."""
-    return Finding("unsorted/finding", severity, what, Place(note=where), why, Fix(fix))

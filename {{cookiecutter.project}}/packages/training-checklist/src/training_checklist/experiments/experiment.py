@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from training_checklist import session
 from training_checklist.ending import FitEnded, launched_rank
 from training_checklist.engines.own_code import last_frames, pass_on
-from training_checklist.finding import FAILED, WARNING, Finding, Verdict, unsorted
+from training_checklist.finding import Finding, Verdict
 from training_checklist.lightning import Callback, Checkpoint, EarlyStopping, LightningModule, ModelCheckpoint, Trainer
 from training_checklist.rule import CannotJudge
 
@@ -148,17 +148,6 @@ class Experiment(Callback):
         """Keep a finding, once."""
         if finding not in self.findings:
             self.findings.append(finding)
-
-    def fail(self, what: str, where: str, why: str, fix: str) -> None:
-        self.add(unsorted(FAILED, what, where, why, fix))
-
-    def warn(self, what: str, where: str, why: str, fix: str) -> None:
-        self.add(unsorted(WARNING, what, where, why, fix))
-
-    def findings_about(self, start: str) -> bool:
-        return any(finding.what.startswith(start) for finding in self.findings)
-
-    _add = add
 
 
 def end(*_: Any, **__: Any) -> NoReturn:

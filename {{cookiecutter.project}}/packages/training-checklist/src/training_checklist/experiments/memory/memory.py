@@ -26,7 +26,6 @@ from training_checklist.evidence.memory_use import (
     ValidationGraphs,
 )
 from training_checklist.experiments.experiment import Experiment, NoWorkers, stop
-
 from training_checklist.experiments.memory.peak_memory import (
     ACTIVATIONS,
     GRADIENTS,
