@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ from training_checklist.hydra_callbacks.exceptions import print_panel
 from training_config.errors import ConfigError
 from training_runs.errors import JobError
 
-MISFIT = ("model=mlp", "model.net.image_shape=[1,20,20]")  # the images have 28 by 28
+MISFIT = ("model=mlp", f"model.net._target_={__name__}.narrow")
 
 
 def told(finding: Finding) -> str:
@@ -41,6 +42,13 @@ def diagnosed(function, *arguments, **options) -> Finding:
     assert all((finding.what, finding.where, finding.why, told(finding)))
     assert "diagnosis itself" not in finding.why
     return finding
+
+
+def narrow(image_shape: Any, **options: Any) -> nn.Module:
+    """Return a network for images of 20 by 20; those of the data have 28 by 28."""
+    from digit_classifier.models.mlp import MLP
+
+    return MLP([1, 20, 20], **options)
 
 
 class Encoder(nn.Module):
@@ -578,7 +586,7 @@ def test_full_error_leaves_the_traceback_to_python(train, capfd, monkeypatch):
 
 def test_failing_job_of_a_sweep_has_its_panel_and_its_error_in_the_summary(sweep, capfd, tmp_path):
     with pytest.raises(SystemExit) as stopped:
-        sweep("model=mlp", "model.net.image_shape=[1,20,20],[1,28,28]", "test=false")
+        sweep("model=mlp", f"{MISFIT[1]},digit_classifier.models.mlp.MLP", "test=false")
     assert stopped.value.code == 1
     assert "expects 400 features, gets 784" in capfd.readouterr().err
     [table] = tmp_path.glob("multirun/**/summary.csv")

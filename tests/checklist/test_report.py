@@ -103,8 +103,9 @@ TRAINED = ["data=mnist_sample", "+trainer.max_steps=1", "test=false", "logger=cs
 
 def test_without_an_item_nothing_of_a_check_is_imported(root, tmp_path):
     script = (
-        "import runpy, sys; sys.argv[0] = sys.argv.pop(1); runpy.run_path(sys.argv[0], run_name='__main__'); "
-        "print([name for name in sys.modules if name.startswith('training_checklist.')])"
+        "import atexit, runpy, sys; sys.argv[0] = sys.argv.pop(1); "
+        "atexit.register(lambda: print([name for name in sys.modules if name.startswith('training_checklist.')])); "
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
     )
     command = [sys.executable, "-c", script, root / "train.py", *TRAINED]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -181,7 +182,7 @@ def test_check_reaches_a_project_that_builds_its_callbacks_elsewhere_and_tests_t
 def test_failed_item_ends_without_hydras_error_and_names_the_projects_own_keys(tmp_path, capfd):
     [verdict] = run_project(tmp_path, "overfit", OTHER, "model.optimizer.lr=1e-7")
     [finding] = verdict["findings"]
-    assert finding["fix"].startswith("python train.py +debug=overfit model.optimizer.lr=")
+    assert finding["fix"].startswith("python train.py debug=overfit model.optimizer.lr=")
     printed = capfd.readouterr()
     assert "Error executing job" not in printed.out + printed.err
 

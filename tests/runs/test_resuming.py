@@ -45,6 +45,7 @@ class Stop(Callback):
 
 
 STOP = f"+callbacks.stop._target_={__name__}.Stop"
+ALLOWED = f"allow=[{__name__},augmented_data]"  # classes that only the first command has named
 
 
 def stop_at(batches: int, signum: int | None = None) -> None:
@@ -119,7 +120,7 @@ def resumed(script_in, tmp_path):
     """`resumed(run, *overrides)`: what the run ends with after it has been resumed."""
 
     def run(run: Path, *overrides: str) -> dict[str, Any]:
-        script_in(tmp_path, "train.py", f"resume={run}", *overrides)
+        script_in(tmp_path, "train.py", f"resume={run}", ALLOWED, *overrides)
         assert read_record(run)["state"] == "finished"
         return result(run)
 

@@ -10,9 +10,12 @@ from training_config.errors import ConfigError
 from training_runs.records import runs
 
 
+EVERY_RECORD = {"started": "2026-01-01T00:00:00", "state": "finished", "overrides": [], "metrics": {}}
+
+
 def make_run(folder: Path, **record) -> Path:
     folder.mkdir(parents=True)
-    (folder / "run.json").write_text(json.dumps({"started": "2026-01-01T00:00:00"} | record), encoding="utf-8")
+    (folder / "run.json").write_text(json.dumps(EVERY_RECORD | record), encoding="utf-8")
     return folder
 
 
@@ -93,7 +96,7 @@ def test_config_of_a_run_follows_it_to_where_it_lies(tmp_path):
 
 
 def test_record_comes_back_as_it_was_written_and_leaves_no_draft(tmp_path):
-    record = {"state": "finished", "metrics": {"val/loss": 0.1 + 0.2}, "command": "python train.py 'naïve'"}
+    record = EVERY_RECORD | {"metrics": {"val/loss": 0.1 + 0.2}, "command": "python train.py 'naïve'"}
     runs.write_record(tmp_path, {"state": "running"})
     runs.write_record(tmp_path, record)
     assert runs.read_record(tmp_path) == record

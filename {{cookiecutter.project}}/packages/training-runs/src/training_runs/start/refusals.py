@@ -21,7 +21,7 @@ def one_line(cfg: DictConfig) -> Iterator[None]:
     """Raise a `ConfigError` for what OmegaConf, Hydra and Lightning say of a value that they do not take.
 
     Not for exceptions of the project's own code, which need their traceback: what a class of the project raises in its
-    constructor stays as it is.
+    constructor stays as it is. Nor for what Lightning says of batches and epochs that it is amid.
 
     Args:
         cfg: names the values in question.
@@ -39,7 +39,7 @@ def one_line(cfg: DictConfig) -> Iterator[None]:
             raise
         raise ConfigError(refusal(cfg, error, cause)) from error
     except Exception as error:
-        if not is_misconfiguration(error) or is_own(error):
+        if not is_misconfiguration(error) or is_own(error) or is_amid_epochs(error):
             raise
         raise ConfigError(f"Lightning refuses this: {in_one_line(error)}") from error
 
@@ -65,6 +65,11 @@ def is_own(error: BaseException) -> bool:
 def is_misconfiguration(error: BaseException) -> bool:
     """Whether Lightning calls it a mistake of its user. Its class is not imported for that."""
     return any(kind.__name__ == "MisconfigurationException" for kind in type(error).__mro__)
+
+
+def is_amid_epochs(error: BaseException) -> bool:
+    """Whether a loop of Lightning had begun: what it lacks then was not logged, or not given, by the project."""
+    return any(frame.name in ("advance", "on_advance_end") for frame in traceback.extract_tb(error.__traceback__))
 
 
 def refusal(cfg: DictConfig, error: InstantiationException, cause: BaseException) -> str:

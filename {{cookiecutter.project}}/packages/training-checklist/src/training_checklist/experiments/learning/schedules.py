@@ -79,6 +79,7 @@ class CallCounter:
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer, self.turn = trainer, False
+        self.stepping: list[Any] = []
         self.calls = {
             id(each.scheduler): Calls(shown(each.scheduler), 0, 0, 0) for each in trainer.lr_scheduler_configs
         }
@@ -98,21 +99,27 @@ class CallCounter:
             finally:
                 self.turn = False
 
-        steps = [(scheduler, vars(scheduler).get("step"), scheduler.step) for scheduler in self.schedulers]
+        # On their classes: a scheduler's own attributes are part of its state, and of checkpoints.
+        kinds = list(dict.fromkeys(type(scheduler) for scheduler in self.schedulers))
+        steps = [(kind, vars(kind).get("step"), kind.step) for kind in kinds]
         vars(pl_module)["lr_scheduler_step"] = in_turn
-        for scheduler, _, step in steps:
-            scheduler.step = self._counted(scheduler, step)
+        for kind, _, step in steps:
+            kind.step = self._counted(step)
         try:
             yield
         finally:
             restore(vars(pl_module), "lr_scheduler_step", own)
-            for scheduler, earlier, _ in steps:
-                restore(vars(scheduler), "step", earlier)
+            for kind, earlier, _ in steps:
+                if earlier is None:
+                    del kind.step
+                else:
+                    kind.step = earlier
 
-    def _counted(self, scheduler: Any, step: Callable[..., Any]) -> Callable[..., Any]:
-        calls = self.calls[id(scheduler)]
-
-        def counted(*arguments: Any, **options: Any) -> Any:
+    def _counted(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(scheduler: Any, *arguments: Any, **options: Any) -> Any:
+            calls = self.calls.get(id(scheduler))
+            if calls is None or scheduler in self.stepping:  # another's, or one that calls its parent class's
+                return pass_on(step, scheduler, *arguments, **options)
             calls.early |= calls.within + calls.by_hand == 0 and self.trainer.global_step == 0
             calls.within += self.turn
             calls.by_hand += not self.turn
@@ -120,7 +127,11 @@ class CallCounter:
             if is_own(frame.f_code.co_filename):
                 place = of_frame(frame)
                 calls.places += [place] if place not in calls.places else []
-            return pass_on(step, *arguments, **options)
+            self.stepping.append(scheduler)
+            try:
+                return pass_on(step, scheduler, *arguments, **options)
+            finally:
+                self.stepping.pop()
 
         return counted
 

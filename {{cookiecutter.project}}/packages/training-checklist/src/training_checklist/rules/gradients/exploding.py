@@ -41,7 +41,7 @@ RULE = Rule(
         "exploding": Threshold(
             1e4,
             "the first third's median, of the last third's largest: the greatest that was measured over 22 healthy "
-            "networks and projects is 4.5, of one with several tasks; 8 ReLU layers with weights of deviation 1 have 3e4",
+            "networks and projects is 4.5, of one with several tasks; 8 ReLU layers of deviation 1 have 3e4",
         )
     },
 )
