@@ -33,7 +33,7 @@ format: .venv/test/installed
 	.venv/test/bin/python -m ruff format $(PYTHON_CODE)
 	.venv/test/bin/python requirements/format_template.py
 
-# What the examples of docs/debug print, into their pages.
+# What the examples of docs/debug print, into their pages; and all rules, into docs/rules.md.
 pages: .venv/test/installed
 	.venv/test/bin/python -m pytest tests/test_debug_pages.py --update-pages
 
