@@ -599,7 +599,10 @@ def test_failing_job_of_a_sweep_has_its_panel_and_its_error_in_the_summary(sweep
 
 def test_rank_that_failed_is_named(capfd, monkeypatch):
     monkeypatch.setenv("RANK", "1")
-    print_panel(Finding("crash/x", FAILED, "RuntimeError: it broke", Place(note="here"), "so", Fix("that"), command="that"))
+    finding = Finding(
+        "crash/x", FAILED, "RuntimeError: it broke", Place(note="here"), "so", Fix("that"), command="that"
+    )
+    print_panel(finding)
     assert "rank 1: RuntimeError" in capfd.readouterr().err
 
 

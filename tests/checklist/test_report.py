@@ -112,7 +112,7 @@ def test_without_an_item_nothing_of_a_check_is_imported(root, tmp_path):
     imported = ast.literal_eval(done.stdout.strip().splitlines()[-1])
     # Where Hydra finds the group, and the callback that waits for an exception: a few lines.
     assert imported == [
-        f"training_checklist.{name}" for name in ("conf", "hydra_callbacks", "hydra_callbacks.exceptions")
+        f"training_checklist.{name}" for name in ("group", "conf", "hydra_callbacks", "hydra_callbacks.exceptions")
     ]
 
 

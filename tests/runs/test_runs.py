@@ -9,7 +9,6 @@ import torch
 from training_config.errors import ConfigError
 from training_runs.records import runs
 
-
 EVERY_RECORD = {"started": "2026-01-01T00:00:00", "state": "finished", "overrides": [], "metrics": {}}
 
 

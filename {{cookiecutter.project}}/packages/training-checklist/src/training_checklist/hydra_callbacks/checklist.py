@@ -148,6 +148,8 @@ def replaced(config: DictConfig, item: str) -> list[str]:
     """Return the overrides of this job with `item` in the place of the checklist, without what is a sweep's."""
     kept = [text for text in job_settings(config) if not key_of(text).startswith(f"hydra.callbacks.{CALLBACK}")]
     changed = [f"{text.partition('=')[0]}={item}" if is_group(text) else text for text in given(config, "task")]
+    # What a project's Trainer lacks is added with one +, and refused where the item sets it too.
+    changed = [f"+{text}" if text.startswith("+trainer.") else text for text in changed]
     return [*changed, *kept]
 
 
