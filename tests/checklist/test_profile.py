@@ -74,6 +74,17 @@ def test_short_epoch_is_gone_through_again(examine, busy, data):
     assert verdict.facts["steps"] == 40 - 3 - 3 - 9
 
 
+def test_schedule_made_for_a_short_epoch_does_not_end_it(examine, busy, data):
+    class Scheduled(busy):
+        def configure_optimizers(self):
+            optimizer = torch.optim.SGD(self.parameters(), 0.1)
+            steps = self.trainer.estimated_stepping_batches
+            scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=steps)
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    assert examine("profile", Scheduled(), data(batch_size=40)).status == "passed"
+
+
 def test_run_of_a_few_steps_is_not_judged(examine, net):
     verdict = examine("profile", net(), limit_train_batches=3)
     assert verdict.status == "skipped"

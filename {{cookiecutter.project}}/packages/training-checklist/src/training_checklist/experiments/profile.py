@@ -18,6 +18,10 @@ NAME = "trace.json"
 VIEW = "open it in https://ui.perfetto.dev or chrome://tracing"
 
 
+def held(*arguments: Any, **options: Any) -> None:
+    """In the place of a scheduler's step(): the learning rate stays as it is."""
+
+
 class Profile(Experiment):
     """Measures how long a step waits for data, and how long it computes.
 
@@ -51,6 +55,8 @@ class Profile(Experiment):
             epochs = math.ceil(limit / batches)
             trainer.fit_loop.max_epochs = trainer.current_epoch + epochs
             batches *= epochs
+            for config in trainer.lr_scheduler_configs:  # it may end with the steps that it was made for
+                vars(config.scheduler)["step"] = held
         self.first_traced = batches - self.traced
         self.loader = next(iter(trainer.fit_loop._combined_loader.flattened), None)
 
