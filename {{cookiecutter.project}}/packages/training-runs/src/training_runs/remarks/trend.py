@@ -1,0 +1,38 @@
+"""What of a curve is trend and what is the scatter of its epochs, from the curve itself."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from math import sqrt
+from statistics import fmean
+
+SHORTEST = 4  # values: the least whose order can mean anything, since 4 rise by chance in 1 of 4! = 24 cases
+SURE = 1.645  # standard deviations of a normal variable that chance exceeds in 5 % of cases, on one side
+
+
+def rises(values: Sequence[float]) -> bool:
+    """Whether later values are larger than earlier ones more often than by chance: the test of Mann and Kendall.
+
+    One-sided at 5 %, with the normal approximation and its correction for continuity (Kendall, Rank Correlation
+    Methods, 1975), which is within 0.003 of the exact probability for 4 values already. Whatever the scale: it counts
+    pairs.
+    """
+    count = len(values)
+    if count < SHORTEST:
+        return False
+    ordered = sum((later > earlier) - (later < earlier) for earlier, later in combinations(values, 2))
+    return (ordered - 1) / sqrt(count * (count - 1) * (2 * count + 5) / 18) > SURE
+
+
+def falls(values: Sequence[float]) -> bool:
+    return rises([-value for value in values])
+
+
+def scatter(values: Sequence[float]) -> float:
+    """Return the standard deviation of single values around a smooth curve through them; 0 for fewer than three.
+
+    From second differences, in which a straight line vanishes: those of independent values with variance s² have
+    6 s² (Gasser, Sroka, Jennen-Steinmetz: Residual variance and residual pattern in nonlinear regression, 1986).
+    """
+    triples = zip(values, values[1:], values[2:], strict=False)  # each list is one shorter
+    differences = [first - 2 * second + third for first, second, third in triples]
+    return sqrt(fmean(difference**2 for difference in differences) / 6) if differences else 0.0
