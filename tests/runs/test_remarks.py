@@ -90,6 +90,16 @@ def test_cross_entropy_is_held_against_the_entropy_of_the_classes():
     assert said(points={"val_loss": epochs(0.7, 0.4, 0.33)}, answers=answers) == {}
 
 
+def test_loss_that_training_brings_below_the_entropy_is_better_than_a_constant_answer():
+    answers = {split: ConstantAnswer(100, 10) for split in ("train", "val")}  # 2.3026
+    given = {"answers": answers, "cross_entropy": True}
+    high, low = epochs(2.9, 2.8, 2.7), epochs(2.9, 2.5, 2.2)
+    assert list(said({"val/accuracy": 0.3}, points={"val_loss": high, "train_loss": high}, **given)) == [
+        "constant-answer"
+    ]
+    assert said({"val/accuracy": 0.3}, points={"val_loss": high, "train_loss": low}, **given) == {}
+
+
 @pytest.mark.parametrize("name", ["train_loss", "val_loss"])
 def test_loss_that_never_moves(name):
     told = said(points={name: epochs(2.5, 2.5, 2.5)})["never-moves"]
@@ -169,7 +179,7 @@ def test_run_that_still_improves_says_how_it_goes_on():
         (0.50, 0.60, 0.66),
         (0.50, 0.70, 0.75, 0.76, 0.75, 0.76),
         (0.50, 0.75, 0.7501, 0.7502, 0.7503, 0.7504),  # by less than anybody reports
-        (0.50, 0.75, 0.76, 0.77, 0.78, 0.79),  # by less than 0.057, the standard error of 50 samples
+        (0.50, 0.70, 0.73, 0.76, 0.78, 0.80),  # the difference of shares of 50 samples has a standard error of 0.08
     ],
 )
 def test_end_that_is_level_or_short_does_not_still_improve(values):
@@ -179,6 +189,12 @@ def test_end_that_is_level_or_short_does_not_still_improve(values):
 
 def test_loss_that_still_falls():
     assert "still-improving" in said(points={"val_loss": epochs(2.0, 1.9, 1.8, 1.7)}, longer="trainer.max_epochs=8")
+
+
+def test_percentage_and_negative_loss_are_shown_as_they_are():
+    given = {"monitor": "val/acc", "mode": "max", "longer": "x=1", "answers": {"val": ConstantAnswer(100, 10)}}
+    assert "50.0000 to 80.0000" in said(points={"val_acc": epochs(50, 60, 70, 80)}, **given)["still-improving"]
+    assert "-0.9000, then -0.7000 at best" in said(points={"val_loss": epochs(-0.9, -0.6, -0.7)})["first-is-best"]
 
 
 def test_time_spent_waiting_for_data():
@@ -244,6 +260,22 @@ def test_run_with_a_learning_rate_of_10_says_that_it_learned_nothing(train_as_gi
 
 def test_healthy_run_has_no_remark(trained):
     assert read_record(trained)["remarks"] == []
+
+
+def test_job_of_a_sweep_has_one_line_and_all_in_its_record(sweep, capsys):
+    jobs = sweep("optimizer=sgd", "optimizer.lr=1e30,0.01")
+    [remark] = read_record(jobs[0])["remarks"]
+    printed = capsys.readouterr().out
+    assert printed.count(remark["what"]) == 1
+    assert remark["next"] not in printed
+
+
+def test_rule_that_fails_takes_nothing_from_the_run(train, capsys, monkeypatch):
+    monkeypatch.setattr("training_runs.remarks.run_remarks.read_points", lambda table: table / 0)
+    record = read_record(train())
+    assert record["state"] == "finished"
+    assert "remarks" not in record
+    assert "no remarks on this run, which is a fault of training-runs: TypeError" in capsys.readouterr().out
 
 
 def test_remarks_are_switched_off_by_one_key(train):

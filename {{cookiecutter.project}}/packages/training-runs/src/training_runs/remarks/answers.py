@@ -63,7 +63,9 @@ def constant_answer(loader: Any, batches: float, classes: int | None, classifies
         [loader] = loader
     if not isinstance(loader, DataLoader) or not hasattr(loader.dataset, "__len__") or not len(loader.dataset):
         return None
-    samples = int(min(len(loader.dataset), batches * (loader.batch_size or 1)))
+    samples = len(loader.dataset)
+    if loader.batch_size is not None:  # with a sampler of batches nobody knows how large they are
+        samples = int(min(samples, batches * loader.batch_size))
     if not samples:
         return None
     labels = labels_of(loader.dataset)

@@ -77,10 +77,13 @@ class Evidence:
         return {name: means(points) for name, points in self.points.items() if not name.endswith("_step")}
 
     @property
+    def sign(self) -> int:
+        return 1 if self.mode == "max" else -1
+
+    @property
     def monitored(self) -> list[float]:
-        """The monitored metric, an epoch a value, larger where better."""
-        sign = 1 if self.mode == "max" else -1
-        return [sign * value for value in self.epochs.get(self.monitor, {}).values()]
+        """The monitored metric times `sign`, an epoch a value: larger is better."""
+        return [self.sign * value for value in self.epochs.get(self.monitor, {}).values()]
 
 
 def means(points: Sequence[Point]) -> dict[int, float]:

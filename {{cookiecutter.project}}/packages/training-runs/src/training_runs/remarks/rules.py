@@ -11,6 +11,7 @@ from statistics import median, quantiles
 from training_runs.remarks.evidence import Evidence, means
 from training_runs.remarks.trend import SHORTEST, SURE, falls, rises, scatter
 
+SPLITS = ("test", "val", "train")
 SEVERAL = 3  # epochs: the first of two is the best in every other run that has nothing left to learn
 NEIGHBOURS = 5  # points on either side of one that say what its level is: fewer are moved by two spikes in a row
 QUARTILES = 20  # points: five to each quarter, so that one spike is no quartile
@@ -79,41 +80,40 @@ def not_finite(evidence: Evidence) -> tuple[str, str] | None:
 
 
 def no_better_than_constant(evidence: Evidence) -> tuple[str, str] | None:
-    """Accuracy within chance of a constant answer's or, where there is none, cross-entropy above its entropy."""
+    """Accuracy within chance of a constant answer's, or a cross-entropy that no epoch brings below its entropy."""
     if evidence.cut:
         return None
-    found = accuracy_of(evidence)
-    if found is not None:
-        return like_chance(evidence, *found)
-    for split in ("val", "train"):
-        losses = list(evidence.epochs.get(f"{split}/loss", {}).values())
-        answer = evidence.answers.get(split)
-        if losses and answer is not None and evidence.cross_entropy:
-            if min(losses) < answer.loss:
-                return None
-            least = f"the shares of the classes alone, without a look at the inputs, have {answer.loss:.4f}"
-            return f"{split}/loss is {min(losses):.4f} at best; {least}", whether_it_learns(evidence)
-    return None
+    return like_chance(evidence) or above_entropy(evidence)
 
 
-def accuracy_of(evidence: Evidence) -> tuple[str, float, str] | None:
-    """Return name, value and split of the accuracy that says most: of test, which chose no checkpoint, before val."""
-    for split in ("test", "val", "train"):
+def like_chance(evidence: Evidence) -> tuple[str, str] | None:
+    """Judge the accuracy that says most: of test, which has chosen no checkpoint, before val and train."""
+    for split in SPLITS:
         for name in (f"{split}/accuracy", f"{split}/acc"):
-            value = evidence.metrics.get(name)
-            if value is not None and 0 <= value <= 1:
-                return name, value, split
+            value, answer = evidence.metrics.get(name), evidence.answers.get(split)
+            if value is None or not 0 <= value <= 1:  # a percentage, maybe
+                continue
+            if answer is None or not answer.explains(value):
+                return None
+            what = (
+                f"{name} is {value:.4f}; {answer}, without a look at the inputs, has {answer.accuracy:.4f} "
+                f"± {answer.error:.4f} (standard error of {answer.samples:,} samples)"
+            )
+            return what, whether_it_learns(evidence)
     return None
 
 
-def like_chance(evidence: Evidence, name: str, value: float, split: str) -> tuple[str, str] | None:
-    answer = evidence.answers.get(split)
-    if answer is None or not answer.explains(value):
+def above_entropy(evidence: Evidence) -> tuple[str, str] | None:
+    """Judge the losses of all splits together: a sum of several falls below it in training at least."""
+    best = {split: min(evidence.epochs.get(f"{split}/loss", {}).values(), default=None) for split in ("val", "train")}
+    seen = {split: loss for split, loss in best.items() if loss is not None}
+    if not seen or not evidence.cross_entropy or not evidence.answers.keys() >= seen.keys():
         return None
-    what = (
-        f"{name} is {value:.4f}; {answer}, without a look at the inputs, has {answer.accuracy:.4f} "
-        f"± {answer.error:.4f} (standard error of {answer.samples:,} samples)"
-    )
+    if any(loss < evidence.answers[split].loss for split, loss in seen.items()):
+        return None
+    told = ", ".join(f"{split}/loss is {loss:.4f} at best" for split, loss in seen.items())
+    least = evidence.answers[next(iter(seen))].loss
+    what = f"{told}; the shares of the classes alone, without a look at the inputs, have {least:.4f}"
     return what, whether_it_learns(evidence)
 
 
@@ -137,9 +137,9 @@ def first_is_best(evidence: Evidence) -> tuple[str, str] | None:
     values = evidence.monitored
     if len(values) < SEVERAL or max(values[1:]) >= values[0]:
         return None
-    name, later = evidence.monitor, max(values[1:])
-    best = f"{name} is best in the first of {len(values)} epochs: {abs(values[0]):.4f}, then {abs(later):.4f} at best"
-    return best, whether_it_learns(evidence)
+    first, later = (evidence.sign * value for value in (values[0], max(values[1:])))
+    what = f"{evidence.monitor} is best in the first of {len(values)} epochs: {first:.4f}, then {later:.4f} at best"
+    return what, whether_it_learns(evidence)
 
 
 def validation_turns(evidence: Evidence) -> tuple[str, str] | None:
@@ -176,11 +176,11 @@ def spikes(evidence: Evidence) -> tuple[str, str] | None:
     for name, points in evidence.points.items():
         losses = [point.value for point in points]
         by_step = len(points) > len(means(points))
-        if not (name.startswith("train/") and is_loss(name) and by_step) or len(losses) < QUARTILES or min(losses) <= 0:
+        if not (name.startswith("train/") and is_loss(name) and by_step) or len(losses) < QUARTILES:
             continue
-        logs = [math.log(loss) for loss in losses if math.isfinite(loss)]
-        if len(logs) < len(losses):
+        if not all(0 < loss < math.inf for loss in losses):  # which has no logarithm
             continue
+        logs = [math.log(loss) for loss in losses]
         # Of those around it, itself among them: a level that moves with the curve.
         levels = [median(logs[max(0, index - NEIGHBOURS) : index + NEIGHBOURS + 1]) for index in range(len(logs))]
         above = [value - level for value, level in zip(logs, levels, strict=True)]
@@ -215,16 +215,16 @@ def still_improving(evidence: Evidence) -> tuple[str, str] | None:
     late = values[-max(SHORTEST, len(values) // 2) :]
     if evidence.longer is None or not rises(late) or late[-1] < max(values):
         return None
-    gain, noise = late[-1] - late[0], SURE * scatter(late)
+    error = scatter(late)
     answer = evidence.answers.get(evidence.monitor.partition("/")[0])
-    if answer is not None and evidence.monitor.endswith(("/accuracy", "/acc")):
-        share = abs(late[-1])
-        # Less than that may be gone with other samples.
-        noise = max(noise, math.sqrt(share * (1 - share) / answer.samples))
-    if gain <= max(noise, abs(late[-1]) * DIGIT):
+    if answer is not None and evidence.monitor.endswith(("/accuracy", "/acc")) and 0 <= late[-1] <= 1:
+        # Binomial: other samples have another share.
+        error = max(error, math.sqrt(late[-1] * (1 - late[-1]) / answer.samples))
+    # The difference of two values has twice the variance of one.
+    if late[-1] - late[0] <= max(SURE * math.sqrt(2) * error, abs(late[-1]) * DIGIT):
         return None
     what = (
-        f"{evidence.monitor} still gets better at the end: {abs(late[0]):.4f} to {abs(late[-1]):.4f} "
+        f"{evidence.monitor} still gets better at the end: {evidence.sign * late[0]:.4f} to {evidence.sign * late[-1]:.4f} "
         f"over the last {len(late)} epochs"
     )
     on = None if evidence.scheduled else evidence.commands.on(evidence.longer)
@@ -255,8 +255,8 @@ RULES = (
     Rule("not-finite", not_finite),
     Rule("constant-answer", no_better_than_constant, unless=("not-finite",)),
     Rule("never-moves", never_moves, unless=("not-finite", "constant-answer")),
-    Rule("first-is-best", first_is_best, unless=("not-finite", "constant-answer")),
     Rule("validation-turns", validation_turns, unless=("not-finite", "constant-answer")),
+    Rule("first-is-best", first_is_best, unless=("not-finite", "constant-answer", "validation-turns")),
     Rule("spikes", spikes, unless=("not-finite", "constant-answer")),
     Rule("still-improving", still_improving, unless=("not-finite", "validation-turns")),
     Rule("data-wait", waits_for_data),

@@ -1,6 +1,7 @@
 """The remarks on a run: what they need is gathered when the Trainer has ended, and judged when the run has."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from training_runs.remarks.rules import remarks_on
 from training_runs.start.console import say
 
 SHOWN = 3  # lines under a summary of some ten
-SHOWN_IN_SWEEP = 1  # whose jobs end one after the other
 
 
 class RunRemarks:
@@ -29,23 +29,34 @@ class RunRemarks:
         self.cfg = cfg
         self.facts: dict[str, Any] = {"answers": {}}
         self.table: Path | None = None
+        self.failure: str | None = None
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Keep what goes wrong here from a run that has trained well."""
+        try:
+            yield
+        except Exception as error:
+            self.failure = f"{type(error).__name__}: {error}"
 
     def fitted(self, trainer: Trainer, module: LightningModule) -> None:
-        logger = next((logger for logger in trainer.loggers if isinstance(logger, CSVLogger)), None)
-        self.table = None if logger is None else Path(logger.log_dir) / "metrics.csv"
-        self.facts |= {
-            "cross_entropy": is_cross_entropy(module),
-            "cut": is_cut(trainer),
-            "longer": longer(trainer, self.cfg),
-            "scheduled": any(not config.reduce_on_plateau for config in trainer.lr_scheduler_configs),
-        }
-        self.answers(trainer, "train", trainer.train_dataloader, trainer.num_training_batches)
-        self.answers(trainer, "val", trainer.val_dataloaders, sum(trainer.num_val_batches))
+        with self.aside():
+            logger = next((logger for logger in trainer.loggers if isinstance(logger, CSVLogger)), None)
+            self.table = None if logger is None else Path(logger.log_dir) / "metrics.csv"
+            self.facts |= {
+                "cross_entropy": is_cross_entropy(module),
+                "cut": is_cut(trainer),
+                "longer": longer(trainer, self.cfg),
+                "scheduled": any(not config.reduce_on_plateau for config in trainer.lr_scheduler_configs),
+            }
+            self.note_answers(trainer, "train", trainer.train_dataloader, trainer.num_training_batches)
+            self.note_answers(trainer, "val", trainer.val_dataloaders, sum(trainer.num_val_batches))
 
     def tested(self, trainer: Trainer) -> None:
-        self.answers(trainer, "test", trainer.test_dataloaders, sum(trainer.num_test_batches))
+        with self.aside():
+            self.note_answers(trainer, "test", trainer.test_dataloaders, sum(trainer.num_test_batches))
 
-    def answers(self, trainer: Trainer, split: str, loader: Any, batches: float) -> None:
+    def note_answers(self, trainer: Trainer, split: str, loader: Any, batches: float) -> None:
         classes = getattr(trainer.datamodule, "num_classes", None)
         classes = classes if isinstance(classes, int) and classes > 1 else None
         answer = constant_answer(loader, batches * trainer.world_size, classes, self.facts.get("cross_entropy", False))
@@ -57,10 +68,11 @@ class RunRemarks:
 
         Not of a run under a debug item, which is shaped for that item's question.
         """
-        try:
+        remarks = None
+        with self.aside():
             remarks = self.remarks(record)
-        except Exception as error:  # the run has ended well, and its record says so whatever is wrong here
-            say(f"no remarks on this run: {type(error).__name__}: {error}")
+        if self.failure is not None:
+            say(f"no remarks on this run, which is a fault of training-runs: {self.failure}")
             return {}
         return {} if remarks is None else {"remarks": remarks}
 
@@ -88,10 +100,10 @@ class RunRemarks:
 
 
 def described(folder: Path, remarks: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Return the remarks to show in a terminal, each under its id, what to do in a line of its own."""
-    in_sweep = (folder.parent / "multirun.yaml").is_file()  # Hydra's, which a job's own processes see too
-    shown = remarks[: SHOWN_IN_SWEEP if in_sweep else SHOWN]
-    return {remark["id"]: f"{remark['what']}\n{remark['next']}" for remark in shown}
+    """Return the remarks to show in a terminal, each under its id; of a job of a sweep one line."""
+    if (folder.parent / "multirun.yaml").is_file():  # Hydra's, which a job's own processes see too
+        return {remark["id"]: remark["what"] for remark in remarks[:1]}
+    return {remark["id"]: f"{remark['what']}\n{remark['next']}" for remark in remarks[:SHOWN]}
 
 
 def is_cut(trainer: Trainer) -> bool:
