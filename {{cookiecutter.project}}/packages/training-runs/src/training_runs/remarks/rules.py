@@ -223,9 +223,9 @@ def still_improving(evidence: Evidence) -> tuple[str, str] | None:
     # The difference of two values has twice the variance of one.
     if late[-1] - late[0] <= max(SURE * math.sqrt(2) * error, abs(late[-1]) * DIGIT):
         return None
+    begun, ended = evidence.sign * late[0], evidence.sign * late[-1]
     what = (
-        f"{evidence.monitor} still gets better at the end: {evidence.sign * late[0]:.4f} to {evidence.sign * late[-1]:.4f} "
-        f"over the last {len(late)} epochs"
+        f"{evidence.monitor} still gets better at the end: {begun:.4f} to {ended:.4f} over the last {len(late)} epochs"
     )
     on = None if evidence.scheduled else evidence.commands.on(evidence.longer)
     if on is not None:
