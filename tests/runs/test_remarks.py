@@ -150,13 +150,19 @@ def test_spikes_of_the_loss():
     losses[70] = 9.0
     norms = [Point(step, None, 0.5) for step in range(0, 100, 10)]
     told = said(points={"train_loss_step": steps(*losses), "train_gradient_norm": norms})["spikes"]
-    assert told.startswith("train/loss_step has a spike at step 70: 9, more than the ")
+    assert told.startswith("train/loss_step has a spike at step 70: 9, from a level of 0.1")
     assert told.endswith(": python train.py optimizer.lr=10 ++trainer.gradient_clip_val=0.5")
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_losses_of_single_batches_scatter_without_spikes(seed):
     assert said(points={"train_loss": steps(*noisy(seed))}) == {}
+
+
+def test_outlier_of_a_loss_that_has_not_fallen_is_no_spike():
+    losses = [2.0 + 0.01 * (step % 7) for step in range(100)]
+    losses[70] = 2.6
+    assert said(points={"train_loss": steps(*losses)}) == {}
 
 
 RISING = (0.50, 0.60, 0.66, 0.70, 0.73, 0.75)

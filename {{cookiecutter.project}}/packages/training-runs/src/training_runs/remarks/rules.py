@@ -167,36 +167,37 @@ def validation_turns(evidence: Evidence) -> tuple[str, str] | None:
 
 
 def spikes(evidence: Evidence) -> tuple[str, str] | None:
-    """The loss of single steps far above its neighbours, and back where it was when training had begun.
+    """The loss of single steps far above its neighbours, which takes back more of what was learned than it leaves.
 
     Far out in Tukey's sense (Exploratory Data Analysis, 1977), more than three interquartile ranges beyond the
-    quartile, of the logarithm: the loss of a batch scatters in proportion to its size. Late in training, when
-    losses are small, single batches lie that far out too; only what undoes the learning is a spike.
+    quartile, of the logarithm: the loss of a batch scatters in proportion to its size. Single batches lie that far
+    out in healthy training too, above all late, when losses are small, so that is not enough.
     """
     for name, points in evidence.points.items():
-        losses = [point.value for point in points]
         by_step = len(points) > len(means(points))
-        if not (name.startswith("train/") and is_loss(name) and by_step) or len(losses) < QUARTILES:
+        if not (name.startswith("train/") and is_loss(name) and by_step) or len(points) < QUARTILES:
             continue
-        if not all(0 < loss < math.inf for loss in losses):  # which has no logarithm
+        if not all(0 < point.value < math.inf for point in points):  # which has no logarithm
             continue
-        logs = [math.log(loss) for loss in losses]
+        logs = [math.log(point.value) for point in points]
+        begun = median(logs[:NEIGHBOURS])
         # Of those around it, itself among them: a level that moves with the curve.
         levels = [median(logs[max(0, index - NEIGHBOURS) : index + NEIGHBOURS + 1]) for index in range(len(logs))]
         above = [value - level for value, level in zip(logs, levels, strict=True)]
         low, _, high = quantiles(above)
-        begun = median(losses[:NEIGHBOURS])
-        high_points = [
-            point
-            for point, height in zip(points[NEIGHBOURS:], above[NEIGHBOURS:], strict=True)
-            if height > high + 3 * (high - low) and point.value > begun
+        far = high + 3 * (high - low)
+        found = [
+            index
+            for index, level in enumerate(levels)
+            if above[index] > far and begun - level > far and above[index] > (begun - level) / 2
         ]
-        if not high_points:
+        if not found:
             continue
-        highest = max(high_points, key=lambda point: point.value)
-        told = f"{len(high_points)} spikes, the highest" if len(high_points) > 1 else "a spike"
-        what = f"{name} has {told} at step {highest.step}: {highest.value:.4g}, more than the {begun:.4g} it began with"
-        return what, clipping(evidence)
+        worst = max(found, key=above.__getitem__)
+        step, _, value = points[worst]
+        told = f"{len(found)} spikes, the worst" if len(found) > 1 else "a spike"
+        level = f"from a level of {math.exp(levels[worst]):.4g}; it began with {math.exp(begun):.4g}"
+        return f"{name} has {told} at step {step}: {value:.4g}, {level}", clipping(evidence)
     return None
 
 
@@ -244,7 +245,11 @@ def waits_for_data(evidence: Evidence) -> tuple[str, str] | None:
 
 def whether_it_learns(evidence: Evidence) -> str:
     command = evidence.commands.debug("learning")
-    return f"learning rate, labels and modes are tried by: {command}" if command else "try a learning rate of a tenth"
+    return (
+        f"learning rate, labels and modes are tried by: {command}"
+        if command
+        else "compare learning rates, look at inputs and labels"
+    )
 
 
 def is_loss(name: str) -> bool:

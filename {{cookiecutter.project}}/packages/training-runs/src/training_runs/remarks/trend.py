@@ -1,7 +1,7 @@
 """What of a curve is trend and what is the scatter of its epochs, from the curve itself."""
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
-from itertools import combinations
 from math import sqrt
 from statistics import fmean
 
@@ -19,7 +19,11 @@ def rises(values: Sequence[float]) -> bool:
     count = len(values)
     if count < SHORTEST:
         return False
-    ordered = sum((later > earlier) - (later < earlier) for earlier, later in combinations(values, 2))
+    ordered = 0  # pairs in rising order less those in falling order
+    before: list[float] = []
+    for value in values:
+        ordered += bisect_left(before, value) - (len(before) - bisect_right(before, value))
+        insort(before, value)
     return (ordered - 1) / sqrt(count * (count - 1) * (2 * count + 5) / 18) > SURE
 
 
