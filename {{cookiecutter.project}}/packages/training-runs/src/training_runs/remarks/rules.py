@@ -4,7 +4,7 @@ Epochs are counted from 0, as in metrics.csv and in Lightning's progress bar.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
@@ -135,11 +135,26 @@ def never_moves(evidence: Evidence) -> tuple[str, str] | None:
 
 def first_is_best(evidence: Evidence) -> tuple[str, str] | None:
     values = evidence.monitored
-    if len(values) < SEVERAL or max(values[1:]) >= values[0]:
+    if len(values) < SEVERAL or values[0] - max(values[1:]) <= by_chance(evidence, values[1:]):
         return None
     first, later = (evidence.sign * value for value in (values[0], max(values[1:])))
     what = f"{evidence.monitor} is best in the first of {len(values)} epochs: {first:.4f}, then {later:.4f} at best"
     return what, whether_it_learns(evidence)
+
+
+def by_chance(evidence: Evidence, values: Sequence[float]) -> float:
+    """Return by how much two values of the monitored metric differ in 5 % of cases where nothing changes.
+
+    Args:
+        evidence: knows of an accuracy over how many samples it is, and so its binomial standard error.
+        values: some of its epochs, which scatter.
+    """
+    error = scatter(values)
+    answer = evidence.answers.get(evidence.monitor.partition("/")[0])
+    share = max(values)
+    if answer is not None and evidence.monitor.endswith(("/accuracy", "/acc")) and 0 <= share <= 1:
+        error = max(error, math.sqrt(share * (1 - share) / answer.samples))
+    return SURE * math.sqrt(2) * error  # a difference has twice the variance of a value
 
 
 def validation_turns(evidence: Evidence) -> tuple[str, str] | None:
@@ -182,8 +197,9 @@ def spikes(evidence: Evidence) -> tuple[str, str] | None:
         logs = [math.log(point.value) for point in points]
         begun = median(logs[:NEIGHBOURS])
         # Of those around it, itself among them: a level that moves with the curve.
-        levels = [median(logs[max(0, index - NEIGHBOURS) : index + NEIGHBOURS + 1]) for index in range(len(logs))]
-        above = [value - level for value, level in zip(logs, levels, strict=True)]
+        inner = range(NEIGHBOURS, len(logs))
+        levels = [median(logs[index - NEIGHBOURS : index + NEIGHBOURS + 1]) for index in inner]
+        above = [logs[index] - level for index, level in zip(inner, levels, strict=True)]
         low, _, high = quantiles(above)
         far = high + 3 * (high - low)
         found = [
@@ -194,7 +210,7 @@ def spikes(evidence: Evidence) -> tuple[str, str] | None:
         if not found:
             continue
         worst = max(found, key=above.__getitem__)
-        step, _, value = points[worst]
+        step, _, value = points[worst + NEIGHBOURS]
         told = f"{len(found)} spikes, the worst" if len(found) > 1 else "a spike"
         level = f"from a level of {math.exp(levels[worst]):.4g}; it began with {math.exp(begun):.4g}"
         return f"{name} has {told} at step {step}: {value:.4g}, {level}", clipping(evidence)
@@ -211,18 +227,19 @@ def clipping(evidence: Evidence) -> str:
 
 
 def still_improving(evidence: Evidence) -> tuple[str, str] | None:
-    """The monitored metric is best in the last epoch, and the later half of the epochs rises more than it scatters."""
+    """The monitored metric rises to the end by more than chance makes it differ, and training on can gain as much.
+
+    What is left to gain is the rest of a geometric series: what the first and the second half of the late epochs have
+    gained are two of its terms, and a curve that flattens out has little left.
+    """
     values = evidence.monitored
-    late = values[-max(SHORTEST, len(values) // 2) :]
-    if evidence.longer is None or not rises(late) or late[-1] < max(values):
+    half = max(SHORTEST, len(values) // 2) // 2
+    late = values[-2 * half - 1 :]
+    if evidence.longer is None or len(late) <= 2 * half or not rises(late) or late[-1] < max(values):
         return None
-    error = scatter(late)
-    answer = evidence.answers.get(evidence.monitor.partition("/")[0])
-    if answer is not None and evidence.monitor.endswith(("/accuracy", "/acc")) and 0 <= late[-1] <= 1:
-        # Binomial: other samples have another share.
-        error = max(error, math.sqrt(late[-1] * (1 - late[-1]) / answer.samples))
-    # The difference of two values has twice the variance of one.
-    if late[-1] - late[0] <= max(SURE * math.sqrt(2) * error, abs(late[-1]) * DIGIT):
+    before, gain = late[half] - late[0], late[-1] - late[half]
+    left = math.inf if gain >= before else max(gain, 0) * gain / (before - gain)
+    if min(before + gain, left) <= max(by_chance(evidence, late), abs(late[-1]) * DIGIT):
         return None
     begun, ended = evidence.sign * late[0], evidence.sign * late[-1]
     what = (

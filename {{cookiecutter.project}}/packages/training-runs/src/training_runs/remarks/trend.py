@@ -32,11 +32,13 @@ def falls(values: Sequence[float]) -> bool:
 
 
 def scatter(values: Sequence[float]) -> float:
-    """Return the standard deviation of single values around a smooth curve through them; 0 for fewer than three.
+    """Return the standard deviation of single values around a smooth curve through them; 0 for a single one.
 
     From second differences, in which a straight line vanishes: those of independent values with variance s² have
     6 s² (Gasser, Sroka, Jennen-Steinmetz: Residual variance and residual pattern in nonlinear regression, 1986).
+    Of two values, from their difference, which has 2 s².
     """
+    if len(values) < 3:
+        return abs(values[0] - values[-1]) / sqrt(2)
     triples = zip(values, values[1:], values[2:], strict=False)  # each list is one shorter
-    differences = [first - 2 * second + third for first, second, third in triples]
-    return sqrt(fmean(difference**2 for difference in differences) / 6) if differences else 0.0
+    return sqrt(fmean((first - 2 * second + third) ** 2 for first, second, third in triples) / 6)
