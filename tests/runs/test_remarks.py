@@ -295,3 +295,10 @@ def test_remarks_are_switched_off_by_one_key(train):
 
 def test_run_without_curves_has_no_remark(train):
     assert read_record(train("logger=tensorboard", "++trainer.limit_val_batches=0", "callbacks=[]"))["remarks"] == []
+
+
+def test_remarks_of_a_run_that_goes_on_are_those_of_its_last_end(train, script):
+    run = train("optimizer=sgd", "optimizer.lr=1e30")
+    assert read_record(run)["remarks"]
+    script("train.py", f"resume='{run}'", "trainer.max_epochs=2", "remarks=false")
+    assert "remarks" not in read_record(run)

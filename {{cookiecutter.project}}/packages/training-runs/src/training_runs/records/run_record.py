@@ -134,6 +134,7 @@ class RunRecord(Callback):
     def begin(self) -> None:
         """From here on the run is what this start makes of it."""
         self.begun = True
+        self.content.pop("remarks", None)  # of a run that goes on: on how it ended before
         if rank_zero_only.rank == 0 and (self.cfg.resume is not None or self.cfg.rerun is not None):
             resume.save_config(self.cfg)  # not what Hydra has composed
         self.write()
