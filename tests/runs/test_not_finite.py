@@ -19,13 +19,14 @@ def test_run_that_diverged_says_so_once_with_what_to_run_next(train, capsys):
     record = json.loads((run / "run.json").read_text(encoding="utf-8"), parse_constant=refuse)
     assert record["state"] == "finished"
     assert record["metrics"]["train/loss"] is None
-    assert told == [record["warning"]]
-    assert record["warning"].endswith(" optimizer=sgd optimizer.lr=1e30 trainer.max_epochs=2 +debug=anomaly")
-    assert "diverged" in (run / "report.html").read_text(encoding="utf-8")
+    [remark] = record["remarks"]
+    assert [line.split(maxsplit=1) for line in told] == [[remark["id"], remark["what"]]]
+    assert remark["next"].endswith(" optimizer=sgd optimizer.lr=1e30 trainer.max_epochs=2 +debug=anomaly")
+    assert "not a finite number from epoch 0 on" in (run / "report.html").read_text(encoding="utf-8")
 
 
-def test_run_that_did_not_diverge_has_no_warning(tiny):
-    assert "warning" not in read_record(tiny)
+def test_run_that_did_not_diverge_has_no_remark(tiny):
+    assert read_record(tiny)["remarks"] == []
 
 
 def test_rerun_of_a_run_that_diverged_agrees(train, train_as_given):

@@ -2,10 +2,8 @@
 
 import errno
 import json
-import math
 import os
 import platform
-import shlex
 import subprocess
 import sys
 from contextlib import suppress
@@ -17,7 +15,6 @@ from typing import Any
 
 import torch
 from filelock import BaseFileLock
-from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities import rank_zero_only
@@ -38,10 +35,10 @@ from training_runs.records.runs import (
     read_record,
     release,
     reserve,
-    script,
     shortest,
     write_record,
 )
+from training_runs.remarks.run_remarks import RunRemarks, described
 from training_runs.reports.report import RunReport
 from training_runs.start.console import say
 
@@ -56,7 +53,7 @@ class RunRecord(Callback):
     `state` is running, finished, failed or interrupted; `starts` has an entry for each time that the run was started:
     what is at the top belongs to the first, state and error to the last. `metrics` is flat and at full precision:
     train/* of the last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint; null where a
-    value is no finite number, and then there is a `warning`.
+    value is no finite number. `remarks` are what its curves say of a run that has finished.
     Hyperparameters go to the loggers from here, because only a set-up DataModule knows what data it really has.
 
     A run that goes on is touched only when its checkpoint has been loaded: whatever is refused before leaves every
@@ -69,6 +66,7 @@ class RunRecord(Callback):
         self.begun = False
         self.lock: BaseFileLock | None = None
         self.metrics: dict[str, float] = {}
+        self.remarks = RunRemarks(cfg)
         self.content: dict[str, Any] = {
             "state": "running",
             "command": command_line(),
@@ -113,7 +111,7 @@ class RunRecord(Callback):
             return
         if error is None:
             state = "finished"
-            self.content |= warned(self.content)
+            self.content |= self.remarks.judge(self.content)
             if self.cfg.rerun is not None:
                 self.content["rerun"] = rerun.compare(Path(self.cfg.rerun), self.content)
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):  # Lightning turns the one into the other
@@ -128,8 +126,6 @@ class RunRecord(Callback):
             settle(self.folder, state, told)
         finally:
             self.release()
-        if "warning" in self.content:
-            say(self.content["warning"])
         if state != "finished":
             say(resume.way_on(self.folder, state))
         if isinstance(error, DiskError):
@@ -138,6 +134,7 @@ class RunRecord(Callback):
     def begin(self) -> None:
         """From here on the run is what this start makes of it."""
         self.begun = True
+        self.content.pop("remarks", None)  # of a run that goes on: on how it ended before
         if rank_zero_only.rank == 0 and (self.cfg.resume is not None or self.cfg.rerun is not None):
             resume.save_config(self.cfg)  # not what Hydra has composed
         self.write()
@@ -158,7 +155,7 @@ class RunRecord(Callback):
             release(self.folder, self.lock)
 
     def pointers(self, evaluate: str | None = None) -> dict[str, str]:
-        """Return where the run lies, where to go from here, and what a rerun came to.
+        """Return where the run lies, where to go from here, the first remarks on it, and what a rerun came to.
 
         Args:
             evaluate: a command that evaluates a run, up to the run's directory.
@@ -172,6 +169,7 @@ class RunRecord(Callback):
             pointers["look"] = f"tensorboard --logdir {run if run.is_absolute() or not run.parts else run.parts[0]}"
         if evaluate is not None and self.best_checkpoint is not None:
             pointers["evaluate"] = f"{evaluate}{run}"
+        pointers |= described(self.folder, self.content.get("remarks", []))
         return pointers | (rerun.describe(self.content["rerun"]) if "rerun" in self.content else {})
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -222,10 +220,12 @@ class RunRecord(Callback):
             inside = Path(best).is_relative_to(self.folder)
             self.content["best_checkpoint"] = Path(best).relative_to(self.folder).as_posix() if inside else best
         self.content |= {"epochs": trainer.current_epoch, "steps": trainer.global_step}
+        self.remarks.fitted(trainer, pl_module)
         self.write()
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.metrics |= numbers(trainer, "test")
+        self.remarks.tested(trainer)
 
     @rank_zero_only
     def write(self) -> None:
@@ -255,19 +255,6 @@ def full_disk(error: BaseException | None, run: Path) -> BaseException | None:
     told = DiskError(f"{error.filename or run} cannot be written: {error.strerror}; the run goes on when there is room")
     told.__cause__ = error
     return told
-
-
-def warned(record: dict[str, Any]) -> dict[str, str]:
-    """Return a warning where metrics of the record are no finite numbers, with what to run next."""
-    names = [name for name, value in record["metrics"].items() if value is None or not math.isfinite(value)]
-    if not names:
-        return {}
-    warning = f"{', '.join(sorted(names))}: not a finite number, so training has diverged"
-    hydra = GlobalHydra.instance()
-    if hydra.is_initialized() and "anomaly" in hydra.config_loader().get_group_options("debug"):
-        command = shlex.join(["python", script(), *record["overrides"], "+debug=anomaly"])
-        warning += f"; this finds the operation that came to it first: {command}"
-    return {"warning": warning}
 
 
 def installed_versions() -> dict[str, str]:

@@ -73,7 +73,7 @@ def defaults(conf: str, config_name: str) -> DictConfig:
 def write_run_report(run: Path, default: DictConfig) -> None:
     """Write the report of one run; its config is shown where it differs from `default`."""
     record = read_record(run)
-    told = ("started", "seconds", "epochs", "steps", "data", "best_checkpoint", "error", "warning")
+    told = ("started", "seconds", "epochs", "steps", "data", "best_checkpoint", "error")
     machine = {name: record.get(name) for name in ("device", "world_size", "precision")} | record.get("hardware", {})
     # A job of a sweep that was refused knows none of these.
     software = {"python": record.get("python")} | record.get("packages", {})
@@ -82,6 +82,7 @@ def write_run_report(run: Path, default: DictConfig) -> None:
     write_page(
         run,
         record["state"],
+        remarks=record.get("remarks"),
         verdicts=verdicts(run),
         metrics=dict(sorted(record["metrics"].items())),
         differences=differences(run, default),

@@ -39,4 +39,7 @@ def print_summary(metrics: dict[str, float], pointers: dict[str, str]) -> None:
     rows = {name: f"{value:.4f}" for name, value in sorted(metrics.items())} | pointers
     width = max(map(len, rows))
     for name, value in rows.items():
-        print(f"  {name:<{width}}  {value}")
+        first, *further = value.splitlines() or [""]
+        print(f"  {name:<{width}}  {first}")
+        for line in further:
+            print(f"  {'':<{width}}  {line}")
