@@ -47,6 +47,7 @@ KEYS = {
     "mode": Literal["min", "max"],
     "test": bool,
     "figures": bool,
+    "remarks": bool,
     "no_progress_minutes": Annotated[float, Field(gt=0)] | None,
     "print_config": bool,
     "allow": list[str] | None,
@@ -54,6 +55,7 @@ KEYS = {
     "output_dir": str,
     "data_dir": str,
     "scheduler.interval": Literal["step", "epoch"],
+    "scheduler.monitor": str | None,
 }
 
 

@@ -12,7 +12,8 @@ from omegaconf.errors import OmegaConfBaseException
 from training_config.check import shown
 from training_config.errors import ConfigError
 
-INSTALLED = tuple({str(Path(sysconfig.get_path(name)).resolve()) for name in ("purelib", "platlib", "stdlib")})
+# Where libraries lie, also those of an environment that another one builds on.
+INSTALLED, STANDARD = {"site-packages", "dist-packages"}, str(Path(sysconfig.get_path("stdlib")).resolve())
 THIS = str(Path(__file__).resolve())
 
 
@@ -59,7 +60,11 @@ def is_own(error: BaseException) -> bool:
     if below_hydra == -1:
         files = files[-1:]  # what a library says of the whole
         below_hydra = -1
-    return any(not file.startswith(INSTALLED) and file != THIS for file in files[below_hydra + 1 :])
+    return any(not is_installed(file) and file != THIS for file in files[below_hydra + 1 :])
+
+
+def is_installed(file: str) -> bool:
+    return file.startswith(STANDARD) or not INSTALLED.isdisjoint(Path(file).parts)
 
 
 def is_misconfiguration(error: BaseException) -> bool:

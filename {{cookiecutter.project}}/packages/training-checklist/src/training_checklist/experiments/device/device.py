@@ -75,17 +75,17 @@ class Device(Experiment):
     def _examine(self, trainer: Trainer, pl_module: LightningModule, step: str, raw: Any) -> None:
         if step in self.operations or raw is None:
             return
-        self.operations[step], mixes = 0, []
+        self.operations[step], mixes, places = 0, [], None
         try:
             copy = stand_in(pl_module, trainer)
             accelerator = Accelerator(copy, self.told, self.kept)
-            mixes = accelerator.mixes
+            mixes, places = accelerator.mixes, accelerator.places
             with isolate_rng(), put_in(copy, trainer), accelerator, pretended(trainer):
                 run_step(trainer, copy, step, raw, accelerator)
             self.operations[step] = accelerator.operations
         except Exception as error:  # the real step will say so if it is the project's own
-            if "same device" in str(error):  # some of torch's own modules look before any operation does
-                mixes.append(Mix("", Origin("torch", line_of(error)), accelerator.places.of_error(error)))
+            if places is not None and "same device" in str(error):  # some of torch's own modules look before any operation does
+                mixes.append(Mix("", Origin("torch", line_of(error)), places.of_error(error)))
             else:
                 self.unclear[step] = f"{step} ended early with {told(error)}"
         if mixes or self.operations[step]:

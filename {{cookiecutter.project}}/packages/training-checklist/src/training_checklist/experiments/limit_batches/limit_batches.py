@@ -332,7 +332,7 @@ class LimitBatches(Experiment):
             found = {int(label): int(count) for label, count in zip(*inside.unique(return_counts=True), strict=True)}
             counts.append(LabelCounts(part.split.name, found, part.split.place))
         own_labels = own.of(self.roles.target) if own.values else labels[own.split.name]
-        return [SplitLabels(self.roles.classes, *counts[:1], counts[1:]), self._label_runs(own.split, own_labels)]
+        return [SplitLabels(self.roles.classes, counts[0], counts[1:]), self._label_runs(own.split, own_labels)]
 
     def _label_runs(self, split: Split, labels: Tensor) -> LabelRuns | None:
         """Return how labels follow one another where training reads them in the order of the dataset."""
@@ -382,9 +382,9 @@ class LimitBatches(Experiment):
         few = len(values) > 2048 * channels >= 8 * len(values.unique())
         pixels = keeps_bytes(train[0]) or (len(first.shape) == 4 and channels <= 4 and (few or claim is not None))
         place = Place(loader="train_dataloader", module=self.layer, note=self.roles.input)
-        self.facts["inputs"] = {"mean": float(values.mean()), "std": float(values.std())}
-        low, high = values.aminmax()
-        return InputScale(*self.facts["inputs"].values(), float(low), float(high), pixels, claim, place)
+        (low, high), mean, std = values.aminmax(), float(values.mean()), float(values.std())
+        self.facts["inputs"] = {"mean": mean, "std": std}
+        return InputScale(mean, std, float(low), float(high), pixels, claim, place)
 
     def _described(self) -> list[str]:
         inputs = self.facts.get("inputs")

@@ -31,5 +31,5 @@ def plain(row: Row) -> list[Any]:
 
 
 def restored(row: list[Any]) -> Row:
-    *values, place = row
-    return Row(*values, Place(**place) if place else NOWHERE)
+    kind, step, name, digest, norm, place = row
+    return Row(kind, step, name, digest, norm, Place(**place) if place else NOWHERE)
