@@ -4,7 +4,9 @@ import ast
 import re
 import sys
 import tomllib
+from collections.abc import Iterable
 from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -45,7 +47,7 @@ def pyproject(package: Path) -> dict:
     return tomllib.loads((package / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-def distributions(requirements: list[str]) -> set[str]:
+def distributions(requirements: Iterable[str]) -> set[str]:
     return {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in requirements}
 
 
@@ -84,7 +86,7 @@ def test_package_declares_what_it_imports_and_nothing_else(package):
     known = packages_distributions()
     needed = {module.replace("_", "-") if module in ours else known[module][0].lower() for module in used}
     declared = distributions(pyproject(package)["dependencies"])
-    extras = distributions(sum(pyproject(package).get("optional-dependencies", {}).values(), []))
+    extras = distributions(chain(*pyproject(package).get("optional-dependencies", {}).values()))
     assert declared <= needed <= declared | extras
 
 

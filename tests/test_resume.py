@@ -22,6 +22,7 @@ RUN = (
     "logger=csv",
 )
 BATCH = 11
+ALLOWED = "allow=[faulty]"  # what only the first command has named
 KINDS = {"one process": [], "workers": ["data.num_workers=2"], "ddp": ["trainer=ddp"]}
 
 
@@ -71,7 +72,7 @@ def whole(commands, tmp_path_factory):
 
 
 def resumed(commands: Commands, folder: Path) -> tuple:
-    finished = train(commands, folder, "resume=last")
+    finished = train(commands, folder, "resume=last", ALLOWED)
     assert finished.code == 0, finished.output
     return ended_as(the_run(folder))
 
@@ -158,7 +159,7 @@ def test_a_run_that_is_alive_is_refused(commands, tmp_path):
     wait_for(lambda: list(tmp_path.glob("outputs/**/stopped")), 120, "training to begin")
     run = the_run(tmp_path)
     before = read_json(run / "run.json")
-    refused = commands.start(tmp_path / "other", commands.project / "train.py", f"resume={run}")
+    refused = commands.start(tmp_path / "other", commands.project / "train.py", f"resume={run}", ALLOWED)
     assert refused.wait(120) == 1
     said = (tmp_path / "other" / "output").read_text(encoding="utf-8")
     assert f"is still running (process {process.pid} on {os.uname().nodename})" in said
@@ -169,10 +170,10 @@ def test_a_finished_run_says_so_and_goes_on_when_it_is_made_longer(commands, tmp
     assert train(commands, tmp_path, *RUN, "trainer.max_epochs=1").code == 0
     run = the_run(tmp_path)
     before = read_json(run / "run.json")
-    again = train(commands, tmp_path, "resume=last")
+    again = train(commands, tmp_path, "resume=last", ALLOWED)
     assert (again.code, read_json(run / "run.json")) == (0, before)
     assert f"{run.relative_to(tmp_path)} is finished" in again.output
-    assert train(commands, tmp_path, "resume=last", "trainer.max_epochs=2").code == 0
+    assert train(commands, tmp_path, "resume=last", ALLOWED, "trainer.max_epochs=2").code == 0
     record = read_json(run / "run.json")
     assert (record["state"], record["epochs"], record["steps"]) == ("finished", 2, 28)
     for start, epochs in zip(record["starts"], (1, 2), strict=True):

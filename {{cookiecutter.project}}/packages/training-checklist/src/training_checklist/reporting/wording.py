@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 from omegaconf import DictConfig
 from training_config.overrides import given, key_of
@@ -53,9 +54,10 @@ def program() -> list[str]:
     flags, arguments = [], iter(sys.argv[1:])
     for argument in arguments:
         if argument.startswith(("--config-name", "--config-dir", "--config-path", "-cn", "-cd", "-cp")):
-            flags.append(argument)
-            if "=" not in argument:
-                flags.append(next(arguments, ""))
+            flag = [argument] if "=" in argument else [argument, next(arguments, "")]
+            # A launcher tells each rank where the configs are, which the user's command does not have to say.
+            if not (argument.startswith("--config-path") and Path(flag[-1]).is_absolute() and "RANK" in os.environ):
+                flags += flag
     return [*start, *flags]
 
 

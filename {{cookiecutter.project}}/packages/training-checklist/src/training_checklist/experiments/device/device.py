@@ -84,7 +84,9 @@ class Device(Experiment):
                 run_step(trainer, copy, step, raw, accelerator)
             self.operations[step] = accelerator.operations
         except Exception as error:  # the real step will say so if it is the project's own
-            if places is not None and "same device" in str(error):  # some of torch's own modules look before any operation does
+            if places is not None and "same device" in str(
+                error
+            ):  # some of torch's own modules look before any operation does
                 mixes.append(Mix("", Origin("torch", line_of(error)), places.of_error(error)))
             else:
                 self.unclear[step] = f"{step} ended early with {told(error)}"
