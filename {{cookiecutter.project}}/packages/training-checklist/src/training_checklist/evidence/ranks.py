@@ -209,11 +209,13 @@ class MonitoredValue:
 
     Args:
         watcher: the callback or schedule that monitors it.
+        asked: whether the project itself asks for several processes.
     """
 
     name: str
     watcher: str
     values: list[float]
+    asked: bool = True
 
 
 @dataclass

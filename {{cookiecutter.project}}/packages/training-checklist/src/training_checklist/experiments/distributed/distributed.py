@@ -187,7 +187,7 @@ class Distributed(Experiment):
             seen = [answer[name] for answer in answers if name in answer]
             if len(seen) > 1 and name not in self.monitored:
                 found = len(self.findings)
-                self.judge(MonitoredValue(name, monitors[name], seen))
+                self.judge(MonitoredValue(name, monitors[name], seen, self.asked))
                 self.monitored |= {name} if len(self.findings) > found else set()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

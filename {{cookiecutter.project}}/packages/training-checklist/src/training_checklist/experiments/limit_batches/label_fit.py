@@ -28,7 +28,9 @@ class Sample:
 
 def sample_of(inputs: Tensor | None, labels: Tensor | None, classes: int, ignored: int) -> Sample | None:
     """Make a sample of inputs (N, ...), however scaled and shifted; None where labels can't be judged by them."""
-    if inputs is None or labels is None or not inputs.is_floating_point() or inputs.ndim < 2:
+    if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:  # (N, 1), as tables have them
+        labels = labels.squeeze(1)
+    if inputs is None or labels is None or not inputs.is_floating_point() or inputs.ndim < 2 or labels.ndim != 1:
         return None
     known = (labels >= 0) & (labels < classes) & (labels != ignored) & inputs.flatten(1).isfinite().all(1)
     if known.sum() < LEAST:
