@@ -86,7 +86,7 @@ def test_update_replaces_the_packages_where_the_owner_has_changed_every_file_of_
     edited = packages / "training-config/src/training_config/check.py"
     edited.write_text("# theirs\n" + edited.read_text(encoding="utf-8"), encoding="utf-8")
     (packages / "training-runs/src/training_runs/added.py").write_text("NEW = True\n", encoding="utf-8")
-    (packages / "training-checklist/src/training_checklist/anomaly.py").unlink()
+    (packages / "training-checklist/src/training_checklist/experiments/anomaly.py").unlink()
     commit(run, repository)
 
     run(project, *CRUFT, "update", "--skip-apply-ask")

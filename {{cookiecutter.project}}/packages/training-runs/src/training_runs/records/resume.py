@@ -10,7 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 from training_config.errors import ConfigError
 from training_config.overrides import key_of, quoted, task_overrides
 from training_config.secret_values import secret_values, without_secrets
@@ -23,8 +23,8 @@ from training_runs.records.runs import (
     misfit,
     read_checkpoint,
     read_config,
+    read_overrides,
     read_record,
-    read_yaml,
     replace_text,
     script,
     shortest,
@@ -115,7 +115,7 @@ def saved_config(cfg: DictConfig) -> DictConfig:
         ConfigError: an override that belongs to no key, or changes what the checkpoint has the state of; a config that
             names what this project does not; or the directory is another run's.
     """
-    run = Path(cfg.output_dir)
+    run = Path(str(cfg.output_dir))  # a value that is no directory's is refused with all other mistakes
     if former_start(cfg) is None:
         if holds_run(run) and (not ranks.launched() or (ranks.rank() == 0 and not ranks.launched_here())):
             raise ConfigError(
@@ -125,7 +125,7 @@ def saved_config(cfg: DictConfig) -> DictConfig:
     saved = read_config(run)
     check_trusted(saved, run, cfg)
     kept = {key: kept_values(saved, key) for key in KEPT}
-    before = OmegaConf.to_container(read_yaml(run / ".hydra" / "overrides.yaml", ListConfig))
+    before = read_overrides(run)
     composed = OmegaConf.to_container(cfg, resolve=False)
     for override in parse(given_now()):
         key = override.key_or_group
@@ -176,7 +176,7 @@ def save_config(cfg: DictConfig) -> None:
     kept = without_secrets(OmegaConf.to_container(cfg, resolve=False), secret_values(cfg))
     kept |= {KEY: None, "output_dir": "${hydra:runtime.output_dir}"}
     now = given_now()
-    before = OmegaConf.to_container(OmegaConf.load(folder / "overrides.yaml"))
+    before = read_overrides(folder.parent)
     overrides = [text for text in before if text not in now] + now
     for name, content in (("config", kept), ("overrides", overrides)):
         replace_text(folder / f"{name}.yaml", OmegaConf.to_yaml(OmegaConf.create(content)))

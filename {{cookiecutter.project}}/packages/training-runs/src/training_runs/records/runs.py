@@ -219,6 +219,19 @@ def read_config(run: Path) -> DictConfig:
     return cfg
 
 
+def read_overrides(run: Path) -> list[str]:
+    """Return the overrides that a run was given.
+
+    Raises:
+        ConfigError: their file is not there, or damaged.
+    """
+    path = run / ".hydra" / "overrides.yaml"
+    overrides = OmegaConf.to_container(read_yaml(path, ListConfig))
+    if not all(isinstance(override, str) for override in overrides):
+        raise ConfigError(f"{path} is damaged: it holds no overrides; name another run")
+    return overrides
+
+
 def read_yaml(path: Path, kind: type[Container]) -> Container:
     """Return a config file of a run, a mapping or a list.
 
