@@ -16,6 +16,7 @@ from typing import Any
 
 # A library is where pip or the system put it, which is not always in the environment that runs: one may see another's.
 INSTALLED = {"site-packages", "dist-packages"}
+SIGNALS = "signal_connector.py"  # where Lightning handles a signal, amid whatever runs when it comes
 STANDARD_LIBRARY = tuple(f"{sysconfig.get_path(kind)}{os.sep}" for kind in ("stdlib", "platstdlib"))
 
 
@@ -62,23 +63,32 @@ def is_tool_error(error: BaseException) -> bool:
 
     Code of the project that the run would have called anyway goes through `pass_on`; what is called otherwise (a step
     that is replayed, a batch that is fetched again) must not raise into the run, so that is a mistake of ours too.
+    A signal may come while this package runs: what its handler raises is not ours.
     """
-    frames = own_frames(error)
-    return bool(frames) and frames[-1].f_code is not pass_on.__code__
+    chain = back_to_root(error)
+    if any(frame.f_code.co_filename.endswith(SIGNALS) for link in chain for frame in frames_of(link)):
+        return False
+    ours = [frame for frame in frames_of(chain[-1]) if is_of_checks(frame.f_code.co_filename)]
+    return bool(ours) and ours[-1].f_code is not pass_on.__code__
 
 
 def failed_module(error: BaseException) -> str:
     """Return the module of this package in which a tool error arose."""
-    return str(own_frames(error)[-1].f_globals.get("__name__", ""))
+    frames = reversed(frames_of(back_to_root(error)[-1]))
+    return next(str(frame.f_globals["__name__"]) for frame in frames if is_of_checks(frame.f_code.co_filename))
 
 
-def own_frames(error: BaseException) -> list[FrameType]:
-    """Return this package's frames in the traceback of what an exception goes back to, the innermost last."""
-    root, seen = error, {id(error)}
-    while (earlier := root.__cause__ or root.__context__) is not None and id(earlier) not in seen:
-        root = earlier
-        seen.add(id(root))
-    return [frame for frame, _ in traceback.walk_tb(root.__traceback__) if is_of_checks(frame.f_code.co_filename)]
+def back_to_root(error: BaseException) -> list[BaseException]:
+    """Return an exception and those that it goes back to, the first of them last."""
+    chain = [error]
+    while (earlier := chain[-1].__cause__ or chain[-1].__context__) is not None and earlier not in chain:
+        chain.append(earlier)
+    return chain
+
+
+def frames_of(error: BaseException) -> list[FrameType]:
+    """Return the frames in an exception's traceback, the innermost last."""
+    return [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
 
 
 def last_frames(error: BaseException) -> str:
