@@ -17,6 +17,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from training_checklist.engines.own_code import is_own, shorten
+from training_checklist.engines.parameter_names import shown
 from training_checklist.finding import Place
 
 MODULES = ("torch.nn.modules.module.Module",)
@@ -300,12 +301,11 @@ def flat_items(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def describe(tensors: dict[str, Any]) -> str:
     """Return shapes, dtypes and devices in one line."""
-    shown = [
+    told = (
         f"{name} {tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')} {tensor.device}"
         for name, tensor in tensors.items()
-    ]
-    more = f" and {len(shown) - SHOWN_TENSORS} more" if len(shown) > SHOWN_TENSORS else ""
-    return ", ".join(shown[:SHOWN_TENSORS]) + more
+    )
+    return shown(told, SHOWN_TENSORS)
 
 
 def line_matching(function: Any, pattern: str) -> str:

@@ -15,6 +15,7 @@ from training_checklist.diagnosis.cause import Cause, Pattern
 from training_checklist.diagnosis.config_place import keys_named, leaves, place_of, raw_leaves
 from training_checklist.diagnosis.crash import TENSORS, Crash, is_a
 from training_checklist.engines.own_code import is_own, shorten
+from training_checklist.engines.parameter_names import shown
 from training_checklist.finding import Fix, Place
 
 PREFIXES = ("module.", "_orig_mod.", "_forward_module.", "model.", "net.", "backbone.")
@@ -80,7 +81,7 @@ def modified_in_place(crash: Crash, match: re.Match) -> Cause:
     shape, operation = match.groups()
     named = list(crash.root.named_modules()) if crash.root is not None else []
     inplace = [name for name, module in named if getattr(module, "inplace", False) is True]
-    suspects = f"; modules with inplace=True: {listed(inplace)}" if inplace else ""
+    suspects = f"; modules with inplace=True: {shown(inplace)}" if inplace else ""
     return Cause(
         f"backward needs the ({shape}) output of {operation}, which was overwritten after it was computed{suspects}",
         Fix("x = x + y for x += y, relu(x) for relu_(x), inplace=False", items=("anomaly",)),
@@ -280,7 +281,7 @@ def state_dict_mismatch(crash: Crash, match: re.Match) -> Cause:
     missing = re.findall(r'"([^"]+)"', section(message, "Missing key"))
     unexpected = re.findall(r'"([^"]+)"', section(message, "Unexpected key"))
     sizes = re.findall(r"size mismatch for ([\w.]+):.*?Size\(\[(.*?)\]\).*?Size\(\[(.*?)\]\)", message)
-    where = Place(parameter=listed([key for key, _, _ in sizes] + missing + unexpected[:NAMES_SHOWN]))
+    where = Place(parameter=shown([key for key, _, _ in sizes] + missing + unexpected[:NAMES_SHOWN]))
     prefix = next((p for p in PREFIXES if missing and same_without(p, missing, unexpected)), None)
     if prefix is not None:
         source = "torch.compile" if prefix == "_orig_mod." else "DistributedDataParallel" if prefix == "module." else ""
@@ -292,8 +293,8 @@ def state_dict_mismatch(crash: Crash, match: re.Match) -> Cause:
             fix = f"load it into the model inside of the wrapper, or before it is wrapped; else {prefix!r} + key"
         return Cause(f"the {has}'s keys have {prefix!r}{made}; the {lacks}'s have not", fix, where)
     facts = [f"{key} is ({old}) in the checkpoint, ({new}) here" for key, old, new in sizes]
-    facts += [f"missing in the checkpoint: {listed(missing)}"] if missing else []
-    facts += [f"unknown to this model: {listed(unexpected)}"] if unexpected else []
+    facts += [f"missing in the checkpoint: {shown(missing)}"] if missing else []
+    facts += [f"unknown to this model: {shown(unexpected)}"] if unexpected else []
     changed = changed_since(crash)
     fix = "give the overrides with which the checkpoint was made; strict=False leaves missing and unknown keys out"
     if changed:
@@ -405,13 +406,13 @@ def unused_parameters(crash: Crash, match: re.Match) -> Cause:
         unused = [trained[int(index)][0] for index in told[1].split() if int(index) < len(trained)]
     else:  # Lightning's own words: the gradients of the step before are still there
         unused = [name for name, parameter in trained if parameter.grad is None]
-    what = f"{listed(unused)} took no part in the loss" if unused else "some parameters took no part in the loss"
+    what = f"{shown(unused)} took no part in the loss" if unused else "some parameters took no part in the loss"
     flag = "trainer.strategy.find_unused_parameters"
     allowed = f"{flag}=true" if flag in raw_leaves(crash.config) else "trainer.strategy=ddp_find_unused_parameters_true"
     return Cause(
         f"{what}, and DDP waits for their gradients",
         f"use them in the loss, or freeze them with requires_grad_(False); where that is meant, {allowed}",
-        Place(parameter=listed(unused)),
+        Place(parameter=shown(unused)),
     )
 
 
@@ -438,11 +439,6 @@ def no_accelerator(crash: Crash, match: re.Match) -> Cause:
         'trainer.accelerator=cpu, or auto; python -c "import torch; print(torch.cuda.is_available())"',
         where,
     )
-
-
-def listed(names: list[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more
 
 
 def no_such_file(crash: Crash, match: re.Match) -> Cause | None:

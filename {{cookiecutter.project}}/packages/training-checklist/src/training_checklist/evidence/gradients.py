@@ -207,6 +207,25 @@ class AlongDepth:
             (values[:third], values[-third:]) if third > 1 and all(0 < size < math.inf for size in values) else ([], [])
         )
 
+    def is_of_depth(self, ratio: float) -> bool:
+        """Whether no single step between two modules makes most of a change by `ratio`.
+
+        A head that starts from 0, or a scale, changes the size by itself: that is one layer's matter.
+        """
+        return 2 * math.log(self.steepest) < abs(math.log(ratio))
+
+    def told(self, verb: str, ratio: float) -> tuple[str, Place]:
+        """Return what happens to gradients along depth, and where."""
+        (first, *_, last), (begin, end) = self.sizes, self.stretch
+        each = ratio ** (1 / len(self.sizes))
+        return (
+            f"gradients {verb} along depth: {self.sizes[first]:.1e} at {first}, {self.sizes[last]:.1e} at {last}",
+            Place(
+                module=f"{first} to {last}",
+                note=f"{len(self.sizes)} modules, a factor {each:.2g} each; most of it from {begin} to {end}",
+            ),
+        )
+
     @property
     def steepest(self) -> float:
         """Return the greatest factor between two modules, one way or the other."""

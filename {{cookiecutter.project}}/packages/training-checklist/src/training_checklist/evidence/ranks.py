@@ -202,6 +202,11 @@ class Agreement:
     gradients_equal: bool | None = None
     obstacle: str = ""
 
+    def apart(self, limit: float) -> list[str]:
+        """Return the names of those that are farther apart than that, the farthest first."""
+        names = [name for name, distance in self.distances.items() if not distance <= limit]
+        return sorted(names, key=lambda name: -self.distances[name])
+
 
 @dataclass
 class MonitoredValue:

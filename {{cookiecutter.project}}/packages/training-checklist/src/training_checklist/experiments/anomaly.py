@@ -1,6 +1,5 @@
 """Backward passes that make NaN or Inf, with the operation of the forward pass that is to blame."""
 
-from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -27,13 +26,12 @@ class Anomaly(Experiment):
     def __init__(self) -> None:
         super().__init__()
         self.watch = NotFinite()
-        self.around = ExitStack()
         self.steps = 0
         self.loss = 0.0
         self.returned: Tensor | None = None  # by the step: Lightning goes on with this loss by a factor
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.around.enter_context(around_step(pl_module, Tracer(pl_module, self.watch), tell=self._keep))
+        self.watching.enter_context(around_step(pl_module, Tracer(pl_module, self.watch), tell=self._keep))
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.watch.clear()
@@ -55,15 +53,11 @@ class Anomaly(Experiment):
             self._judge_backward(reaches=not finite(weight.grad for weight in pl_module.parameters()))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.around.close()
+        self.watching.close()
         self.watch.clear()  # it holds the graph of a step
         self.returned = None
         if self.steps and not self.findings:
             self.judge(BackwardPasses(self.steps, loss=self.loss))
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        super().on_exception(trainer, pl_module, exception)
-        self.around.close()
 
     def explain(self, error: Exception) -> Finding | None:
         """Return what autograd's own anomaly mode has made an exception of."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
@@ -53,6 +53,7 @@ class Experiment(Callback):
         self.facts: dict[str, Any] = {}
         self.rank, self.world_size = launched_rank(), 1
         self.loading = NoWorkers()
+        self.watching = ExitStack()  # left at the latest when training is over, or has failed
         self.started = time.monotonic()
 
     def judge(self, *evidence: Any) -> None:
@@ -110,14 +111,17 @@ class Experiment(Callback):
             loop.epoch_loop.max_steps += steps
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self.watching.close()
         if self.no_workers and stage == "fit":
             self.loading.__exit__()
         if self.ends_with_fit and stage == "fit":
             trainer.validate = trainer.test = trainer.predict = end
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        # Lightning tears no callback down then.
+        self.watching.close()
         if self.no_workers:
-            self.loading.__exit__()  # Lightning tears no callback down then
+            self.loading.__exit__()
 
     def verdict(self, question: str) -> Verdict:
         """Return what the item came to. What the project has silenced counts no more, and is kept beside."""

@@ -2,7 +2,6 @@
 
 import math
 import time
-from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -92,7 +91,6 @@ class Overfit(Experiment):
         super().__init__()
         self.max_loss, self.min_accuracy, self.min_fall = max_loss, min_accuracy, min_fall
         self.max_steps, self.patience, self.seconds = max_steps, patience, seconds
-        self.watching = ExitStack()
         self.criteria = Criteria()
         self.batch: Any = None
         self.origin: Trial | None = None
@@ -301,14 +299,6 @@ class Overfit(Experiment):
     def _give_up(self, trainer: Trainer, reason: str) -> None:
         self.skip(reason)
         stop(trainer)
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        super().on_exception(trainer, pl_module, exception)
-        self.watching.close()
-
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        super().teardown(trainer, pl_module, stage)
-        self.watching.close()
 
 
 def value_of(call: CriterionCall | None, loss: Tensor) -> float:

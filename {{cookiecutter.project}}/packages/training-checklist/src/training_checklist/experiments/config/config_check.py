@@ -508,8 +508,3 @@ def shown(value: Any) -> str:
     if isinstance(value, (list, ListConfig)):
         return f"[{','.join(shown(part) for part in value)}]"
     return "''" if value == "" else str(value)
-
-
-def listed(names: list[str]) -> str:
-    """Return names with commas between, the first six of them."""
-    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

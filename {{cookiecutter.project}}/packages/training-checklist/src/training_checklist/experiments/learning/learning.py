@@ -2,7 +2,6 @@
 
 import math
 import time
-from contextlib import ExitStack
 from itertools import islice, zip_longest
 from typing import Any
 
@@ -79,7 +78,6 @@ class Learning(Experiment):
         self.seconds, self.batches = seconds, batches
         self.monitors: list[tuple[str, str]] = []
         self.notes: list[str] = []
-        self.watching = ExitStack()
         self.watch: EpochWatch | None = None
         self.counter: CallCounter | None = None
 
@@ -251,14 +249,6 @@ class Learning(Experiment):
         self.seen = "; ".join(self.notes)
         if not self.judged and not self.unjudged:
             self.skip(self.seen)
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        super().on_exception(trainer, pl_module, exception)
-        self.watching.close()
-
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        super().teardown(trainer, pl_module, stage)
-        self.watching.close()
 
     def explain(self, error: Exception) -> Finding | None:
         """A schedule that waits for a metric stops the run."""

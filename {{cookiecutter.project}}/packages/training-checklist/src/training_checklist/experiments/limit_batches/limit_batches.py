@@ -3,7 +3,6 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -81,7 +80,6 @@ class LimitBatches(Experiment):
         super().__init__()
         self.claim = None if mean is None or std is None else (average(mean), average(std))
         self.samples, self.seconds, self.until = samples, seconds, 0.0
-        self.watching = ExitStack()
         self.criteria, self.entrances = Criteria(), Entrances()
         self.source: Any = None
         self.roles: Roles | None = None
@@ -152,10 +150,6 @@ class LimitBatches(Experiment):
         self.judge(Losses(self.losses, self.has_found(), Place(function="training_step")))
         sizes = [f"{each.name.removesuffix('_dataloader')} {each.samples or '?'}" for each in (*train, *held_out)]
         self.seen = "; ".join([f"samples: {', '.join(sizes)}", *self._described()])
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        super().on_exception(trainer, pl_module, exception)
-        self.watching.close()
 
     def explain(self, error: Exception) -> Finding | None:
         """Return the labels or tokens without a row, or the samples of another size, that an exception is about."""

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,6 @@ class Reproducibility(Experiment):
         self.step = 0
         self.operations = Operations()
         self.drawn = DrawnIndices()
-        self.watching = ExitStack()
         self.recorder: Recorder | None = None
         self.resumed = ResumedRun(obstacle="there is no checkpoint of this run that training could go on from")
         self.hooks: dict[str, Any] = {}
@@ -105,14 +103,6 @@ class Reproducibility(Experiment):
                 self.recording.generators += held_generators(loader.dataset, type(loader.dataset).__name__)
                 if not self._is_repetition():
                     self.judge(worker_draws(loader))
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        super().on_exception(trainer, pl_module, exception)
-        self.watching.close()
-
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        super().teardown(trainer, pl_module, stage)
-        self.watching.close()
 
     def conclude(self, folder: Path) -> None:
         repetition = Repetition.current

@@ -5,6 +5,7 @@ import inspect
 from torch import Tensor, nn
 
 from training_checklist.engines.own_code import is_own
+from training_checklist.engines.parameter_names import gather
 from training_checklist.evidence.network import Effects, ModuleCall, WithoutEffect
 from training_checklist.lightning import LightningModule, Trainer
 
@@ -30,30 +31,15 @@ def effects(
     )
     for zero in (False, True):
         names = [name for name in trained if reached.get(name) is (False if zero else None)]
-        for path, inside in groups(names, trained):
+        for path, inside in gather(names, trained):
+            if path == inside[0]:  # a weight beside others that have gradients is not its module's failure
+                continue
             calls = [row for row in rows if row.path == path or row.path.startswith(f"{path}.")]
             with_grad = any(row.with_grad for row in calls)
             owner, _, _ = path.rpartition(".")
             chosen = bool(owner) and isinstance(pl_module.get_submodule(owner), (nn.ModuleList, nn.ModuleDict))
             own = is_called_by_own_code(pl_module, path)
             found.without.append(WithoutEffect(path, inside, zero, bool(calls), with_grad, chosen, own))
-    return found
-
-
-def groups(names: list[str], trained: list[str]) -> list[tuple[str, list[str]]]:
-    """Gather parameters under the outermost modules of which all trained parameters are among `names`."""
-    chosen, found = set(names), []
-    while chosen:
-        name = next(name for name in names if name in chosen)
-        parts = name.split(".")
-        for depth in range(1, len(parts) + 1):
-            path = ".".join(parts[:depth])
-            inside = [other for other in trained if other == path or other.startswith(f"{path}.")]
-            if all(other in chosen for other in inside):
-                break
-        chosen -= set(inside)
-        if path != inside[0]:  # a weight beside others that have gradients is not its module's failure
-            found.append((path, inside))
     return found
 
 

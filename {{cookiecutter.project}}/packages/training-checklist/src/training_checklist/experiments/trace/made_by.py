@@ -4,6 +4,8 @@ from typing import Any
 
 from torch import Tensor
 
+from training_checklist.engines.graph import operation
+
 # Nodes of the graph that change no value, or only leave some out.
 VIEWS = (
     *("View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "ToCopy", "Transpose", "Permute", "T", "Clone"),
@@ -32,9 +34,3 @@ def behind_views(node: Any) -> Any:
     while node is not None and operation(node) in VIEWS:
         node = node.next_functions[0][0]
     return node
-
-
-def operation(node: Any) -> str:
-    """Return "Softmax" of SoftmaxBackward0."""
-    name = node.name().rpartition("::")[2]
-    return name if name == "AccumulateGrad" else name.partition("Backward")[0]

@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from training_checklist.engines.parameter_names import shown
 from training_checklist.evidence.config_values import MisplacedFile
 from training_checklist.finding import FAILED, Fix, Place
 from training_checklist.rule import Hit, Rule
@@ -9,9 +10,8 @@ from training_checklist.rule import Hit, Rule
 def judge(file: MisplacedFile, limits: Any) -> Iterator[Hit]:
     if not file.keys:
         return
-    more = f" and {len(file.keys) - 6} more" if len(file.keys) > 6 else ""
     yield Hit(
-        f"{', '.join(file.keys[:6])}{more} of {file.option} land in {file.package}.*, where nothing reads them",
+        f"{shown(file.keys, 6)} of {file.option} land in {file.package}.*, where nothing reads them",
         Place(file=file.file, line=1),
         why=f"{file.keys[0]} keeps {file.kept} of another file",
         fix=Fix(f"make '# @package _global_' the first line of {file.file}"),

@@ -1,10 +1,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from training_checklist.engines.parameter_names import shown
 from training_checklist.evidence.ranks import Agreement
 from training_checklist.finding import FAILED, Fix
 from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
-from training_checklist.rules.distributed.unused_parameters import LISTED, listed
 
 
 def judge(agreement: Agreement, limits: Any) -> Iterator[Hit]:
@@ -12,23 +12,17 @@ def judge(agreement: Agreement, limits: Any) -> Iterator[Hit]:
         return
     if agreement.obstacle and not agreement.distances:
         raise CannotJudge(agreement.obstacle)
-    names = farther(agreement, limits.gradient_roundings)
+    names = agreement.apart(limits.gradient_roundings)
     if names:
         yield Hit(
             f"gradients of {len(names)} of {agreement.total} parameters differ between ranks before the optimizer's "
-            f"step: {listed(names)}; in the units of their rounding by {agreement.distances[names[0]]:.3g}",
+            f"step: {shown(names)}; in the units of their rounding by {agreement.distances[names[0]]:.3g}",
             agreement.hooks.beside(
                 rank=f"0 to {agreement.world_size - 1}",
-                parameter=", ".join(names[:LISTED]),
+                parameter=shown(names),
                 note=f"changed before {agreement.stage}",
             ),
         )
-
-
-def farther(agreement: Agreement, limit: float) -> list[str]:
-    """Return the names that are farther apart than that, the farthest first."""
-    names = [name for name, distance in agreement.distances.items() if not distance <= limit]
-    return sorted(names, key=lambda name: -agreement.distances[name])
 
 
 RULE = Rule(

@@ -1,29 +1,23 @@
 from collections.abc import Iterator
 from typing import Any
 
+from training_checklist.engines.parameter_names import shown
 from training_checklist.evidence.ranks import UnusedParameters
 from training_checklist.finding import FAILED, WARNING, Fix
 from training_checklist.rule import Hit, Rule
-
-LISTED = 5
 
 
 def judge(unused: UnusedParameters, limits: Any) -> Iterator[Hit]:
     if unused.names:
         yield Hit(
-            f"{len(unused.names)} of {unused.total} parameters got no gradient: {listed(unused.names)}",
-            unused.step.beside(rank=str(unused.rank), batch=unused.batch, parameter=", ".join(unused.names[:LISTED])),
+            f"{len(unused.names)} of {unused.total} parameters got no gradient: {shown(unused.names)}",
+            unused.step.beside(rank=str(unused.rank), batch=unused.batch, parameter=shown(unused.names)),
             severity=None if unused.asked else WARNING,
             why=None
             if unused.asked
             else "this project runs in one process, where that is allowed; in several the strategy "
             "waits for the gradient of every parameter",
         )
-
-
-def listed(names: list[str]) -> str:
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + more
 
 
 RULE = Rule(

@@ -1,11 +1,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from training_checklist.engines.parameter_names import shown
 from training_checklist.evidence.ranks import Agreement
 from training_checklist.finding import FAILED, Fix
 from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
-from training_checklist.rules.distributed.gradients_differ import farther
-from training_checklist.rules.distributed.unused_parameters import LISTED, listed
 
 
 def judge(agreement: Agreement, limits: Any) -> Iterator[Hit]:
@@ -13,16 +12,16 @@ def judge(agreement: Agreement, limits: Any) -> Iterator[Hit]:
         return
     if agreement.obstacle and not agreement.distances:
         raise CannotJudge(agreement.obstacle)
-    names = farther(agreement, limits.weight_roundings)
+    names = agreement.apart(limits.weight_roundings)
     if not names:
         return
     before = "; their gradients were the same before the optimizer's step" if agreement.gradients_equal else ""
     yield Hit(
-        f"{len(names)} of {agreement.total} parameters differ between ranks: {listed(names)}; in the units of their "
+        f"{len(names)} of {agreement.total} parameters differ between ranks: {shown(names)}; in the units of their "
         f"rounding by {agreement.distances[names[0]]:.3g}{before}",
         agreement.hooks.beside(
             rank=f"0 to {agreement.world_size - 1}",
-            parameter=", ".join(names[:LISTED]),
+            parameter=shown(names),
             note="; ".join(part for part in (agreement.hooks.note, f"changed before {agreement.stage}") if part),
         ),
     )

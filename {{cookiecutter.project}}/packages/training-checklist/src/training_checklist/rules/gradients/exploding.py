@@ -1,10 +1,9 @@
-import math
 from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
 from training_checklist.evidence.gradients import AlongDepth
-from training_checklist.finding import FAILED, Fix, Place
+from training_checklist.finding import FAILED, Fix
 from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
 
 
@@ -13,17 +12,8 @@ def judge(depth: AlongDepth, limits: Any) -> Iterator[Hit]:
     if not early:
         raise CannotJudge("fewer than six modules in a row have gradients, so that there is no depth to speak of")
     ratio = median(early) / max(late)
-    # A head that starts from 0, or a scale, changes the size by itself: that is one layer's matter.
-    if ratio > limits.exploding and 2 * math.log(depth.steepest) < abs(math.log(ratio)):
-        (first, *_, last), (begin, end) = depth.sizes, depth.stretch
-        yield Hit(
-            f"gradients explode along depth: {depth.sizes[first]:.1e} at {first}, {depth.sizes[last]:.1e} at {last}",
-            Place(
-                module=f"{first} to {last}",
-                note=f"{len(depth.sizes)} modules, a factor {ratio ** (1 / len(depth.sizes)):.2g} each; "
-                f"most of it from {begin} to {end}",
-            ),
-        )
+    if ratio > limits.exploding and depth.is_of_depth(ratio):
+        yield Hit(*depth.told("explode", ratio))
 
 
 RULE = Rule(

@@ -2,6 +2,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from training_checklist.engines.parameter_names import shown
 from training_checklist.evidence.one_batch import ZEROS, OneBatch, OneTrial
 from training_checklist.finding import FAILED, Fix, Place
 from training_checklist.rule import CannotJudge, Hit, Rule
@@ -28,7 +29,7 @@ def clue(batch: OneBatch) -> tuple[Place, str, Fix]:
     if batch.grad_norm == 0:
         return step, "every gradient is 0: the loss does not depend on the weights", look
     if batch.unheld:
-        names = ", ".join(batch.unheld[:4]) + (f" and {len(batch.unheld) - 4} more" if len(batch.unheld) > 4 else "")
+        names = shown(batch.unheld)
         return Place(parameter=names, function="configure_optimizers"), "no optimizer holds these parameters", look
     if batch.all_same:
         why = "all samples of the batch are the same, so that no network can tell them apart"

@@ -1,18 +1,16 @@
 from collections.abc import Iterator
 from typing import Any
 
+from training_checklist.engines.parameter_names import shown
 from training_checklist.evidence.run_files import OutsideFiles
 from training_checklist.finding import FAILED, Fix, Place
 from training_checklist.rule import Hit, Rule
 
-SHOWN = 3  # paths
-
 
 def judge(files: OutsideFiles, limits: Any) -> Iterator[Hit]:
     if files.paths:
-        more = f" and {len(files.paths) - SHOWN} more" if len(files.paths) > SHOWN else ""
-        named = ", ".join(files.paths[:SHOWN])
-        yield Hit(f"{files.writer} writes outside the run's directory: {named}{more}", files.place, fix=files.fix)
+        named = shown(files.paths, 3)
+        yield Hit(f"{files.writer} writes outside the run's directory: {named}", files.place, fix=files.fix)
 
 
 RULE = Rule(
