@@ -93,7 +93,7 @@ TRAIN = [
         """größe=1 is no override; write größe=value, and quote what is not plain: "größe='...'\"""",
         NOTHING,
     ),
-    ("+seed=3", "Could not append to config. An item is already at 'seed'.", NOTHING),
+    ("+seed=3", "seed is in train.yaml already; write seed=3 without the +", NOTHING),
     (
         "optimizer=null",
         "optimizer=null: a group cannot be null; choose an option of conf/optimizer, or none with ~optimizer",
