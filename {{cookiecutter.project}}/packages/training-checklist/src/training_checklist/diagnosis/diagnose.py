@@ -170,5 +170,5 @@ def _unknown(crash: Crash) -> Cause:
     command = shlex.join([os.path.relpath(sys.argv[0]), *map(redact_override, sys.argv[1:])])
     return Cause(
         f"no known cause fits this exception; look at the values used in line {crash.own.line}{asked}",
-        f"HYDRA_FULL_ERROR=1 python -m pdb -c continue {command} stops at the error in the debugger, where every variable can be printed",
+        f"HYDRA_FULL_ERROR=1 python -m pdb -c continue {command} stops at the error and prints any variable",
     )
