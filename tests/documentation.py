@@ -28,11 +28,6 @@ def blocks(text: str) -> Iterator[Block]:
         yield Block(*match.groups())
 
 
-def section(page: Path, heading: str) -> str:
-    """Return what stands below `## heading`."""
-    return page.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
-
-
 def follow(text: str, folder: Path) -> list[list[str]]:
     """Write the files of the page into `folder`, none of which may exist, and return the commands."""
     commands = []

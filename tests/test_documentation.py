@@ -1,9 +1,10 @@
-"""Every command that a README shows works as it is written, and the Korean READMEs show the same ones."""
+"""Every command that a README or a page of docs/ shows works as it is written; the Korean ones show the same."""
 
 import re
 import shlex
 import shutil
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from documentation import blocks
@@ -11,7 +12,9 @@ from PIL import Image
 
 TEMPLATE = Path(__file__).parents[1]
 PROJECT = TEMPLATE / "{{cookiecutter.project}}"
-READMES = {"template": TEMPLATE / "README.md", "project": PROJECT / "README.md"}
+READMES = {"template": TEMPLATE / "README.md", "project": PROJECT / "README.md"} | {
+    f"docs/{page.stem}": page for page in sorted((PROJECT / "docs").glob("*.md"))
+}
 # Those of the recipes are followed in test_recipes.py.
 RECIPES = (
     "data=cifar10",
@@ -37,7 +40,7 @@ def commands(readme: str) -> list[list[str]]:
 
 
 def of(*programs: str) -> list[list[str]]:
-    """The different commands of both READMEs that start one of `programs`, without those of the recipes."""
+    """The different commands of all pages that start one of `programs`, without those of the recipes."""
     found = {shlex.join(command): command for readme in READMES for command in commands(readme)}
     return [command for command in found.values() if command[0] in programs and not set(RECIPES) & set(command)]
 
@@ -81,7 +84,8 @@ def test_command_of_several_processes_works(ran, command):
 
 @pytest.mark.parametrize("readme", READMES)
 def test_target_of_make_is_there(readme):
-    makefile = READMES[readme].with_name("Makefile").read_text(encoding="utf-8")
+    house = TEMPLATE if readme == "template" else PROJECT
+    makefile = (house / "Makefile").read_text(encoding="utf-8")
     targets = {target for program, *targets in commands(readme) if program == "make" for target in targets}
     targets -= {"install", "train"} if readme == "template" else set()  # typed in the project
     assert {target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)} == set()
@@ -94,12 +98,37 @@ def test_no_other_program_is_shown_than_is_known_here():
 
 
 @pytest.mark.parametrize("readme", READMES)
-def test_korean_readme_shows_what_the_english_one_shows(readme):
-    english, korean = READMES[readme], READMES[readme].with_name("README.ko.md")
-    assert shown(korean) == shown(english)
+def test_korean_page_shows_what_the_english_one_shows(readme):
+    assert shown(korean(READMES[readme])) == shown(READMES[readme])
+
+
+def korean(page: Path) -> Path:
+    """Return the page's twin: README.ko.md beside README.md, docs/ko/sweeps.md for docs/sweeps.md."""
+    return page.with_name("README.ko.md") if page.stem == "README" else page.parent / "ko" / page.name
 
 
 def shown(page: Path) -> tuple[list[str], int]:
     """Every block without its comments, and how many headings there are."""
     text = page.read_text(encoding="utf-8")
     return [re.sub(r" *# .*", "", block.text) for block in blocks(text)], len(re.findall(r"^#+ ", text, re.MULTILINE))
+
+
+def test_no_page_is_korean_alone():
+    assert {korean(page) for page in READMES.values() if page.parent.name == "docs"} == {*PROJECT.glob("docs/ko/*.md")}
+
+
+@pytest.mark.parametrize("readme", READMES)
+def test_link_leads_to_a_file_of_the_repository(readme):
+    for page in (READMES[readme], korean(READMES[readme])):
+        links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+        assert {link for link in links if not (page.parent / unquote(link)).exists()} == set()
+
+
+def test_every_page_is_linked_from_the_readme():
+    readme = READMES["project"].read_text(encoding="utf-8")
+    assert {name for name in READMES if name.startswith("docs/") and f"]({name}.md)" not in readme} == set()
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.ko.md"])
+def test_readme_is_one_screen_to_start_with(name):
+    assert len((PROJECT / name).read_text(encoding="utf-8").splitlines()) <= 80

@@ -1,11 +1,11 @@
-"""The README's recipes, followed to the letter in a generated project: new files only, and they work together."""
+"""The recipes of docs/recipes.md, followed to the letter in a generated project: new files only, all together."""
 
 import json
 
 import numpy as np
 import pytest
 from clean import assert_clean, assert_typed
-from documentation import follow, section
+from documentation import follow
 
 # Enough to see that it runs; the images are CIFAR-10's in shape alone.
 SHORT = ("data=cifar10", "data.val_size=20", "trainer.max_epochs=1", "++trainer.limit_train_batches=2")
@@ -25,7 +25,7 @@ def write_cifar10(folder, images_a_file: int) -> None:
 def followed(generate, install, tmp_path_factory):
     """A project in which every recipe has been followed, and the commands that the recipes give."""
     project = install(generate(tmp_path_factory.mktemp("recipes")))
-    commands = follow(section(project.folder / "README.md", "Adding your own"), project.folder)
+    commands = follow((project.folder / "docs/recipes.md").read_text(encoding="utf-8"), project.folder)
     write_cifar10(project.folder / "data/cifar-10-batches-bin", images_a_file=40)
     return project, commands
 

@@ -36,7 +36,7 @@ SMALL = (
         "test=false",
         "logger=[tensorboard,csv]",
     ),
-    *("callbacks=[checkpoint,early_stopping,figures,lr_monitor,model_summary,progress_bar,step_monitor]",),
+    *("callbacks=[checkpoint,early_stopping,epoch_lines,figures,lr_monitor,model_summary,progress_bar,step_monitor]",),
     *("++trainer.limit_train_batches=1", "++trainer.limit_val_batches=1"),
 )
 # Between them they have every key of every option that needs neither a GPU, a network nor a package that is optional.

@@ -93,15 +93,15 @@ TRAIN = [
         """größe=1 is no override; write größe=value, and quote what is not plain: "größe='...'\"""",
         NOTHING,
     ),
-    ("+seed=3", "Could not append to config. An item is already at 'seed'.", NOTHING),
+    ("+seed=3", "seed is in train.yaml already; write seed=3 without the +", NOTHING),
     (
         "optimizer=null",
         "optimizer=null: a group cannot be null; choose an option of conf/optimizer, or none with ~optimizer",
         NOTHING,
     ),
     ("~optimizer", "model.optimizer=${optimizer} does not resolve: Interpolation key 'optimizer' not found", NOTHING),
-    ("+optimzer=sgd", "optimzer=sgd is read by nothing; did you mean optimizer?", NOTHING),
-    ("+optimiser.lr=0.1", "optimiser.lr=0.1 is read by nothing; did you mean optimizer?", NOTHING),
+    ("+optimzer=sgd", "optimzer=sgd adds a key that nothing uses; did you mean optimizer?", NOTHING),
+    ("+optimiser.lr=0.1", "optimiser.lr=0.1 adds a key that nothing uses; did you mean optimizer?", NOTHING),
     ("lr=0.1", "lr is no key of train.yaml; did you mean optimizer.lr?", NOTHING),
     ("seed=???", "seed=??? must be given a value: add seed=... to the command", NOTHING),
     (
@@ -244,7 +244,7 @@ TRAIN = [
     ),
     (
         "monitor=val/acc",
-        "monitor=val/acc is logged by nobody; validation logs val/accuracy, val/loss; did you mean val/accuracy?",
+        "monitor=val/acc names a metric that is not logged; validation logs val/accuracy, val/loss; did you mean val/accuracy?",
         [".hydra", "csv", "report.html", "run.json", "train.log"],
     ),
     (

@@ -531,7 +531,7 @@ def test_unknown_exception_is_placed_and_admitted():
     finding = diagnosed(own_code)
     assert finding.what == "LookupError: something new"
     assert "in own_code: raise LookupError" in finding.where
-    assert "not known here" in finding.why
+    assert "no known cause" in finding.why
     assert "pdb" in told(finding)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException
-from training_runs.start.entry_point import unknown_keys, unknown_option
+from training_runs.start.entry_point import unknown_keys, unknown_option, unparsed
 
 
 @pytest.fixture
@@ -20,6 +20,14 @@ def conf(root) -> Path:
         ("optimizer.lrr=0.1", "optimizer.lrr is no key of train.yaml; did you mean optimizer.lr"),
         ("optimiser=sgd", "optimiser is no key of train.yaml; did you mean optimizer"),
         ("~tests", "tests is no key of train.yaml; did you mean test"),
+        (
+            "trainer.limit_train_batches=0.1",
+            "trainer.limit_train_batches is not in train.yaml yet; add it with +trainer.limit_train_batches=0.1",
+        ),
+        (
+            "+trainer.max_epochs=3",
+            "trainer.max_epochs is in train.yaml already; write trainer.max_epochs=3 without the +",
+        ),
     ],
 )
 def test_unknown_key_is_named_with_the_nearest_ones(conf, argument, line):
@@ -41,6 +49,18 @@ def test_unknown_option_or_config_is_named_with_the_nearest_ones(conf, config_na
     with initialize_config_dir(str(conf), version_base="1.3"), pytest.raises(HydraException) as refused:
         compose(config_name, overrides=[override])
     assert unknown_option(refused.value, conf) == lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (["data.batch_size", "64"], ["data.batch_size 64 must be one word; write data.batch_size=64"]),
+        (["seed=1", "optimizer.lr", "0.1"], ["optimizer.lr 0.1 must be one word; write optimizer.lr=0.1"]),
+        (["seed"], ["""seed is no override; write seed=value, and quote what is not plain: "seed='...'\""""]),
+    ],
+)
+def test_value_apart_from_its_key_is_told_from_what_is_no_override(arguments, lines):
+    assert unparsed(arguments) == lines
 
 
 def test_keys_options_flags_and_additions_are_no_unknown_keys(conf):

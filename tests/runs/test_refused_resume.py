@@ -38,7 +38,7 @@ REFUSED = {
     "other classes": (["data.num_classes=7"], "data.class_names has 10 names but data.num_classes=7"),
     "a value that fails its check": (["trainer.max_epochs=-3"], "trainer.max_epochs=-3"),
     "a value that the data refuses": (["data.val_size=99999"], "data.val_size=99999 must lie between"),
-    "a metric that nobody logs": (["monitor=val/nope"], "monitor=val/nope is logged by nobody"),
+    "a metric that nobody logs": (["monitor=val/nope"], "monitor=val/nope names a metric that is not logged"),
 }
 
 

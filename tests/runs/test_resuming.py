@@ -145,7 +145,7 @@ def test_run_that_was_killed_amid_an_epoch_ends_as_if_it_had_not_been(variant, s
 
 
 def test_default_callbacks_go_on_amid_an_epoch(stopped, resumed, whole):
-    everything = "callbacks=[checkpoint,early_stopping,figures,lr_monitor,model_summary,step_monitor]"
+    everything = "callbacks=[checkpoint,early_stopping,epoch_lines,figures,lr_monitor,model_summary,step_monitor]"
     # metrics.csv has samples per second, too
     assert set(differences(resumed(stopped(11, everything)), whole(everything))) <= {"csv"}
 

@@ -4,6 +4,7 @@ from html.parser import HTMLParser
 
 import pytest
 from training_runs.records.runs import read_record
+from training_runs.reports.report import SPLITS, by_split
 
 
 class Page(HTMLParser):
@@ -38,9 +39,18 @@ def page(shown) -> Page:
     return report(shown)
 
 
-def test_report_needs_no_other_file_and_no_network(page):
-    assert page.targets
-    assert all(target.startswith("data:image/svg+xml;base64,") for target in page.targets)
+def shown_in(page) -> list[str]:
+    return [target for target in page.targets if target.startswith("data:image/svg+xml;base64,")]
+
+
+def links_of(page) -> list[str]:
+    return [target for target in page.targets if not target.startswith("data:")]
+
+
+def test_report_shows_all_without_another_file_or_network_and_links_log_and_config_beside_it(page, shown):
+    assert shown_in(page)
+    assert links_of(page) == ["train.log", ".hydra/config.yaml", ".hydra/overrides.yaml", "run.json"]
+    assert all((shown / link).is_file() for link in links_of(page))
 
 
 def test_report_fits_a_phone(shown):
@@ -48,12 +58,22 @@ def test_report_fits_a_phone(shown):
 
 
 def test_report_has_every_figure(page, shown):
-    assert len(page.targets) == len(list((shown / "figures").glob("*.svg"))) == 4
+    assert len(shown_in(page)) == len(list((shown / "figures").glob("*.svg"))) == 4
 
 
-def test_report_has_the_metrics_of_the_run(page, shown):
-    for name, value in read_record(shown)["metrics"].items():
-        assert f"{name} {value:.4f}" in page.text
+def test_report_has_the_metrics_of_the_run_as_a_table_of_splits(page, shown):
+    metrics = read_record(shown)["metrics"]
+    rows = [
+        " ".join([name, *(f"{metrics[f'{split}/{name}']:.4f}" for split in SPLITS)]) for name in ("accuracy", "loss")
+    ]
+    assert " ".join(["Metrics", *SPLITS, *rows, "Figures"]) in page.text
+
+
+def test_metric_of_no_split_is_in_a_column_of_its_own():
+    assert by_split({"val/loss": 0.5, "score": 2.0}) == [
+        {"": "loss", "val": 0.5, "value": None},
+        {"": "score", "val": None, "value": 2.0},
+    ]
 
 
 def test_report_shows_the_config_where_it_is_not_the_default(page):
@@ -90,12 +110,17 @@ def test_sweep_has_a_report_with_a_link_to_that_of_every_job(tmp_path, sweep):
     sweep("seed=0,1")
     [folder] = {path.parents[1] for path in tmp_path.glob("multirun/**/run.json")}
     page = report(folder)
-    links = [target for target in page.targets if not target.startswith("data:")]
+    links = links_of(page)
     assert links == ["0/report.html", "1/report.html"]
     assert all((folder / link).is_file() for link in links)
     assert [path.name for path in (folder / "figures").glob("*.svg")] == ["swept_keys.svg"]
     assert len(page.targets) == 3
     assert "over 2 seeds" in page.text
+    scores = [read_record(folder / job)["metrics"]["val/accuracy"] for job in "01"]
+    best = scores.index(max(scores))
+    winner = page.text[page.text.index("Best job") : page.text.index("Jobs")]
+    assert f"job {best}: " in winner
+    assert winner.strip().endswith(f"seed={best}")
 
 
 def test_job_of_a_sweep_that_was_refused_has_a_report_with_the_reason(tmp_path, sweep):

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from tensorboard import context
+from tensorboard.backend.event_processing import data_provider, plugin_event_multiplexer
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.plugins.hparams import metadata
+from tensorboard.plugins import base_plugin
+from tensorboard.plugins.hparams import backend_context, metadata
 from torch import nn
 from training_runs.loggers import TensorBoardLogger
 from training_runs.records.runs import read_record
@@ -52,6 +55,20 @@ def test_hyperparameters_leave_out_where_the_run_lies(board, shown):
     content = board().SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
     values = metadata.parse_session_start_info_plugin_data(content).hparams.values()
     assert not any(str(shown) in value.string_value for value in values)
+
+
+def test_what_differs_between_runs_is_the_first_column_of_their_table_each_value_once(train, tmp_path):
+    for rate in ("0.1", "0.2"):
+        train("logger=[tensorboard,csv]", f"optimizer.lr={rate}", f"seed={rate[-1]}")
+    runs = plugin_event_multiplexer.EventMultiplexer().AddRunsFromDirectory(str(tmp_path / "outputs"))
+    runs.Reload()
+    provider = data_provider.MultiplexerDataProvider(runs, str(tmp_path))
+    table = backend_context.Context(base_plugin.TBContext(data_provider=provider, multiplexer=runs))
+    request = context.RequestContext()
+    logged = table.hparams_metadata(request, "")
+    columns = table.experiment_from_metadata(request, "", False, logged, []).hparam_infos
+    assert [column.name for column in columns if column.differs] == ["optimizer.lr", "seed"]
+    assert [column.name for column in columns][:2] == ["optimizer.lr", "seed"]
 
 
 def test_last_values_are_the_final_metrics_of_the_run(board, shown):

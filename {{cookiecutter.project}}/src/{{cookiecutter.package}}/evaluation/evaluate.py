@@ -8,10 +8,10 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from pydantic import NonNegativeInt, PositiveInt
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
-from pytorch_lightning.callbacks import RichProgressBar
 from torch import Tensor
 from training_config.check import find_problems
 from training_config.errors import ConfigError
+from training_runs.callbacks.progress_bar import ProgressBar
 from training_runs.figures import save
 from training_runs.records.runs import misfit, read_checkpoint, read_config, shortest, strict
 from training_runs.records.trust import check_trusted
@@ -88,7 +88,7 @@ def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModu
         accelerator=cfg.accelerator,
         devices=1,
         logger=False,
-        callbacks=[RichProgressBar()],
+        callbacks=[ProgressBar()],
         enable_model_summary=False,
         enable_checkpointing=False,
     )

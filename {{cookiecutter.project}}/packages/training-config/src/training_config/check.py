@@ -94,7 +94,7 @@ def misspelt(cfg: DictConfig) -> list[str]:
         is_new = all(any(full == other or full.startswith(f"{other}.") for other in added) for full in own)
         near = get_close_matches(key, [other for other in cfg if other != key], n=1, cutoff=0.8)
         if key in cfg and is_new and near:
-            problems.append(f"{text} is read by nothing; did you mean {near[0]}?")
+            problems.append(f"{text} adds a key that nothing uses; did you mean {near[0]}?")
     return problems
 
 

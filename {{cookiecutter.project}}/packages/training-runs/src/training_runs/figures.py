@@ -19,8 +19,15 @@ def save(figure: Figure, path: Path) -> None:
 
 
 @rc_context(STYLE)
-def learning_curves(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Figure:
-    """Draw (step, value) points by the name of their metric, train and val of one metric in one plot."""
+def learning_curves(
+    curves: Mapping[str, Sequence[tuple[float, float]]], best: tuple[str, float] | None = None
+) -> Figure:
+    """Draw (step, value) points by the name of their metric, train and val of one metric in one plot.
+
+    Args:
+        curves: of a training.
+        best: the metric whose best value is marked, and its step, which is marked in every plot.
+    """
     plots: dict[str, dict[str, Sequence[tuple[float, float]]]] = {}
     for name, points in curves.items():
         split, _, metric = name.partition("/")
@@ -29,6 +36,12 @@ def learning_curves(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Figu
     for axes, (metric, splits) in zip(figure.subplots(1, len(plots), squeeze=False).flat, plots.items(), strict=True):
         for split, points in splits.items():
             axes.plot(*zip(*points, strict=True), label=split, marker="." if len(points) < 30 else None)
+        if best is not None:
+            name, step = best
+            axes.axvline(step, color="0.5", linestyle=":", linewidth=1, zorder=0)
+            if name.partition("/")[2] == metric:
+                label = f"best: {dict(curves[name])[step]:.4g}"
+                axes.plot(step, dict(curves[name])[step], "*", color="0.2", markersize=9, label=label)
         axes.set(xlabel="step", ylabel=metric)
         axes.legend()
     return figure

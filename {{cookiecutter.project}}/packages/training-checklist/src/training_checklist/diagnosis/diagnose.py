@@ -163,12 +163,12 @@ def _plain(error: BaseException) -> Finding:
 def _unknown(crash: Crash) -> Cause:
     if crash.own is None:
         return Cause(
-            "no line of this project is in the traceback, and this kind of exception is not known here",
+            "no line of this project is in the traceback, and no known cause fits this exception",
             "HYDRA_FULL_ERROR=1 before the same command shows every frame; search for the message's first line",
         )
-    asked = f", which was at {crash.own.expression}" if "\n" not in crash.own.expression else ""
+    asked = f": {crash.own.expression}" if "\n" not in crash.own.expression else ""
     command = shlex.join([os.path.relpath(sys.argv[0]), *map(redact_override, sys.argv[1:])])
     return Cause(
-        f"this kind of exception is not known here; look at the values that line {crash.own.line} works with{asked}",
-        f"HYDRA_FULL_ERROR=1 python -m pdb -c continue {command} stops there, with everything in scope",
+        f"no known cause fits this exception; look at the values used in line {crash.own.line}{asked}",
+        f"HYDRA_FULL_ERROR=1 python -m pdb -c continue {command} stops at the error and prints any variable",
     )

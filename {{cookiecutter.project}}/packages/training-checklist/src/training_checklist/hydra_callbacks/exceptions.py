@@ -60,7 +60,7 @@ def print_panel(finding: Any) -> None:
     from rich.text import Text
 
     rows = Table.grid(padding=(0, 1, 0, 0))
-    rows.add_column(style="cyan", no_wrap=True)
+    rows.add_column(style="bold", no_wrap=True)
     rows.add_column(overflow="fold")
     for label, text in (("where", finding.where), ("why", finding.why), ("next", finding.command)):
         rows.add_row(label, Text(text))

@@ -10,7 +10,7 @@ from training_checklist.finding import ERROR, FAILED, PASSED, SKIPPED, WARNING, 
 from training_checklist.reporting.conclusions import conclusions
 from training_checklist.reporting.lines import HELP, rows, summary
 
-COLOURS = {PASSED: "green", WARNING: "yellow", FAILED: "bold red", SKIPPED: "dim", ERROR: "bold magenta"}
+COLOURS = {PASSED: "green", WARNING: "magenta", FAILED: "bold red", SKIPPED: "dim", ERROR: "bold"}
 
 
 def print_report(verdicts: list[Verdict], folder: Path, notes: list[str]) -> None:
@@ -48,7 +48,7 @@ def print_finding(console: Console, item: str, finding: Finding) -> None:
     heading = Text(f"{item} {finding.severity}: ", COLOURS[finding.severity])
     console.print(heading + Text(finding.what) + Text(f"  [{finding.rule}]", "dim"))
     for label, text in rows(finding):
-        console.print(Text(f"  {label:<6}", "cyan") + Text(text.replace("\n", "\n        ")), soft_wrap=True)
+        console.print(Text(f"  {label:<6}", "bold") + Text(text.replace("\n", "\n        ")), soft_wrap=True)
     console.print()
 
 

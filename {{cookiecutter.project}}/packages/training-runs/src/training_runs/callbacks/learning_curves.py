@@ -1,6 +1,8 @@
 """The curves of a training, drawn when it ends."""
 
 import csv
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytorch_lightning import Callback, LightningModule, Trainer
@@ -15,10 +17,13 @@ class LearningCurves(Callback):
     Args:
         enabled: nothing is drawn otherwise.
         folder: where learning_curves.png and .svg go.
+        monitor: the metric whose best value is marked, if it is one of validation; None marks nothing.
+        mode: whether the best is the largest, "max", or the smallest, "min".
     """
 
-    def __init__(self, enabled: bool, folder: str) -> None:
+    def __init__(self, enabled: bool, folder: str, monitor: str | None = None, mode: str = "max") -> None:
         self.enabled, self.folder = enabled, Path(folder)
+        self.monitor, self.mode = monitor, mode
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         logger = next((logger for logger in trainer.loggers if isinstance(logger, CSVLogger)), None)
@@ -28,7 +33,18 @@ class LearningCurves(Callback):
         if curves:
             from training_runs import figures  # matplotlib takes half a second, which only the end of a run needs
 
-            figures.save(figures.learning_curves(curves), self.folder / "learning_curves")
+            best = best_point(curves, self.monitor, self.mode)
+            figures.save(figures.learning_curves(curves, best), self.folder / "learning_curves")
+
+
+def best_point(
+    curves: Mapping[str, Sequence[tuple[int, float]]], monitor: str | None, mode: str
+) -> tuple[str, int] | None:
+    """Return `monitor` and the step of its best value, the first of equals; None where no curve is of it."""
+    points = [(step, value) for step, value in curves.get(monitor or "", ()) if math.isfinite(value)]
+    if monitor is None or not points:
+        return None
+    return monitor, (max if mode == "max" else min)(points, key=lambda point: point[1])[0]
 
 
 def read_curves(table: Path) -> dict[str, list[tuple[int, float]]]:

@@ -35,6 +35,6 @@ class MonitorCheck(Callback):
         if logged and wrong:
             key = min(wrong, key=len)  # the others lead to it
             raise ConfigError(
-                f"{key}={wanted[key]} is logged by nobody; validation logs {', '.join(logged)}"
+                f"{key}={wanted[key]} names a metric that is not logged; validation logs {', '.join(logged)}"
                 + suggestion(wanted[key], logged)
             )

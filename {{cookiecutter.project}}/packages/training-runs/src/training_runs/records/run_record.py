@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -17,6 +18,7 @@ import torch
 from filelock import BaseFileLock
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 from training_config.overrides import task_overrides
 from training_config.secret_values import is_secret, redact_text, redact_texts, secret_values
@@ -27,6 +29,7 @@ from training_runs.checkpoints.moved_run import relocate
 from training_runs.errors import DiskError
 from training_runs.launching import ranks
 from training_runs.launching.progress import Progress
+from training_runs.loggers.look import look
 from training_runs.records import rerun, resume
 from training_runs.records.runs import (
     RESERVE,
@@ -65,6 +68,7 @@ class RunRecord(Callback):
         self.folder = Path(cfg.output_dir)
         self.begun = False
         self.lock: BaseFileLock | None = None
+        self.loggers: list[Logger] = []  # of the Trainer, once it trains
         self.metrics: dict[str, float] = {}
         self.remarks = RunRemarks(cfg)
         self.content: dict[str, Any] = {
@@ -164,9 +168,8 @@ class RunRecord(Callback):
         pointers = {"run": str(run)}
         if RunReport.unwritten is not None:  # it is written when the job has ended
             pointers["report"] = f"{run}/report.html"
-        if any(self.folder.rglob("events.out.tfevents.*")):
-            # All runs beside this one, where it lies among them.
-            pointers["look"] = f"tensorboard --logdir {run if run.is_absolute() or not run.parts else run.parts[0]}"
+        if self.loggers and (shown := look(self.loggers, run)) is not None:
+            pointers["look"] = shown
         if evaluate is not None and self.best_checkpoint is not None:
             pointers["evaluate"] = f"{evaluate}{run}"
         pointers |= described(self.folder, self.content.get("remarks", []))
@@ -196,6 +199,7 @@ class RunRecord(Callback):
             "hardware": hardware(trainer.strategy.root_device),
         }
         self.write()
+        self.loggers = trainer.loggers
         values = hyperparameters(self.cfg) | {"data.source": self.content["data"], "resume": None}
         for logger in trainer.loggers:
             logger.log_hyperparams(values)
@@ -281,7 +285,7 @@ def numbers(trainer: Trainer, *splits: str) -> dict[str, float]:
 
 
 def hyperparameters(cfg: DictConfig) -> dict[str, Any]:
-    """Return every value of `cfg` under its dotted key, each once: an interpolated group is left out.
+    """Return every value of `cfg` under its dotted key, each once: what is another key's value or group is left out.
 
     So is every path in the run's own directory: it differs between any two runs and says nothing about them. Stars
     take a secret's place, also where an interpolation has brought it under another name.
@@ -289,10 +293,16 @@ def hyperparameters(cfg: DictConfig) -> dict[str, Any]:
     values, output_dir = {}, str(cfg.output_dir)
     for full_key, parent, key in walk(cfg):
         value = parent[key]
-        if OmegaConf.is_config(value) or str(value).startswith(output_dir):
+        if is_other_key(parent, key) or OmegaConf.is_config(value) or str(value).startswith(output_dir):
             continue
         values[full_key] = "***" if is_secret(full_key, value) else value
     return redact_texts(values, secret_values(cfg))
+
+
+def is_other_key(parent: Any, key: Any) -> bool:
+    """Whether a value is `${another.key}` and nothing else."""
+    node = parent._get_node(key)
+    return OmegaConf.is_interpolation(parent, key) and re.fullmatch(r"\$\{[\w.]+\}", str(node._value())) is not None
 
 
 def git_state() -> dict[str, Any] | None:

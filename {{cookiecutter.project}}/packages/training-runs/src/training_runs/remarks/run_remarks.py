@@ -13,7 +13,7 @@ from pytorch_lightning.loggers import CSVLogger
 from training_config.overrides import key_of
 
 from training_runs.records import resume
-from training_runs.records.runs import read_record, script, shortest
+from training_runs.records.runs import is_job_of_sweep, read_record, script, shortest
 from training_runs.remarks.answers import constant_answer, is_cross_entropy
 from training_runs.remarks.evidence import Commands, Evidence, read_points
 from training_runs.remarks.rules import remarks_on
@@ -101,7 +101,7 @@ class RunRemarks:
 
 def described(folder: Path, remarks: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Return the remarks to show in a terminal, each under its id; of a job of a sweep one line."""
-    if (folder.parent / "multirun.yaml").is_file():  # Hydra's, which a job's own processes see too
+    if is_job_of_sweep(folder):
         return {remark["id"]: remark["what"] for remark in remarks[:1]}
     return {remark["id"]: f"{remark['what']}\n{remark['next']}" for remark in remarks[:SHOWN]}
 

@@ -23,6 +23,7 @@ from training_runs.records.rerun import describe
 from training_runs.records.runs import RECORD, read_record, replace_text, script, shortest
 
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
+SPLITS = ("train", "val", "test")
 FIRST = ("learning_curves", "swept_keys", "parallel_coordinates")  # of the figures; the others by name
 
 
@@ -84,7 +85,8 @@ def write_run_report(run: Path, default: DictConfig) -> None:
         record["state"],
         remarks=record.get("remarks"),
         verdicts=verdicts(run),
-        metrics=dict(sorted(record["metrics"].items())),
+        metrics=by_split(record["metrics"]),
+        files=files(run),
         differences=differences(run, default),
         commands=[shlex.join(["python", script(), *words]) for words in again],
         rerun=describe(record["rerun"]) if "rerun" in record else None,
@@ -93,14 +95,30 @@ def write_run_report(run: Path, default: DictConfig) -> None:
     )
 
 
-def write_sweep_report(sweep: Path, rows: Sequence[Mapping[str, Any]], spread: Iterable[str]) -> None:
-    """Write the report of a sweep from the rows of its summary; each job that has one links to its own report."""
-    commands = []
+def write_sweep_report(sweep: Path, rows: Sequence[Mapping[str, Any]], spread: Iterable[str], best: int | None) -> None:
+    """Write the report of a sweep from the rows of its summary; each job that has one links to its own report.
+
+    Args:
+        sweep: its directory.
+        rows: a job each.
+        spread: a line for each setting that was tried with several seeds.
+        best: the number of the best job, if any has come to a score.
+    """
+    records = {}
     for row in rows:
-        with suppress(OSError, ConfigError, KeyError):  # of a job that was killed or refused, or is damaged
-            commands.append(read_record(sweep / str(row["job"]))["command"])
+        with suppress(OSError, ConfigError):  # of a job that was killed or refused, or is damaged
+            records[row["job"]] = read_record(sweep / str(row["job"]))
+    commands = [record["command"] for record in records.values() if "command" in record]
     reported = {row["job"] for row in rows if (sweep / str(row["job"]) / "report.html").is_file()}
-    write_page(sweep, "sweep", jobs=rows, reported=reported, spread=spread, commands=commands[:1])
+    winner = None
+    if best is not None and "overrides" in records.get(best, {}):
+        metrics = records[best]["metrics"]
+        winner = {
+            "job": best,
+            "metrics": ", ".join(f"{name} {cell(metrics[name])}" for name in sorted(metrics)),
+            "command": shlex.join(["python", script(), *records[best]["overrides"]]),
+        }
+    write_page(sweep, "sweep", jobs=rows, reported=reported, spread=spread, commands=commands[:1], best=winner)
 
 
 def write_page(folder: Path, state: str, **sections: Any) -> None:
@@ -113,6 +131,32 @@ def write_page(folder: Path, state: str, **sections: Any) -> None:
         name=folder.name, title=shortest(folder), state=state, figures=figures(folder), **sections
     )
     replace_text(folder / "report.html", text)
+
+
+def by_split(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a row for each metric with a column for each split: train, val, test, then others by name.
+
+    A metric whose name has no slash is in a column of its own.
+    """
+    named = sorted((*reversed(split_of(name)), name) for name in metrics)
+    found = {split for _, split, _ in named}
+    splits = [split for split in SPLITS if split in found] + sorted(found.difference(SPLITS))
+    rows = {metric: {"": metric} | dict.fromkeys(splits) for metric, *_ in named}
+    for metric, split, name in named:
+        rows[metric][split] = metrics[name]
+    return list(rows.values())
+
+
+def split_of(name: str) -> tuple[str, str]:
+    split, slash, metric = name.partition("/")
+    return (split, metric) if slash else ("value", name)
+
+
+def files(run: Path) -> dict[str, str]:
+    """Return what lies beside the report for whoever wants to read on, by what it is."""
+    logs = {log.name: log.name for log in sorted(run.glob("*.log"))}
+    beside = {"config": ".hydra/config.yaml", "overrides": ".hydra/overrides.yaml", "record": RECORD}
+    return {name: path for name, path in (logs | beside).items() if (run / path).is_file()}
 
 
 def known(values: Mapping[str, Any]) -> dict[str, Any]:

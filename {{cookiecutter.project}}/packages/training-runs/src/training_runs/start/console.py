@@ -1,12 +1,17 @@
 """What a run says in the terminal, besides its progress bar."""
 
+import logging
 import warnings
 
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
 from rich.console import Console
-from rich.syntax import Syntax
+from rich.style import Style
+from rich.syntax import ANSISyntaxTheme, Syntax
 from training_config.secret_values import secret_values, without_secrets
+
+# Colours that are readable on black are not on white, or the other way round; weights are on both.
+PLAIN = ANSISyntaxTheme({("Name", "Tag"): Style(bold=True), ("Comment",): Style(dim=True)})
 
 
 def silence_known_warnings() -> None:
@@ -25,12 +30,26 @@ def silence_known_warnings() -> None:
 def print_config(cfg: DictConfig) -> None:
     """Print the composed config with every interpolation resolved, without secrets."""
     shown = OmegaConf.create(without_secrets(OmegaConf.to_container(cfg, resolve=True), secret_values(cfg)))
-    Console().print(Syntax(OmegaConf.to_yaml(shown), "yaml", background_color="default"))
+    Console().print(Syntax(OmegaConf.to_yaml(shown), "yaml", theme=PLAIN, background_color="default"))
 
 
 @rank_zero_only
 def say(line: str) -> None:
     print(line, flush=True)
+
+
+@rank_zero_only
+def record(text: str, shown: bool) -> None:
+    """Write `text` to the log files of this job and, where `shown`, to the terminal."""
+    logger = logging.getLogger("training_runs")
+    # Not through the logger: Hydra's handler for the terminal would say it a second time, and amid a progress bar.
+    files = [handler for handler in logging.getLogger().handlers if isinstance(handler, logging.FileHandler)]
+    for line in text.splitlines():
+        entry = logger.makeRecord(logger.name, logging.INFO, "", 0, line, (), None)
+        for file in files:
+            file.handle(entry)
+    if shown:
+        print(text, flush=True)
 
 
 @rank_zero_only

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 
@@ -17,9 +18,12 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from training_config.errors import ConfigError
 from training_config.near_names import suggestion
 from training_config.overrides import quoted
+from training_config.targets import locate, parameters_of
 from training_config.walk import walk
 
 from training_runs.launching import ranks
@@ -216,16 +220,22 @@ def unmergeable(error: HydraException) -> list[str]:
 
 def unparsed(arguments: list[str]) -> list[str]:
     """Return a line for each argument that is no override."""
-    lines = []
-    for argument in arguments:
-        if argument.startswith("-"):
-            continue
+    lines, given = [], [argument for argument in arguments if not argument.startswith("-")]
+    apart = next((each for each in pairwise(given) if are_key_and_value(*each)), None)
+    if apart is not None:
+        return [f"{' '.join(apart)} must be one word; write {'='.join(apart)}"]
+    for argument in given:
         try:
             OverridesParser.create().parse_override(argument)
         except HydraException:
             key = argument.partition("=")[0]
             lines.append(f"{argument} is no override; write {key}=value, and quote what is not plain: \"{key}='...'\"")
     return lines
+
+
+def are_key_and_value(first: str, second: str) -> bool:
+    """Whether two arguments are an override with a space where its equals sign belongs."""
+    return re.fullmatch(r"[\w./@]*[^\W\d][\w./@]*", first) is not None and "=" not in second
 
 
 def unknown_option(error: HydraException, conf: Path) -> list[str]:
@@ -242,7 +252,7 @@ def unknown_option(error: HydraException, conf: Path) -> list[str]:
 
 
 def unknown_keys(arguments: list[str], conf: Path, config_name: str) -> list[str]:
-    """Return a line for each override of a key that `config_name` does not have, with the nearest keys."""
+    """Return a line for each override of a key that `config_name` does not have, or adds one that it has."""
     GlobalHydra.instance().clear()
     parser = OverridesParser.create()
     try:
@@ -252,15 +262,33 @@ def unknown_keys(arguments: list[str], conf: Path, config_name: str) -> list[str
             each.input_line for each in overrides if each.key_or_group in groups and not each.is_sweep_override()
         ]
         with initialize_config_dir(str(conf), version_base="1.3"):
-            known = [key for key, _, _ in walk(compose(config_name, overrides=options)) if "._" not in key]
+            cfg = compose(config_name, overrides=options)
     except HydraException:  # Hydra has said already what does not parse or compose
         return []
+    known = [key for key, _, _ in walk(cfg) if "._" not in key]
     lines = []
     for override in overrides:
-        key = override.key_or_group
+        key, plain = override.key_or_group, override.input_line.lstrip("+")
+        if override.is_add() and override.package is None and key in known and key not in groups:
+            lines.append(f"{key} is in {config_name}.yaml already; write {plain} without the +")
         if override.is_add() or override.is_force_add() or key.startswith("hydra") or key in known or key in groups:
+            continue
+        if takes(cfg, key):
+            lines.append(f"{key} is not in {config_name}.yaml yet; add it with +{plain}")
             continue
         ends = [name for name in known if name.endswith(f".{key}")]  # lr for optimizer.lr
         near = f"; did you mean {' or '.join(ends)}?" if ends else suggestion(key, known + groups)
         lines.append(f"{key} is no key of {config_name}.yaml{near}")
     return lines
+
+
+def takes(cfg: DictConfig, key: str) -> bool:
+    """Whether `key` is an argument, not set yet, of what the config builds there: trainer.limit_train_batches."""
+    owner, _, argument = key.rpartition(".")
+    node = OmegaConf.select(cfg, owner) if owner else None
+    if not OmegaConf.is_dict(node) or "_target_" not in node:
+        return False
+    try:
+        return argument in (parameters_of(locate(node._target_)) or ())
+    except (ImportError, OmegaConfBaseException):
+        return False

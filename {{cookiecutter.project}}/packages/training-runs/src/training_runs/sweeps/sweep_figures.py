@@ -4,12 +4,16 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 
 from matplotlib import colormaps, rc_context
+from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.transforms import offset_copy
 
 from training_runs.figures import STYLE
+from training_runs.sweeps.seeds import SEED, Setting, settings
 
 WIDE = 20  # ratio of the largest to the smallest value from which on an axis is logarithmic
+DODGE = 7  # points between settings that share a value
 LABEL = {
     "xytext": (4, 0),
     "textcoords": "offset points",
@@ -21,7 +25,10 @@ LABEL = {
 
 @rc_context(STYLE)
 def swept_keys(overrides: Sequence[Mapping[str, str]], scores: Sequence[float], metric: str, best: int) -> Figure:
-    """Draw the metric of every job against the value of each swept key, and its mean over the jobs of each value.
+    """Draw the metric of every job against the value of each swept key, and mean and spread over seeds.
+
+    A line goes through the means where values are numbers; categories have no order, and no line. The seed is an axis
+    only where nothing else was swept.
 
     Args:
         overrides: for each job, the value of every swept key.
@@ -29,7 +36,11 @@ def swept_keys(overrides: Sequence[Mapping[str, str]], scores: Sequence[float], 
         metric: what they are of.
         best: index of the best job.
     """
-    keys = list(overrides[0])
+    tried = settings(overrides, scores)
+    keys = list(tried[0].overrides)
+    if not keys:
+        return seeds_alone([job[SEED] for job in overrides], tried[0], metric, best)
+    winner = Setting({key: overrides[best][key] for key in keys}, [scores[best]])
     columns = min(3, len(keys))
     rows = -(-len(keys) // columns)
     figure = Figure(figsize=(3.0 * columns, 2.4 * rows), layout="constrained")
@@ -37,43 +48,90 @@ def swept_keys(overrides: Sequence[Mapping[str, str]], scores: Sequence[float], 
     for axes in plots.flat[len(keys) :]:
         axes.axis("off")
     for axes, key in zip(plots.flat, keys, strict=False):
-        places, ticks, logarithmic = positions([job[key] for job in overrides])
-        values = sorted(set(places))
-        means = [mean([score for place, score in zip(places, scores, strict=True) if place == at]) for at in values]
-        axes.plot(values, means, "_" if ticks else "-", color="C0", markersize=24, alpha=0.4)
-        axes.plot(places, scores, "o", color="C0", markersize=4)
-        axes.plot(places[best], scores[best], "o", color="C1", label="best")
+        place, ticks, logarithmic = positions([job[key] for job in overrides])
+        values = list(dict.fromkeys(job[key] for job in overrides))
+        if not ticks:
+            values.sort(key=float)
+        means = [mean(each.mean for each in tried if each.overrides[key] == value) for value in values]
+        places = [place[value] for value in values]
+        axes.plot(places, means, "_" if ticks else "-", color="C0", markersize=24, alpha=0.4, label="mean of a value")
+        for value in values:
+            draw_settings(axes, place[value], [each for each in tried if each.overrides[key] == value], winner)
         axes.set(xlabel=key, xscale="log" if logarithmic else "linear")
         if ticks:
             axes.set_xticks(range(len(ticks)), map(short, ticks))
             axes.set_xlim(-0.5, len(ticks) - 0.5)
     for axes in plots[:, 0]:
         axes.set_ylabel(metric)
-    plots.flat[0].legend()
+    handles, labels = plots.flat[0].get_legend_handles_labels()
+    shown = dict(zip(labels, handles, strict=True))  # each once
+    figure.legend(shown.values(), shown, loc="outside lower center", ncols=4, fontsize=8)
+    return figure
+
+
+def draw_settings(axes: Axes, place: float, tried: Sequence[Setting], winner: Setting) -> None:
+    """Draw the settings that share a value at its place, side by side: jobs, and over seeds mean and deviation.
+
+    Args:
+        axes: of one key.
+        place: of the value.
+        tried: the settings.
+        winner: setting and score of the best job of all.
+    """
+    for number, each in enumerate(tried):
+        shift = DODGE * (number - (len(tried) - 1) / 2)
+        beside = {"transform": offset_copy(axes.transData, axes.figure, x=shift, units="points")}
+        places = [place] * len(each.scores)
+        axes.plot(places, each.scores, "o", color="C0", markersize=3, alpha=0.5, label="job", **beside)
+        if len(each.scores) > 1:
+            style = {"fmt": "_", "color": "C0", "elinewidth": 0.8, "capsize": 2, "markersize": 5} | beside
+            axes.errorbar(place, each.mean, each.spread, label="mean ± deviation over seeds", **style)
+        if each.overrides == winner.overrides:
+            axes.plot(place, winner.scores[0], "o", color="C1", markersize=4, label="best", **beside)
+        # What lies beside its place is not among the limits that matplotlib finds.
+        ends = [*each.scores, each.mean - each.spread, each.mean + each.spread]
+        axes.update_datalim([(place, min(ends)), (place, max(ends))])
+    axes.autoscale_view()
+
+
+def seeds_alone(seeds: Sequence[str], tried: Setting, metric: str, best: int) -> Figure:
+    """Draw the jobs of one setting side by side, with the band of their mean and deviation."""
+    figure = Figure(figsize=(3.4, 2.6), layout="constrained")
+    axes = figure.subplots()
+    axes.axhspan(tried.mean - tried.spread, tried.mean + tried.spread, color="C0", alpha=0.15, label="± deviation")
+    axes.axhline(tried.mean, color="C0", alpha=0.4, label="mean")
+    axes.plot(range(len(seeds)), tried.scores, "o", color="C0", markersize=4, label="job")
+    axes.plot(best, tried.scores[best], "o", color="C1", label="best")
+    axes.set_xticks(range(len(seeds)), seeds)
+    axes.set_xlim(-0.5, len(seeds) - 0.5)
+    axes.set(xlabel=SEED, ylabel=metric)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
     return figure
 
 
 @rc_context(STYLE)
 def parallel_coordinates(overrides: Sequence[Mapping[str, str]], scores: Sequence[float], metric: str) -> Figure:
-    """Draw every job as one line through its values and its metric, coloured by the metric.
+    """Draw every setting as one line through its values and the mean of its metric over seeds, which is its colour.
 
     Arguments are those of `swept_keys`.
     """
-    keys = list(overrides[0])
+    tried = settings(overrides, scores)
+    means = [each.mean for each in tried]
+    keys = list(tried[0].overrides)
     figure = Figure(figsize=(1.6 * len(keys) + 1.6, 3.0), layout="constrained")
     axes = figure.subplots()
     heights = []
     for column, key in enumerate(keys):
-        height, labels = scaled([job[key] for job in overrides])
+        height, labels = scaled([each.overrides[key] for each in tried])
         heights.append(height)
         for place, label in labels:
             axes.annotate(label, (column, place), **LABEL)
-    norm = Normalize(min(scores), max(scores))
-    heights.append([float(norm(score)) if norm.vmin < norm.vmax else 0.5 for score in scores])
+    norm = Normalize(min(means), max(means))
+    heights.append([float(norm(score)) if norm.vmin < norm.vmax else 0.5 for score in means])
     for label, place in ((norm.vmin, 0), (norm.vmax, 1)):
         axes.annotate(f"{label:.4g}", (len(keys), place), **LABEL)
-    for job, score in sorted(enumerate(scores), key=lambda pair: pair[1]):
-        axes.plot([column[job] for column in heights], color=colormaps["viridis"](norm(score)), alpha=0.8)
+    for row, score in sorted(enumerate(means), key=lambda pair: pair[1]):
+        axes.plot([column[row] for column in heights], color=colormaps["viridis"](norm(score)), alpha=0.8)
     axes.vlines(range(len(heights)), 0, 1, color="black", linewidth=0.8)
     axes.set_xticks(range(len(heights)), [*keys, metric], fontsize=8)
     axes.set_yticks([])
@@ -81,13 +139,14 @@ def parallel_coordinates(overrides: Sequence[Mapping[str, str]], scores: Sequenc
     return figure
 
 
-def positions(texts: Sequence[str]) -> tuple[list[float], list[str], bool]:
-    """Return where values lie on an axis, the names of its ticks where they are no numbers, and whether it is log."""
+def positions(texts: Sequence[str]) -> tuple[dict[str, float], list[str], bool]:
+    """Return where each value lies on an axis, the names of ticks where they are no numbers, and whether it is log."""
     numbers = as_numbers(texts)
     if numbers is None:
         names = list(dict.fromkeys(texts))
-        return [names.index(text) for text in texts], names, False
-    return numbers, [], min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE
+        return {name: float(place) for place, name in enumerate(names)}, names, False
+    wide = min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE
+    return dict(zip(texts, numbers, strict=True)), [], wide
 
 
 def scaled(texts: Sequence[str]) -> tuple[list[float], list[tuple[float, str]]]:

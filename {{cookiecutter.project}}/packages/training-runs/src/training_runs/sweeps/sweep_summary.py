@@ -5,9 +5,9 @@ failed, interrupted and finished jobs are all in it.
 """
 
 import csv
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
@@ -21,6 +21,7 @@ from training_config.secret_values import redact_text, secret_values
 from training_runs.records.runs import command_line, is_alive, read_record, write_record
 from training_runs.reports.report import cell, verdicts, write_sweep_report
 from training_runs.sweeps.continued_study import continue_study
+from training_runs.sweeps.seeds import SEED, settings
 
 METRICS = ("val", "test")  # the splits whose metrics are columns
 
@@ -93,7 +94,7 @@ def summarise(folder: Path) -> list[dict[str, Any]]:
     spread = over_seeds(rows, monitor)
     (folder / "summary.md").write_text(markdown(folder, table, spread), encoding="utf-8")
     draw(folder / "figures", scored, swept_keys(rows), monitor, best)
-    write_sweep_report(folder, table, spread)
+    write_sweep_report(folder, table, spread, None if best is None else best["job"])
     print_table(folder, table, spread, monitor)
     return rows
 
@@ -154,18 +155,19 @@ def over_seeds(rows: list[dict[str, Any]], monitor: str) -> list[str]:
     The deviation is the standard deviation of a sample (n - 1). There is no line where the seed was not swept.
     """
     keys = swept_keys(rows)
-    if "seed" not in keys:
+    if SEED not in keys:
         return []
-    groups: dict[str, list[float]] = {}
-    for row in rows:
-        name = " ".join(f"{key}={row['overrides'].get(key, '')}" for key in keys if key != "seed") or "all jobs"
-        if row["metrics"].get(monitor) is not None:
-            groups.setdefault(name, []).append(row["metrics"][monitor])
+    scored = [row for row in rows if row["metrics"].get(monitor) is not None]
+    overrides = [{key: row["overrides"].get(key, "") for key in keys} for row in scored]
     return [
-        f"{name}: {monitor} {mean(values):.4f} ± {stdev(values):.4f} over {len(values)} seeds"
-        for name, values in groups.items()
-        if len(values) > 1
+        f"{named(tried.overrides)}: {monitor} {tried.mean:.4f} ± {tried.spread:.4f} over {len(tried.scores)} seeds"
+        for tried in settings(overrides, [row["metrics"][monitor] for row in scored])
+        if len(tried.scores) > 1
     ]
+
+
+def named(overrides: Mapping[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in overrides.items()) or "all jobs"
 
 
 def rounded(text: str) -> str:
@@ -198,7 +200,7 @@ def print_table(folder: Path, table: list[dict[str, Any]], spread: list[str], mo
     for name in names:
         shown.add_column(name.rpartition(".")[2], no_wrap=True)
     for row in table:
-        colour = {"finished": "", "failed": "red", "interrupted": "yellow"}.get(row["state"], "")
+        colour = {"finished": "", "failed": "red", "interrupted": "magenta"}.get(row["state"], "")
         shown.add_row(*(rounded(cell(row[name])) for name in names), style="bold green" if row["best"] else colour)
     unbounded = console.options.update(max_width=10_000)
     console.width = max(console.width, Measurement.get(console, unbounded, shown).maximum)  # a cut number is no number
@@ -226,6 +228,6 @@ def draw(folder: Path, scored: list[dict[str, Any]], keys: list[str], monitor: s
     overrides = [{key: row["overrides"].get(key, "") for key in keys} for row in scored]
     scores = [row["metrics"][monitor] for row in scored]
     save(sweep_figures.swept_keys(overrides, scores, monitor, scored.index(best)), folder / "swept_keys")
-    if len(keys) > 2:
+    if len([key for key in keys if key != SEED]) > 2:
         lines = sweep_figures.parallel_coordinates(overrides, scores, monitor)
         save(lines, folder / "parallel_coordinates")

@@ -215,7 +215,7 @@ class Distributed(Experiment):
                     *(Agreement(kind, len(self.parameters), obstacle=obstacle) for kind in ("parameters", "gradients"))
                 )
             self.seen = (
-                f"{self.world_size} ranks kept step for {self.facts['steps']} steps ({self.meetings.count} meetings); "
+                f"{self.world_size} ranks ran in step for {self.facts['steps']} steps ({self.meetings.count} checks); "
                 f"{self.facts['network']}"
             )
         self._end()
