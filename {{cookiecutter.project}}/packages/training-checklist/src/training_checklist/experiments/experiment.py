@@ -146,7 +146,7 @@ class Experiment(Callback):
             counted += [finding] if reason is None else []
         skipped = self.skipped
         asks = any(rule.item == self.item for rule in settings.rules.values())
-        if asks and not self.judged and not self.findings and skipped is None:
+        if asks and not self.judged and not self.findings and skipped is None and self.error is None:
             skipped = next(iter(self.unjudged.values()), "no hook of it has run, so that there is nothing to judge by")
         return Verdict(
             self.item,
