@@ -29,6 +29,7 @@ from training_checklist.lightning import LightningModule, Trainer
 # is left by a shift, and the noise of a function that computes in float32 inside by a longer step.
 TRIALS = ((0.0, 1e-6), (1e-2, 1e-6), (2e-2, 1e-3))
 DIRECTIONS = 5
+SUM_ROUNDING = 1e-2  # of probabilities in bfloat16, which keeps 8 bits of each
 
 
 class Gradcheck(Experiment):
@@ -95,12 +96,13 @@ class Gradcheck(Experiment):
         if outputs.reason:
             return LossSlopes("", Slopes(reason=outputs.reason))
         batch, stops, value = double(batch), Stops(), double(outputs.value)
+        normalised = normalisation(value)
         for tensor in (*pl_module.parameters(), *pl_module.buffers()):
             tensor.data = double(tensor.data)
 
         def loss(answer: Tensor) -> Tensor:
             stops.restart()
-            answers = outputs.given_back(answer)
+            answers = outputs.given_back(normalised(answer))
             outputs.module.__dict__["forward"] = lambda *_, **__: next(answers)
             seed_all()
             with Tracer(pl_module, stops), around_apply(stops.around):
@@ -193,6 +195,24 @@ class Outputs:
         parts = iter(value.split([len(answer) for answer in self.answers]))
         for output in self.made[self.module]:
             yield next(parts) if is_answer(output) else double(output)
+
+
+def normalisation(value: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return what leaves outputs as they are, and makes probabilities of what a step away from them is none.
+
+    A criterion of log-probabilities may give them the gradient of the logits, as that of ctc_loss does: a slope towards
+    values that are no probabilities is not asked of it.
+    """
+    for dim in (dim for dim in (-1, 1) if value.shape[dim] > 1):
+        if close_to(value.logsumexp(dim), 0.0):
+            return lambda answer: answer.log_softmax(dim)
+        if value.min() >= 0 and close_to(value.sum(dim), 1.0):
+            return lambda answer: answer / answer.sum(dim, keepdim=True)
+    return lambda answer: answer
+
+
+def close_to(values: Tensor, number: float) -> bool:
+    return bool(((values - number).abs() <= SUM_ROUNDING).all())
 
 
 def is_answer(output: Any) -> bool:
