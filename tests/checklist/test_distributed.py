@@ -30,7 +30,7 @@ from training_checklist.engines.drawn_indices import DrawnIndices, content_of
 from training_checklist.engines.fingerprints import checksums
 from training_checklist.engines.first_difference import differing
 from training_checklist.engines.own_code import shorten
-from training_checklist.evidence.ranks import MissingRank, UnusedParameters
+from training_checklist.evidence.ranks import Loader, MissingRank, Shares, UnusedParameters
 from training_checklist.experiments.distributed import meetings, network, peers, presence, processes, shares
 from training_checklist.experiments.distributed.distributed import Distributed
 from training_checklist.experiments.distributed.peers import Parted
@@ -38,6 +38,7 @@ from training_checklist.experiments.distributed.presence import Interrupted, Pre
 from training_checklist.experiments.distributed.stages import RENDEZVOUS
 from training_checklist.finding import FAILED, WARNING, Finding, Place, Verdict
 from training_checklist.reporting import ranks
+from training_checklist.rules.distributed.same_data import RULE as same_data_rule
 from training_checklist.rules.distributed.same_data import same_batches
 from training_checklist.rules.distributed.unused_parameters import RULE as rule
 
@@ -228,6 +229,15 @@ def test_healthy_ranks_have_no_finding(found, variant):
 def test_unused_parameters_only_warn_where_the_project_runs_in_one_process():
     asked = [rule.findings(UnusedParameters(0, ["extra"], 8, asked=asked), {}) for asked in (True, False)]
     assert [next(findings).severity for findings in asked] == [FAILED, WARNING]
+
+
+@pytest.mark.parametrize(
+    ("samples", "asked", "severity"), [(None, True, FAILED), (None, False, WARNING), (64, False, FAILED)]
+)
+def test_stream_that_no_rank_shares_only_warns_where_the_project_runs_in_one_process(samples, asked, severity):
+    loaders, batches = [[Loader(samples=samples)], [Loader(samples=samples)]], [list("abcd"), list("abcd")]
+    [finding] = same_data_rule.findings(Shares(loaders, batches, asked=asked), {})
+    assert (finding.rule, finding.severity) == ("distributed/same-data", severity)
 
 
 def test_names_whose_numbers_differ_on_any_rank_are_found():

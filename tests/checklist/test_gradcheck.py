@@ -201,6 +201,39 @@ def test_step_that_takes_the_whole_batch_only_is_checked_with_it(examine, net):
     assert examine("gradcheck", Weighing()).seen == "criterion agrees for 64 outputs of Weighing"
 
 
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_network_that_answers_for_two_views_is_checked_with_both_answers(examine, net, is_seen):
+    class TwoViews(net):
+        def loss(self, batch):
+            one, two = (functional.normalize(self(batch[0] + shift), dim=1) for shift in (0.0, 0.1))
+            with torch.no_grad():
+                self(batch[0])  # measured, and not learnt from
+            loss = functional.cross_entropy(one @ two.T, torch.arange(len(one)))
+            return loss if is_seen else loss * float(two.abs().sum())
+
+    verdict = examine("gradcheck", TwoViews())
+    if is_seen:
+        assert (verdict.status, verdict.seen) == ("passed", "criterion agrees for 32 outputs of TwoViews")
+    else:
+        assert [finding.rule for finding in verdict.findings] == ["gradcheck/loss-not-its-slope"]
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_criterion_of_log_probabilities_is_checked_among_probabilities_only(examine, net, is_seen):
+    class Recogniser(net):
+        def forward(self, inputs):
+            return super().forward(inputs).log_softmax(dim=-1)
+
+        def loss(self, batch):
+            spoken = self(batch[0])[:, None].expand(-1, 3, -1).transpose(0, 1)  # (3, B, 4): the same sound three times
+            lengths = torch.full_like(batch[1], 3)
+            loss = functional.ctc_loss(spoken, batch[1].clamp_min(1)[:, None], lengths, torch.ones_like(lengths))
+            return loss if is_seen else loss * float(spoken.square().mean())
+
+    found = [finding.rule for finding in examine("gradcheck", Recogniser()).findings]
+    assert found == ([] if is_seen else ["gradcheck/loss-not-its-slope"])
+
+
 def test_weights_and_buffers_are_left_as_they_were(examine, net):
     class Normed(net):
         def __init__(self):

@@ -1,7 +1,11 @@
+import copy
+
 import pytest
 import torch
+from pytorch_lightning import Callback
 from torch import nn
 from torch.nn import functional
+from training_checklist.python_call import check
 
 
 class TestHealthy:
@@ -25,6 +29,21 @@ class TestHealthy:
         module = net()
         module.first.requires_grad_(False)
         assert "frozen: first.weight, first.bias" in self.silent(examine, module).seen
+
+    def test_rows_that_have_parted_stay_parted_whatever_a_callback_leaves_in_the_end(self, net, data):
+        class Untrained(Callback):
+            """Puts the first weights back, as an average over no epoch does."""
+
+            def on_train_start(self, trainer, pl_module):
+                self.first = copy.deepcopy(pl_module.state_dict())
+
+            def on_train_end(self, trainer, pl_module):
+                pl_module.load_state_dict(self.first)
+
+        module = net()
+        nn.init.zeros_(module.head.weight)
+        results = check(module, data(), ["gradients"], trainer={"callbacks": [Untrained()]})
+        assert results["gradients"].findings == []
 
     def test_head_that_starts_from_zero_passes(self, examine, net):
         module = net()

@@ -231,6 +231,17 @@ def test_fault_is_found_and_placed(examine, net, make, fault):
     assert [each for each in found if each[0] == rule and what in each[1] and where in each[2]], found
 
 
+@pytest.mark.parametrize(("order", "rule"), [(torch.arange(160), None), (torch.randperm(160), "labels-unrelated")])
+def test_labels_of_one_column_are_held_against_the_inputs(examine, net, make, order, rule):
+    class OfTable(net):
+        def loss(self, batch):
+            return super().loss([batch[0], batch[1][:, 0]])
+
+    column = changed(labels=lambda y: y[:, None])
+    verdict = examine("limit_batches", OfTable(), make(column, changed(labels=lambda y: y[order, None])))
+    assert rules(verdict) == ([] if rule is None else [f"data/held-out-{rule}"])
+
+
 @pytest.mark.parametrize(
     ("indices", "rule"),
     [

@@ -15,6 +15,16 @@ def test_healthy_network_fits_and_stays_in_memory(examine, net):
     assert "no graph is kept" in verdict.seen
 
 
+def test_samples_that_are_compared_with_one_another_fill_memory_with_their_square(examine, net):
+    class Compared(net):
+        def loss(self, batch):
+            answers = self(batch[0])
+            return super().loss(batch) + (answers[:, None] * answers[None]).sum(2).exp().mean()
+
+    largest, budget = examine("memory", Compared()).facts["largest_batch"], 2 * 2**30
+    assert budget / 64 < 4 * largest**2 < budget  # between 1 and 64 float32 matrices of (B, B) at a time
+
+
 @pytest.mark.parametrize(("key", "grows"), [("index", False), ("len(self.cache)", True)])
 def test_cache_of_a_dataset_is_told_from_a_leak(examine, net, data, key, grows):
     class Caching(Dataset):

@@ -98,6 +98,43 @@ def test_usual_weight_decay_is_no_failure_to_learn(examine, net):
     assert examine("overfit", Decaying()).status == "passed"
 
 
+def test_teacher_that_is_never_sure_keeps_no_right_answer_from_being_enough(examine, net):
+    class Distilled(net):
+        def loss(self, batch):
+            inputs, labels = batch
+            logits = self(inputs)
+            soft = 0.7 * functional.one_hot(labels, 4) + 0.3 / 4
+            return functional.cross_entropy(logits, labels) + 3 * functional.kl_div(
+                functional.log_softmax(logits, dim=1), soft, reduction="batchmean"
+            )
+
+    verdict = examine("overfit", Distilled())
+    assert verdict.status == "passed"
+    assert verdict.facts["last_loss"] > 0.05
+
+
+def test_classification_that_is_no_part_of_the_loss_need_not_be_learnt(examine, net):
+    class Copied(net):
+        def loss(self, batch):
+            inputs, labels = batch
+            logits = self(inputs)
+            self.log("as_if_a_classifier", functional.cross_entropy(logits, labels))
+            return functional.mse_loss(logits, torch.zeros_like(logits) + inputs[:, :1])
+
+    verdict = examine("overfit", Copied())
+    assert verdict.status == "passed"
+    assert verdict.facts["accuracy"] is None
+
+
+def test_bounded_logits_are_never_as_sure_as_the_criterion_wants(examine, net):
+    class Bounded(net):
+        def forward(self, inputs):
+            return super().forward(inputs).tanh()
+
+    [finding] = examine("overfit", Bounded()).findings
+    assert finding.rule == "overfit/above-least-loss"
+
+
 def test_extra_state_of_a_module_is_its_own_affair(examine, net):
     class Counting(net):
         def get_extra_state(self):

@@ -9,6 +9,7 @@ from own_project import run_project
 from pytorch_lightning import Trainer, seed_everything
 from pytorch_lightning.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader, Dataset, IterableDataset, random_split
+from training_checklist.engines.fingerprints import rows_of
 from training_checklist.experiments.reproducibility.repetition import Repetition
 from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
 
@@ -54,6 +55,13 @@ callbacks:
 trainer: {accelerator: cpu, enable_progress_bar: false, enable_model_summary: false, logger: false}
 """,
 }
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.bfloat16, torch.complex64], ids=str)
+def test_tensors_of_every_type_are_compared(dtype):
+    [row] = rows_of("batch", 0, {"mask": torch.ones(4).to(dtype)})
+    assert row.digest != rows_of("batch", 0, {"mask": torch.zeros(4).to(dtype)})[0].digest
+    assert row.norm == 2
 
 
 @pytest.fixture

@@ -29,7 +29,11 @@ def digest(tensor: Tensor) -> str:
 
 
 def norm(tensor: Tensor) -> float:
-    return float(tensor.detach().to_dense().abs().float().norm()) if digest(tensor) else 0.0
+    """Return the norm of a tensor of any type, 0 of one that has no values."""
+    if not digest(tensor):
+        return 0.0
+    dense = tensor.detach().to_dense()
+    return float((dense.abs() if dense.is_complex() else dense.float()).norm())
 
 
 def digest_of(batch: Any) -> str:

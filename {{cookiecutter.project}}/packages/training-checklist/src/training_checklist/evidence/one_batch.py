@@ -58,7 +58,8 @@ class OneBatch:
     Args:
         losses: of the steps.
         steps: that the optimizer took.
-        memorised: all answers right and the loss next to its least value; else a loss that has halved.
+        memorised: all answers right, and the loss next to its least value where it has no other terms; without a
+            classification a loss that has halved.
         accuracy: None where no classification with one label a sample was seen.
         goal: the loss to be reached, above the least that the criterion allows; None without a classification.
         still_falling: whether it was still on its way down.

@@ -254,11 +254,13 @@ class Shares:
         loaders: of each rank.
         batches: digests of each rank's batches of the first epoch, none before it is over.
         sampler_off: whether trainer.use_distributed_sampler=false.
+        asked: whether the project itself asks for several processes.
     """
 
     loaders: list[list[Loader]]
     batches: list[list[str]] = field(default_factory=list)
     sampler_off: bool = False
+    asked: bool = True
 
     @property
     def world_size(self) -> int:

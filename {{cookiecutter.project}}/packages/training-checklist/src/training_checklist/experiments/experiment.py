@@ -16,7 +16,15 @@ from training_checklist import session
 from training_checklist.ending import FitEnded, launched_rank
 from training_checklist.engines.own_code import last_frames, pass_on
 from training_checklist.finding import Finding, Verdict
-from training_checklist.lightning import Callback, Checkpoint, EarlyStopping, LightningModule, ModelCheckpoint, Trainer
+from training_checklist.lightning import (
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    LightningModule,
+    ModelCheckpoint,
+    Trainer,
+    TrainerState,
+)
 from training_checklist.rule import CannotJudge
 
 # Past the setters, which refuse some of it once a loader is built.
@@ -40,7 +48,9 @@ class Experiment(Callback):
     shapes_run: ClassVar[bool] = False  # whether it decides how long the run lasts; two of those exclude each other
     drops: ClassVar[tuple[type[Callback], ...]] = (EarlyStopping,)  # callbacks that would only disturb
     no_workers: ClassVar[bool] = False  # whether data are loaded in this process while it fits
-    ends_with_fit: ClassVar[bool] = False  # whether the training function ends where it would go on to test
+    # Whether the training function ends where it would go on to test. What it reads after training, such as a metric of
+    # validation or the best checkpoint, need not be there then, and proves nothing where it is missing.
+    ends_with_fit: ClassVar[bool] = False
 
     def __init__(self) -> None:
         torch.compiler.set_stance("force_eager")  # modules of a compiled network are hidden from hooks
@@ -52,6 +62,7 @@ class Experiment(Callback):
         self.skipped: str | None = None
         self.facts: dict[str, Any] = {}
         self.rank, self.world_size = launched_rank(), 1
+        self.state: TrainerState | None = None  # of the last Trainer that it took part in
         self.loading = NoWorkers()
         self.watching = ExitStack()  # left at the latest when training is over, or has failed
         self.started = time.monotonic()
@@ -92,13 +103,16 @@ class Experiment(Callback):
         return None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        self.rank, self.world_size = trainer.global_rank, trainer.world_size
+        self.rank, self.world_size, self.state = trainer.global_rank, trainer.world_size, trainer.state
         # A new list: Lightning is going through the old one.
         kept = [callback for callback in trainer.callbacks if not isinstance(callback, self.drops)]
         if trainer.checkpoint_callback is not None and Checkpoint in self.drops:
             # Training functions ask for the best path; this one saves nothing and has none.
             kept.append(ModelCheckpoint(save_top_k=0))
         trainer.callbacks = kept
+        for callback in kept:
+            if isinstance(callback, ModelCheckpoint):
+                keep_every_epoch(callback)
         if self.no_workers and stage == "fit":
             self.loading.__enter__()
 
@@ -132,7 +146,7 @@ class Experiment(Callback):
             counted += [finding] if reason is None else []
         skipped = self.skipped
         asks = any(rule.item == self.item for rule in settings.rules.values())
-        if asks and not self.judged and not self.findings and skipped is None:
+        if asks and not self.judged and not self.findings and skipped is None and self.error is None:
             skipped = next(iter(self.unjudged.values()), "no hook of it has run, so that there is nothing to judge by")
         return Verdict(
             self.item,
@@ -147,6 +161,11 @@ class Experiment(Callback):
             silenced,
             self.error,
         )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether training has come to its end, and all that follows is nothing that this item asks about."""
+        return self.ends_with_fit and self.state is not None and self.state.finished
 
     def add(self, finding: Finding) -> None:
         """Keep a finding, once."""
@@ -164,6 +183,12 @@ def stop(trainer: Trainer) -> None:
     trainer.should_stop = True
     # Lightning goes on in spite of should_stop while these are not reached.
     trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None
+
+
+def keep_every_epoch(callback: ModelCheckpoint) -> None:
+    """Let a run that an item has shortened keep checkpoints too: scripts load the best one when it is over."""
+    if callback._every_n_epochs != 1:
+        callback._every_n_epochs, callback._every_n_train_steps, callback._train_time_interval = 1, 0, None
 
 
 class NoWorkers:

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.criteria import Criteria, CriterionCall
+from training_checklist.engines.graph import leaf_tensors, walk
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import of_function, of_hooks
 from training_checklist.engines.rehearsal import peak_rates
@@ -47,6 +48,7 @@ TRIED = 100  # steps of a trial
 SETTLED = 10  # steps in a row, which tell a loss that has fallen from one that swings through low values
 REPORT_EVERY = 100  # steps
 ROUNDING = 1e-5  # relative, of float32 in a criterion
+BF16 = 1 / 64  # relative: bfloat16 keeps 8 bits of a number, and of criterion and loss each is rounded to that
 NEVER = 2**62  # steps of a schedule's frequency
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 AROUND = (
@@ -94,7 +96,9 @@ class Overfit(Experiment):
         self.criteria = Criteria()
         self.batch: Any = None
         self.origin: Trial | None = None
-        self.losses: list[float] = []
+        self.is_measured = False  # whether a classification is only looked at, and no part of the loss
+        self.losses: list[float] = []  # of the classification alone, where there is one
+        self.totals: list[float] = []
         self.best, self.best_step, self.first_step = math.inf, 0, 0
         self.best_accuracy = min_accuracy  # that the batch allows
         self.goal: float | None = None
@@ -147,6 +151,14 @@ class Overfit(Experiment):
         if batch_idx < trainer.accumulate_grad_batches:
             self.weights = flat(pl_module)
 
+    def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
+        call = self.criteria.classification
+        if self.losses or call is None or call.result is None:
+            return
+        leaves_of_loss = leaf_tensors([loss])
+        is_learnt_from = any(id(weight) in leaves_of_loss for weight in pl_module.parameters())
+        self.is_measured = is_learnt_from and call.result.grad_fn not in set(walk([loss.grad_fn]))
+
     def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not self.losses:
             self.grad_norm = norm_of_gradients(pl_module)
@@ -158,12 +170,13 @@ class Overfit(Experiment):
         if loss is None:
             self._give_up(trainer, "training_step returns no loss, so that there is nothing to judge by")
             return
-        call = self.criteria.classification
+        call = self._learnt(self.criteria)
         if call is not None and len(call.target) == batch_size(batch) and call.target.ndim == 1:
             if not self.losses:
                 self._look_at_criterion(call, batch)
             self.accuracy = call.accuracy
         self.losses.append(value_of(call, loss))
+        self.totals.append(float(loss))
         self.batch = batch
         steps = self._taken(trainer)
         if self.weights is not None and steps == 1:
@@ -176,6 +189,10 @@ class Overfit(Experiment):
         given_up = steps - self.best_step >= self.patience or self.out_of_time
         if self._reached(self.losses, self.accuracy) or given_up or not math.isfinite(self.losses[-1]):
             stop(trainer)
+
+    def _learnt(self, criteria: Criteria) -> CriterionCall | None:
+        """Return the classification that the loss is made of, or None."""
+        return None if self.is_measured else criteria.classification
 
     def _look_at_criterion(self, call: CriterionCall, batch: Any) -> None:
         """Learn what the criterion allows at best, and of which samples it asks nothing."""
@@ -201,7 +218,10 @@ class Overfit(Experiment):
             return
         found = self._evidence(trainer)
         fell = self.goal is None and found.fall > self.min_fall * abs(self.losses[0])
-        found.memorised = self._reached(self.losses, self.accuracy) or fell
+        # Other terms of a loss may pull at the same answers: these can be right then, but not as sure as one likes.
+        settled = self.accuracy is not None and self.accuracy >= self.min_accuracy
+        right = settled and not in_proportion(self.losses, self.totals)
+        found.memorised = self._reached(self.losses, self.accuracy) or fell or right
         self.facts |= {"first_loss": self.losses[0], "last_loss": self.losses[-1], "accuracy": self.accuracy}
         self.facts |= {"steps": found.steps, "update_ratio": self.update}
         self.seen = f"{found.standing} after {found.steps} steps; off: {'; '.join(self.facts['turned_off'])}"
@@ -269,7 +289,7 @@ class Overfit(Experiment):
         losses, reached = [], False
         for _ in range(TRIED):
             loss = trial.take_step(batch)
-            call = trial.criteria.classification
+            call = self._learnt(trial.criteria)
             losses.append(value_of(call if self.goal is not None else None, torch.tensor(loss)))
             reached = self._reached(losses, None if self.accuracy is None or call is None else call.accuracy)
             hopeless = len(losses) == TRIED // 3 and min(losses) > losses[0] - 0.01 * abs(losses[0])
@@ -307,6 +327,13 @@ def value_of(call: CriterionCall | None, loss: Tensor) -> float:
         return float(loss)
     result = call.result.detach().float()
     return float(result.sum() / call.target.numel() if call.options.get("reduction") == "sum" else result.mean())
+
+
+def in_proportion(values: list[float], totals: list[float]) -> bool:
+    """Whether losses are a criterion's values, times a factor that stays the same."""
+    factor = totals[0] / values[0] if values[0] else math.nan
+    pairs = zip(values, totals, strict=True)
+    return all(abs(total - factor * value) <= BF16 * abs(total) for value, total in pairs)
 
 
 def asked(call: CriterionCall, logits: Tensor, **options: Any) -> Tensor:

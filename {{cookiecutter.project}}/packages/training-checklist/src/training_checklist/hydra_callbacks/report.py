@@ -16,6 +16,7 @@ from training_config.secret_values import secret_values
 from training_checklist import session
 from training_checklist.diagnosis.diagnose import print_traceback
 from training_checklist.ending import CheckFailed, FitEnded, Refused, ToolError, launched_rank
+from training_checklist.engines.own_code import is_tool_error
 from training_checklist.finding import ERROR, FAILED, Verdict
 from training_checklist.hydra_callbacks.one_device import force_one_device
 from training_checklist.judging import cause, conclude, judge
@@ -81,7 +82,7 @@ class Report(Callback):
 
     def _report(self, config: DictConfig, job_return: JobReturn) -> None:
         error = job_return._return_value if job_return.status == JobStatus.FAILED else None
-        if isinstance(error, FitEnded):
+        if error is not None and self._is_over(error):
             error, job_return.status, job_return.return_value = None, JobStatus.COMPLETED, None
         refusal = cause(error, Refused)
         if refusal is not None:
@@ -111,6 +112,12 @@ class Report(Callback):
             print_traceback(error)
         print_report(verdicts, folder / "debug", notes)
         end_job(job_return, verdicts, error)
+
+    def _is_over(self, error: Exception) -> bool:
+        """Whether an exception ended the training function after all that an item asked for."""
+        if isinstance(error, FitEnded):
+            return True
+        return any(each.is_over for each in self.experiments) and not is_tool_error(error)
 
 
 def end_job(job_return: JobReturn, verdicts: list[Verdict], error: Exception | None) -> None:

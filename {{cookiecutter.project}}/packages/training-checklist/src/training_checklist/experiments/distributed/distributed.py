@@ -332,7 +332,8 @@ class Distributed(Experiment):
 
     def _judge_shares(self, trainer: Trainer, shares: list[Any], batches: list[list[str]] | None = None) -> None:
         self.shares, found = shares, len(self.findings)
-        self.judge(Shares(shares, batches or [], not trainer._accelerator_connector.use_distributed_sampler))
+        sampler_off = not trainer._accelerator_connector.use_distributed_sampler
+        self.judge(Shares(shares, batches or [], sampler_off, self.asked))
         if batches is None and len(self.findings) > found:  # numbers of batches: one would wait for ever
             raise Parted(self.findings[-1])
         for loader in shares[0]:

@@ -29,6 +29,7 @@ from training_checklist.lightning import LightningModule, Trainer
 # is left by a shift, and the noise of a function that computes in float32 inside by a longer step.
 TRIALS = ((0.0, 1e-6), (1e-2, 1e-6), (2e-2, 1e-3))
 DIRECTIONS = 5
+SUM_ROUNDING = 1e-2  # of probabilities in bfloat16, which keeps 8 bits of each
 
 
 class Gradcheck(Experiment):
@@ -91,17 +92,18 @@ class Gradcheck(Experiment):
                 return
 
     def _loss(self, pl_module: LightningModule, batch: Any, outputs: "Outputs") -> LossSlopes:
-        """Check the loss as a function of the network's output."""
-        if outputs.module is None or outputs.calls > 1:
-            times = "no single tensor with a gradient" if outputs.module is None else f"{outputs.calls} times in a step"
-            return LossSlopes("", Slopes(reason=f"the network answers {times}"))
+        """Check the loss as a function of the network's outputs, of all of a step's calls at once."""
+        if outputs.reason:
+            return LossSlopes("", Slopes(reason=outputs.reason))
         batch, stops, value = double(batch), Stops(), double(outputs.value)
+        normalised = normalisation(value)
         for tensor in (*pl_module.parameters(), *pl_module.buffers()):
             tensor.data = double(tensor.data)
 
         def loss(answer: Tensor) -> Tensor:
             stops.restart()
-            outputs.module.__dict__["forward"] = lambda *_, **__: answer
+            answers = outputs.given_back(normalised(answer))
+            outputs.module.__dict__["forward"] = lambda *_, **__: next(answers)
             seed_all()
             with Tracer(pl_module, stops), around_apply(stops.around):
                 return loss_in(call_step(pl_module, "training_step", batch)).double()
@@ -146,13 +148,16 @@ class Gradcheck(Experiment):
 
 
 class Outputs:
-    """While it is entered, keeps the last output (B, ...) of the outermost modules that learn: what the loss is of."""
+    """While it is entered, keeps what the outermost modules that learn answer: the last one's is what the loss is of.
+
+    A network that is called for each of two views answers twice; its outputs (B, ...) are one variable then.
+    """
 
     def __init__(self, pl_module: LightningModule) -> None:
         self.modules = {child: name for name, child in pl_module.named_children()}
         self.modules[pl_module] = type(pl_module).__name__
         self.module: nn.Module | None = None
-        self.count: dict[nn.Module, int] = {}
+        self.made: dict[nn.Module, list[Any]] = {}  # in the order of the calls
 
     def __enter__(self) -> "Outputs":
         self.handles = [module.register_forward_hook(self._keep) for module in self.modules]
@@ -163,14 +168,55 @@ class Outputs:
             handle.remove()
 
     def _keep(self, module: nn.Module, inputs: Any, output: Any) -> None:
-        learns = any(True for _ in module.parameters())
-        if learns and is_float(output) and output.ndim > 1 and output.requires_grad:
-            self.module, self.value, self.name = module, output.detach(), self.modules[module]
-            self.count[module] = self.count.get(module, 0) + 1
+        if not any(True for _ in module.parameters()):
+            return
+        self.made.setdefault(module, []).append(output)
+        if is_answer(output):
+            self.module, self.name = module, self.modules[module]
 
     @property
-    def calls(self) -> int:
-        return self.count[self.module]
+    def answers(self) -> list[Tensor]:
+        return [output.detach() for output in self.made.get(self.module, ()) if is_answer(output)]
+
+    @property
+    def value(self) -> Tensor:
+        return torch.cat(self.answers)
+
+    @property
+    def reason(self) -> str:
+        """Why the loss cannot be checked as a function of them, "" where it can."""
+        if self.module is None:
+            return "the network answers no single tensor with a gradient"
+        shapes = {answer.shape[1:] for answer in self.answers}
+        return "the network's answers in a step have different shapes" if len(shapes) > 1 else ""
+
+    def given_back(self, value: Tensor) -> Iterator[Any]:
+        """Yield what each call is to return: parts of `value`, and what is no answer as it was."""
+        parts = iter(value.split([len(answer) for answer in self.answers]))
+        for output in self.made[self.module]:
+            yield next(parts) if is_answer(output) else double(output)
+
+
+def normalisation(value: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return what leaves outputs as they are, and makes probabilities of what a step away from them is none.
+
+    A criterion of log-probabilities may give them the gradient of the logits, as that of ctc_loss does: a slope towards
+    values that are no probabilities is not asked of it.
+    """
+    for dim in (dim for dim in (-1, 1) if value.shape[dim] > 1):
+        if close_to(value.logsumexp(dim), 0.0):
+            return lambda answer: answer.log_softmax(dim)
+        if value.min() >= 0 and close_to(value.sum(dim), 1.0):
+            return lambda answer: answer / answer.sum(dim, keepdim=True)
+    return lambda answer: answer
+
+
+def close_to(values: Tensor, number: float) -> bool:
+    return bool(((values - number).abs() <= SUM_ROUNDING).all())
+
+
+def is_answer(output: Any) -> bool:
+    return is_float(output) and output.ndim > 1 and output.requires_grad
 
 
 def slopes_of(call: Callable[[Tensor], Any], value: Tensor, step: float) -> list[tuple[float, float]] | None:

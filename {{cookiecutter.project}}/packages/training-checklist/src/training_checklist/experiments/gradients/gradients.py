@@ -82,6 +82,7 @@ class Gradients(Experiment):
         self.norms: dict[str, list[float | None]] = {}  # of a parameter's gradient, by step
         self.steps: dict[int, OptimizerSteps] = {}  # of each optimizer, by its id
         self.constant: dict[str, bool] = {}  # weights that begin with equal rows, and whether they are not 0
+        self.equal: set[str] = set()  # those of them whose rows have not parted in any step
         self.losses_of: dict[str, Tensor] = {}  # of a parameter: what the first step of its optimizer follows
         self.loss: Tensor | None = None  # of the last backward pass of the first step
         self.reaching = 0  # backward passes that led to a trained parameter
@@ -151,6 +152,7 @@ class Gradients(Experiment):
         self.constant = self.constant or {
             name: bool(p.any()) for name, p in self.holdings.trained.items() if has_equal_rows(p)
         }
+        self.equal |= set(self.constant)
         if not self.root.automatic_optimization:
             self.loss = loss
         self.graph.watch()
@@ -182,6 +184,8 @@ class Gradients(Experiment):
         loss = reported_loss(outputs, trainer)
         if loss is not None:
             self.losses.append(float(loss))
+        # Looked at now: a callback may put averaged weights, or the first ones, in their place when training ends.
+        self.equal = {name for name in self.equal if has_equal_rows(self.holdings.trained[name])}
         if self.first:
             self._end_first_step(trainer)
 
@@ -306,8 +310,7 @@ class Gradients(Experiment):
     def _judge_rows(self, zero: list[str]) -> None:
         """Equal rows compute the same, for ever; those of a head that starts from zero part in the first step."""
         held = [name for name in self.constant if self.holdings.holders(name)]
-        still = [name for name in held if has_equal_rows(self.holdings.trained[name]) and any(self.norms.get(name, ()))]
-        still += [name for name in held if name in zero and has_equal_rows(self.holdings.trained[name])]
+        still = [name for name in held if name in self.equal and (any(self.norms.get(name, ())) or name in zero)]
         owner = {name: self.root.get_submodule(name.rpartition(".")[0]) for name in held}
         filled = [name for name in held if self.constant[name] and isinstance(owner[name], MIXERS)]
         steps = max(map(len, self.norms.values()))

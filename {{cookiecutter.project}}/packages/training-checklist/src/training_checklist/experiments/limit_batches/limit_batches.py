@@ -148,7 +148,10 @@ class LimitBatches(Experiment):
             self._judge_splits(train[0], held_out, trainer)
         self._look(self._input_scale, train, trainer)
         self.judge(Losses(self.losses, self.has_found(), Place(function="training_step")))
-        sizes = [f"{each.name.removesuffix('_dataloader')} {each.samples or '?'}" for each in (*train, *held_out)]
+        sizes = [
+            f"{each.name.removesuffix('_dataloader')} {each.samples or 'unknown (no length)'}"
+            for each in (*train, *held_out)
+        ]
         self.seen = "; ".join([f"samples: {', '.join(sizes)}", *self._described()])
 
     def explain(self, error: Exception) -> Finding | None:

@@ -194,24 +194,27 @@ class Memory(Experiment):
         return found
 
     def _largest_batch(self, pl_module: LightningModule, trainer: Trainer, raw: Any, peak: Peak) -> int | None:
-        """Return how many samples fill the budget: by a line from this batch's peak, and once more to what that gives.
+        """Return how many samples fill the budget: by a line from this batch's peak to twice that batch's.
 
-        A peak that the optimizer makes grows with the batch only when activations outgrow it.
+        What that gives is predicted too. Where it does not lie on the line, the peak grows with a power of the batch,
+        as where samples are compared with one another, or only when activations outgrow the optimizer's part.
         """
-        samples, times = batch_size(raw), 2
-        for _ in range(2):
-            try:
-                larger = predict(pl_module, trainer, raw, times=times).bytes
-            except Exception:  # such as a batch with parts of which it is not known how to double them
-                return None
-            each = (larger - peak.bytes) / (samples * (times - 1))
+        samples = batch_size(raw)
+        try:
+            twice = predict(pl_module, trainer, raw, times=2).bytes
+            each = (twice - peak.bytes) / samples
             if each <= 0:
                 return None
             fits = max(int(samples + (self.room - peak.bytes) / each), 0)
             times = fits // samples
             if times <= 2:
-                break
-        return fits
+                return fits
+            fixed = peak.bytes - each * samples
+            far = predict(pl_module, trainer, raw, times=times).bytes
+        except Exception:  # such as a batch with parts of which it is not known how to double them
+            return None
+        power = math.log((far - fixed) / (twice - fixed)) / math.log(times / 2)
+        return int(samples * times * ((self.room - fixed) / (far - fixed)) ** (1 / power))
 
     def _remedies(
         self, pl_module: LightningModule, trainer: Trainer, raw: Any, peak: Peak, fits: int | None

@@ -15,8 +15,8 @@ RULE = Rule(
     id="overfit/above-least-loss",
     item="overfit",
     question="Does the loss reach its least value where every answer is right?",
-    why="the network cannot be as sure as the criterion wants: logits may be bounded (a softmax, a tanh, "
-    "a cosine without a temperature), or a penalty may be stronger",
+    why="the loss is this criterion and nothing else, and the network cannot be as sure as it wants: logits may be "
+    "bounded (a softmax, a tanh, a cosine without a temperature)",
     severity=WARNING,
     evidence=OneBatch,
     judge=judge,

@@ -1,0 +1,89 @@
+"""What a script does after training: reading a metric of validation, or the best checkpoint, as most of them do."""
+
+import pytest
+from own_project import run_project
+
+TRAIN = """
+import hydra
+import pytorch_lightning as pl
+import torch
+from hydra.utils import instantiate
+from torch.utils.data import DataLoader
+
+
+class Lit(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+
+    def training_step(self, batch, batch_idx):
+        return self.layer(batch).square().mean()
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", self.layer(batch).square().mean())
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+    def teardown(self, stage):
+        pass
+
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="train")
+def main(cfg):
+    trainer = pl.Trainer(**cfg.trainer, callbacks=[instantiate(part) for part in cfg.callbacks.values()])
+    data = DataLoader(torch.randn(64, 2), 4)
+    trainer.fit(Lit(), data, data)
+    Lit.load_from_checkpoint(trainer.checkpoint_callback.best_model_path)
+    return trainer.callback_metrics["val/loss"].item()
+
+
+if __name__ == "__main__":
+    main()
+"""
+CONFIG = """
+defaults:
+  - _self_
+  - debug: null
+
+callbacks:
+  checkpoint:
+    _target_: pytorch_lightning.callbacks.ModelCheckpoint
+    dirpath: ${hydra:runtime.output_dir}
+    monitor: val/loss
+trainer:
+  max_epochs: 2
+  accelerator: cpu
+  logger: false
+  enable_progress_bar: false
+  enable_model_summary: false
+"""
+FILES = {"train.py": TRAIN, "conf/train.yaml": CONFIG}
+
+
+@pytest.mark.parametrize("item", ["overfit", "fast_dev_run", "learning", "anomaly", "gradients"])
+def test_script_that_reads_what_training_leaves_is_no_finding(tmp_path, item):
+    [verdict] = run_project(tmp_path, item, FILES)
+    assert (verdict["verdict"], verdict["findings"]) == ("passed", [])
+
+
+def test_script_that_reads_what_no_run_leaves_is_a_finding(tmp_path):
+    wrong = TRAIN.replace('callback_metrics["val/loss"]', 'callback_metrics["val/acc"]')
+    [verdict] = run_project(tmp_path, "anomaly", {**FILES, "train.py": wrong})
+    [finding] = verdict["findings"]
+    assert "KeyError: 'val/acc'" in finding["what"]
+
+
+def test_exception_at_the_end_of_training_itself_is_a_finding(tmp_path):
+    wrong = TRAIN.replace("        pass", '        raise ValueError("this hook of theirs")')
+    [verdict] = run_project(tmp_path, "overfit", {**FILES, "train.py": wrong})
+    [finding] = verdict["findings"]
+    assert "this hook of theirs" in finding["what"]
+
+
+@pytest.mark.parametrize("item", ["anomaly", "paths"])
+@pytest.mark.parametrize("cadence", ["every_n_epochs: 5", "every_n_train_steps: 20"])
+def test_checkpoints_come_as_early_as_the_shortened_run_ends(tmp_path, item, cadence):
+    config = CONFIG.replace("max_epochs: 2", "max_epochs: 20").replace("monitor: val/loss", cadence)
+    [verdict] = run_project(tmp_path, item, {**FILES, "conf/train.yaml": config})
+    assert [finding["what"] for finding in verdict["findings"]] == []
