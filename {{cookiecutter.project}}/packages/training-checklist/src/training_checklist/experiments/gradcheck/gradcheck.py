@@ -1,15 +1,18 @@
 """Analytical against numerical gradients: of the criterion, and of every autograd.Function that the project defines."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
 from statistics import median
 from typing import Any
 
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch.autograd import gradcheck
 from torch.utils._pytree import tree_map
 
-from training_checklist.engines.batches import tensors
+from training_checklist.engines.batches import leaves, tensors
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import call_step, isolated, loss_in, seed_all
 from training_checklist.engines.tracer import Tracer
@@ -72,13 +75,15 @@ class Gradcheck(Experiment):
             with Outputs(pl_module) as outputs, Applications(pl_module) as applications:
                 call_step(pl_module, "training_step", batch)
             functions = [found for each in applications.found.values() for found in self._functions(each)]
-            loss = self._loss(pl_module, batch, outputs)
-        self.judge(loss, *functions)
+            losses = list(self._losses(pl_module, batch, outputs))
+        told = [loss for loss in losses if not loss.slopes.reason]
+        # What the loss does not depend on tells nothing, unless there is nothing else.
+        self.judge(*(told or losses[:1]), *functions)
         agree = dict.fromkeys(each.name for each in functions if not each.slopes.reason)
         agree = [name for name in agree if not any(f"backward of {name} " in finding.what for finding in self.findings)]
-        criterion = f"criterion not checked: {loss.slopes.reason}" if loss.slopes.reason else ""
-        if not criterion and not self.has_found("gradcheck/loss-not-its-slope"):
-            criterion = f"criterion agrees for {outputs.value.numel()} outputs of {outputs.name}"
+        criterion = "" if told else f"criterion not checked: {losses[0].slopes.reason}"
+        if told and not self.has_found("gradcheck/loss-not-its-slope"):
+            criterion = f"criterion agrees for {sum(loss.values for loss in told)} outputs of {outputs.name}"
         self.seen = "; ".join(part for part in (criterion, *(f"{name} agrees" for name in agree)) if part)
 
     def _functions(self, application: Application) -> Iterator[FunctionSlopes]:
@@ -90,29 +95,34 @@ class Gradcheck(Experiment):
             if slopes.trials and not slopes.trials[-1].agrees:
                 return
 
-    def _loss(self, pl_module: LightningModule, batch: Any, outputs: "Outputs") -> LossSlopes:
-        """Check the loss as a function of the network's output."""
-        if outputs.module is None or outputs.calls > 1:
-            times = "no single tensor with a gradient" if outputs.module is None else f"{outputs.calls} times in a step"
-            return LossSlopes("", Slopes(reason=f"the network answers {times}"))
-        batch, stops, value = double(batch), Stops(), double(outputs.value)
+    def _losses(self, pl_module: LightningModule, batch: Any, outputs: "Outputs") -> Iterator[LossSlopes]:
+        """Check the loss as a function of each tensor that the network answers with; the others stay as they are."""
+        if outputs.module is None:
+            yield LossSlopes("", Slopes(reason="no part of the network answers with tensors that have a gradient"))
+            return
+        batch, stops, place = double(batch), Stops(), of_function(type(pl_module).training_step)
+        answers = [apply_to_collection(answer, Tensor, double) for answer in outputs.answers]
         for tensor in (*pl_module.parameters(), *pl_module.buffers()):
             tensor.data = double(tensor.data)
 
-        def loss(answer: Tensor) -> Tensor:
+        def loss(changed: Tensor, position: int) -> Tensor:
             stops.restart()
-            outputs.module.__dict__["forward"] = lambda *_, **__: answer
+            calls = iter(given(answers, changed, position))
+            outputs.module.__dict__["forward"] = lambda *_, **__: next(calls)
             seed_all()
             with Tracer(pl_module, stops), around_apply(stops.around):
                 return loss_in(call_step(pl_module, "training_step", batch)).double()
 
         try:
-            slopes = self._compare(loss, value)
-        except Exception as error:  # of code that was not written for float64
-            slopes = Slopes(reason=f"not in float64: {type(error).__name__}: {str(error).splitlines()[0]}")
+            for position, name in outputs.with_gradient.items():
+                value = list(tensors(answers))[position]
+                try:
+                    slopes = self._compare(partial(loss, position=position), value)
+                except Exception as error:  # of code that was not written for float64
+                    slopes = Slopes(reason=f"not in float64: {type(error).__name__}: {str(error).splitlines()[0]}")
+                yield LossSlopes(name, slopes, value.numel(), place)
         finally:
-            del outputs.module.__dict__["forward"]
-        return LossSlopes(outputs.name, slopes, of_function(type(pl_module).training_step))
+            outputs.module.__dict__.pop("forward", None)
 
     def _compare(self, call: Callable[[Tensor], Any], value: Tensor) -> Slopes:
         """Return trials of which the last agrees, where one does."""
@@ -146,13 +156,18 @@ class Gradcheck(Experiment):
 
 
 class Outputs:
-    """While it is entered, keeps the last output (B, ...) of the outermost modules that learn: what the loss is of."""
+    """While it is entered, keeps what the last of the outermost modules that learn answers with: what the loss is of.
+
+    Attributes:
+        answers: of that module, one for each of its calls.
+        with_gradient: names of the tensors in them that have one, by their position among all tensors.
+    """
 
     def __init__(self, pl_module: LightningModule) -> None:
         self.modules = {child: name for name, child in pl_module.named_children()}
         self.modules[pl_module] = type(pl_module).__name__
         self.module: nn.Module | None = None
-        self.count: dict[nn.Module, int] = {}
+        self.of: dict[nn.Module, list[Any]] = {}
 
     def __enter__(self) -> "Outputs":
         self.handles = [module.register_forward_hook(self._keep) for module in self.modules]
@@ -163,14 +178,39 @@ class Outputs:
             handle.remove()
 
     def _keep(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        self.of.setdefault(module, []).append(output)
         learns = any(True for _ in module.parameters())
-        if learns and is_float(output) and output.ndim > 1 and output.requires_grad:
-            self.module, self.value, self.name = module, output.detach(), self.modules[module]
-            self.count[module] = self.count.get(module, 0) + 1
+        if learns and any(is_answer(tensor) for tensor in tensors(output)):
+            self.module = module
 
     @property
-    def calls(self) -> int:
-        return self.count[self.module]
+    def name(self) -> str:
+        return self.modules[self.module]
+
+    @property
+    def answers(self) -> list[Any]:
+        return self.of[self.module]
+
+    @property
+    def with_gradient(self) -> dict[int, str]:
+        calls = [f" in call {number} of {len(self.answers)}" for number in range(1, len(self.answers) + 1)]
+        found = [
+            (f"{place}{call if len(calls) > 1 else ''}", tensor)
+            for call, answer in zip(calls, self.answers, strict=True)
+            for place, tensor in leaves(answer, self.name).items()
+        ]
+        return {position: name for position, (name, tensor) in enumerate(found) if is_answer(tensor)}
+
+
+def is_answer(tensor: Tensor) -> bool:
+    """Whether a tensor has values for samples, and a gradient."""
+    return is_float(tensor) and tensor.ndim > 0 and tensor.requires_grad
+
+
+def given(answers: list[Any], changed: Tensor, position: int) -> list[Any]:
+    """Return copies of answers, for what works in place, with another tensor at one position."""
+    counter = count()
+    return apply_to_collection(answers, Tensor, lambda each: (changed if next(counter) == position else each).clone())
 
 
 def slopes_of(call: Callable[[Tensor], Any], value: Tensor, step: float) -> list[tuple[float, float]] | None:
