@@ -264,6 +264,20 @@ class TestRate:
         [override] = finding.fix.overrides
         assert override.startswith("optimizer.lr=")
 
+    def test_loss_that_nothing_makes_fall(self, examine, net):
+        class Rising(net):
+            """Maximises what it reports, as with a reward that is logged in place of its negative."""
+
+            def loss(self, batch):
+                loss = super().loss(batch)
+                return loss - 2 * (loss - loss.detach())
+
+        verdict = examine("learning", Rising(), max_epochs=5)
+        assert verdict.status == "warning"
+        [finding] = verdict.findings
+        assert finding.rule == "learning/loss-does-not-fall"
+        assert "optimizer.lr=1e-05" in finding.what
+
     def test_gradients_that_are_clipped_away(self, examine, net):
         class Descending(net):
             def configure_optimizers(self):

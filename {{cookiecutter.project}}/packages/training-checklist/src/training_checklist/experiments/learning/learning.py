@@ -23,6 +23,7 @@ from training_checklist.evidence.learning import (
     Inputs,
     Labels,
     Monitor,
+    NeverFell,
     RangeTest,
 )
 from training_checklist.experiments.experiment import Experiment
@@ -139,11 +140,13 @@ class Learning(Experiment):
             # A rate that a warm-up leads to may be too high at first, but it must not be too low.
             warms_up = max(rates) > 2 * max(origin.options("lr"))
             origin.set_rates(rates)
-            learner = self._search(origin, batches[:middle], warms_up)
+            learner, found = self._search(origin, batches[:middle], warms_up)
             if learner is not None:
                 self._ask_about_labels(learner, batches[:middle], batches[middle:])
-            else:
-                self._ask_about_inputs(origin.again(), batches[:middle])
+                return
+            self._ask_about_inputs(origin.again(), batches[:middle])
+            if not self.has_found():
+                self.judge(NeverFell(found, trainer.estimated_stepping_batches, time.monotonic() > self.deadline))
         except Exception as error:
             self.notes.append(f"no copy of the network could be trained: {type(error).__name__}: {error}")
 
@@ -176,8 +179,8 @@ class Learning(Experiment):
         largest = float(call.input.detach().abs().max())
         self.judge(FirstLoss(mean_of([call]), chance, call.num_classes, largest, call.place))
 
-    def _search(self, origin: Trial, known: list[Any], warms_up: bool) -> Trial | None:
-        """Return a copy for which the loss falls, as configured or changed, or None."""
+    def _search(self, origin: Trial, known: list[Any], warms_up: bool) -> tuple[Trial | None, RangeTest]:
+        """Return a copy for which the loss falls, as configured or changed, or None; and what was tried."""
         asked = origin.again()
         fall = -math.inf
         while fall < self.min_fall and asked.steps < 3 * self.steps:  # it may have to settle first
@@ -189,7 +192,6 @@ class Learning(Experiment):
         learner = asked if fall >= self.min_fall else None
         for change, value, given, factor in [] if learner else changes(origin, fall < -self.min_fall, warms_up):
             if time.monotonic() > self.deadline:
-                self.notes.append(f"no time to try more than {len(found.tried)} other settings in {self.seconds:g} s")
                 break
             print(f"  learning: trying {change}={'null' if given is None else f'{given:.3g}'}", flush=True)
             trial = origin.again()
@@ -202,10 +204,8 @@ class Learning(Experiment):
             if fall >= self.min_fall:
                 learner = trial
                 break
-        if learner is None:
-            self.notes.append("nothing that was tried makes it fall")
         self.judge(found)
-        return learner
+        return learner, found
 
     def _ask_about_labels(self, learner: Trial, known: list[Any], unseen: list[Any]) -> None:
         """Compare the loss on samples that were not trained on with that for exchanged labels."""
