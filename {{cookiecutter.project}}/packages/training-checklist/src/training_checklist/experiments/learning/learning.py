@@ -41,12 +41,19 @@ from training_checklist.lightning import (
     isolate_rng,
 )
 
-LEARNT = 0.5  # share of its first value to which the loss on some batches falls as they are learnt by heart
-SURE = 4.0  # standard deviations from which on an effect of exchanged labels is there
+# Share of its first value to which the loss on some batches falls as they are learnt by heart. One answer for all
+# samples does not come so far: at best it has the loss of chance, which an untrained network begins with.
+LEARNT = 0.5
+# Standard deviations from which on an effect of exchanged labels is there. Chance makes that in 4 of 10,000 cases
+# (Student's t with EXCHANGES - 1 degrees of freedom).
+SURE = 4.0
 EXCHANGES = 20  # of labels: of 8, the deviation is so vague that 4 of them came about by chance once in 12 trials
 FEW = 6  # exchanges are enough for a first look, where the effect is twice as sure as it must be
-PER_CLASS = 10  # samples below which a class cannot be learnt from so few
-MAX_BATCHES = 64  # to train on
+# Samples below which a class cannot be learnt from so few: ten events a variable are a regression's least (Peduzzi et
+# al., 1996).
+PER_CLASS = 10
+MAX_BATCHES = 64  # to train on: of 8 samples or more, they hold the 512 that are asked for
+# Factors of a rate: a range test by powers of ten, which is how far apart rates must be to tell (evidence/learning.py).
 HIGHER, LOWER = [10.0**power for power in range(1, 6)], [0.1, 0.01, 0.001]
 BY_HAND = "the module steps its optimizers itself, so that no learning rate was tried"
 
