@@ -193,6 +193,22 @@ class Updates:
 
 
 @dataclass
+class SecondMoments:
+    """What an optimizer of Adam's kind divides by.
+
+    Args:
+        eps: that it adds.
+        median: root of the mean squared gradient, over all weights that have had a gradient.
+        kept: share of backward's gradient norm that a step was left with, by clipping.
+    """
+
+    optimizer: str
+    eps: float
+    median: float
+    kept: float = 1.0
+
+
+@dataclass
 class AlongDepth:
     """Median norm of the gradient at the output of each module, in the order of their calls."""
 

@@ -41,6 +41,8 @@ from training_checklist.experiments.limit_batches.samples import (
     reloaded,
     same_inputs,
     scale_of,
+    split_targets,
+    target_copies,
 )
 from training_checklist.experiments.limit_batches.stored_samples import (
     origin,
@@ -283,6 +285,8 @@ class LimitBatches(Experiment):
             self._look(reloaded, split, self.roles, trainer, self.until)
             self._look(shared_samples, train, split, self.until)
             self._look(self._scales, own, other)
+            self._look(split_targets, own, other, self.roles)
+        self._look(target_copies, own, self.roles)
         self._look(same_inputs, own, self.roles, trainer, self.until)
         if self.roles.classes is not None:
             others = [parts[each.name] for each in held_out if each.name in parts]

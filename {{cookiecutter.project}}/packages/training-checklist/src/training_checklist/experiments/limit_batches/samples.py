@@ -14,7 +14,7 @@ from training_checklist.engines.replay import seed_all
 from training_checklist.engines.splits import Split
 from training_checklist.evidence.labels import SameInputs
 from training_checklist.evidence.loading import LoaderSize, Order, Reloaded
-from training_checklist.evidence.values import NotFinite, Scale
+from training_checklist.evidence.values import NotFinite, Scale, SplitTargets, TargetCopies
 from training_checklist.experiments.limit_batches.roles import Roles
 from training_checklist.experiments.limit_batches.stored_samples import are_unlikely_to_repeat, digest
 from training_checklist.finding import Place
@@ -140,6 +140,43 @@ def same_inputs(part: Part, roles: Roles, trainer: Trainer, until: float) -> Sam
     repeatable = not are_unlikely_to_repeat(rows)
     pair = contradicting[0] if contradicting else (0, 0)
     return SameInputs(len(rows), len(contradicting), len(first), repeatable, pair, part.split.place)
+
+
+def split_targets(own: Part, other: Part, roles: Roles) -> SplitTargets | None:
+    """Return the scales of a regression's targets in two splits."""
+    train, held = one_number(own.of(roles.target)), one_number(other.of(roles.target))
+    if roles.classes is not None or train is None or held is None:
+        return None
+    one, two = scale_of(own.split.name, train), scale_of(other.split.name, held)
+    steps = train.flatten().diff()
+    # Equal neighbours tell no order, nor do a few samples.
+    ordered = bool((steps > 0).all() or (steps < 0).all()) and len(train) >= LEAST
+    if one is None or two is None:
+        return None
+    return SplitTargets(one, two, float(train.min()), float(train.max()), ordered, other.split.place)
+
+
+def target_copies(part: Part, roles: Roles) -> TargetCopies | None:
+    """Hold each column of the inputs, (N, columns), against a target of one number for each sample."""
+    target = one_number(part.of(roles.target))
+    if target is None or len(target) < LEAST or not target.std() > 0:
+        return None
+    target, columns = target.double() - target.double().mean(), {}
+    for place in sorted(roles.inputs - {roles.target}):
+        values = part.of(place)
+        if values is None or values.ndim != 2 or not values.is_floating_point():
+            continue
+        values = values.double() - values.double().mean(0)
+        alike = (values * target).sum(0) ** 2 / (values.square().sum(0) * target.square().sum()).clamp_min(1e-300)
+        columns |= {f"{place}[:, {index}]": 1 - float(share) for index, share in enumerate(alike)}
+    return TargetCopies(roles.target or "", columns, len(target), part.split.place) if columns else None
+
+
+def one_number(targets: Tensor | None) -> Tensor | None:
+    """Return targets as (N, 1), None where a sample has another number of them, or one that is not finite."""
+    if targets is None or targets.numel() != len(targets) or not targets.is_floating_point():
+        return None
+    return targets.reshape(-1, 1) if targets.isfinite().all() else None
 
 
 def scale_of(name: str, inputs: Tensor | None) -> Scale | None:
