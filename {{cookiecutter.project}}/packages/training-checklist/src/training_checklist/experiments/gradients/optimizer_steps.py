@@ -60,7 +60,11 @@ class OptimizerSteps:
             self.rate,
             between,
             zeroing,
+            max(self._given(), default=None),
         )
+
+    def _given(self) -> list[float]:
+        return [float(group["initial_lr"]) for group in self.optimizer.param_groups if "initial_lr" in group]
 
     def second_moments(self) -> SecondMoments | None:
         """Return what torch's Adam and its like divide by; None of other optimizers, and of states in other types."""

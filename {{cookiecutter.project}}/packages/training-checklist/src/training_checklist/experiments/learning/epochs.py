@@ -14,33 +14,15 @@ from torchmetrics.wrappers.abstract import WrapperMetric
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import batch_size, tensors
 from training_checklist.engines.criteria import Criteria
+from training_checklist.engines.dropouts import DropoutCalls
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.own_code import pass_on
-from training_checklist.engines.tracer import Call, Listener, Tracer
+from training_checklist.engines.tracer import Tracer
 from training_checklist.evidence.epochs import Logged, MetricState, Modes, Norm, Series, Validated
-from training_checklist.finding import Place
 from training_checklist.lightning import Callback, LightningModule, Trainer, is_overridden
 
-DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"}
 WITH_DROPOUT = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)
 OVER_EPOCHS = (MaxMetric, MinMetric, SumMetric, CatMetric, WrapperMetric)  # may be meant to remember
-
-
-class DropoutCalls(Listener):
-    """Keeps the places where dropout is at work, also where no module does it."""
-
-    def __init__(self) -> None:
-        self.places: list[Place] = []
-
-    def before(self, call: Call) -> None:
-        at_work = (
-            call.name in DROPOUTS
-            and call.is_functional
-            and call.argument("p", 1, 0.5)
-            and call.argument("training", 2, True)
-        ) or (call.name == "scaled_dot_product_attention" and call.argument("dropout_p", 4, 0))
-        if at_work and call.place not in self.places:
-            self.places.append(call.place)
 
 
 class EpochWatch(Callback):
@@ -99,6 +81,7 @@ class EpochWatch(Callback):
                 self.validated.weights.append(digest_of([weight.detach() for weight in pl_module.parameters()]))
         self.loaders = max(self.loaders, dataloader_idx + 1)
         self.criteria.calls.clear()
+        self.drops.made.clear()
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.epochs.append(defaultdict(list))
