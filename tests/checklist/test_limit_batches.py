@@ -660,3 +660,24 @@ def test_targets_of_a_regression_are_held_against_other_splits_and_inputs(examin
     found = examine("limit_batches", Regression(), Minutes(change)).findings
     assert [finding.rule for finding in found] == ([] if rule is None else [rule])
     assert all(said in finding.what for finding in found)
+
+
+def test_collate_function_that_mixes_samples_is_named_and_one_that_orders_them_is_not(examine):
+    def ordered(samples):
+        samples = sorted(samples, key=lambda sample: -float(sample[0][0]))  # in another order, as for packing
+        return [torch.stack(part) for part in zip(*samples, strict=True)]
+
+    def mixed(samples):
+        inputs, targets = ordered(samples)
+        return [(inputs - inputs.mean(0)) / (inputs.std(0) + 1e-6), targets] if len(samples) > 1 else [inputs, targets]
+
+    class Collated(Minutes):
+        def __init__(self, collate):
+            super().__init__()
+            self.collate = collate
+
+        def val_dataloader(self):
+            return DataLoader(super().val_dataloader().dataset, 16, collate_fn=self.collate)
+
+    assert "data/samples-mixed-by-collate" not in rules(examine("limit_batches", Regression(), Collated(ordered)))
+    assert "data/samples-mixed-by-collate" in rules(examine("limit_batches", Regression(), Collated(mixed)))

@@ -13,7 +13,7 @@ from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.splits import Split
 from training_checklist.evidence.labels import SameInputs
-from training_checklist.evidence.loading import LoaderSize, Order, Reloaded
+from training_checklist.evidence.loading import Company, LoaderSize, Order, Reloaded
 from training_checklist.evidence.values import NotFinite, Scale, SplitTargets, TargetCopies
 from training_checklist.experiments.limit_batches.roles import Roles
 from training_checklist.experiments.limit_batches.stored_samples import are_unlikely_to_repeat, digest
@@ -23,6 +23,7 @@ from training_checklist.lightning import Trainer, isolate_rng
 BLOCKS = 4  # consecutive parts of a split, of at least 50 samples / 4
 LEAST = 50  # samples by which a split is judged: the standard error of a mean is then 1 / 7 of a deviation
 TWICE = 64  # samples that are loaded twice
+TOGETHER = 8  # samples that are loaded together and alone: a collate function mixes all of them, or none
 
 
 @dataclass
@@ -102,6 +103,32 @@ def reloaded(split: Split, roles: Roles, trainer: Trainer, until: float) -> Relo
 def differing(one: Tensor, two: Tensor) -> Tensor:
     """Return for each sample whether it differs by more than another order of the same additions makes."""
     return ~torch.isclose(one, two, rtol=1e-4, atol=1e-5, equal_nan=True).view(len(one), -1).all(1)
+
+
+def company(split: Split, roles: Roles, trainer: Trainer, until: float) -> list[Company]:
+    """Load a few samples together and alone, of a split that gives the same each time."""
+    chosen = split.chosen(TOGETHER) if split.indexable else []
+    if len(chosen) < TOGETHER:
+        return []
+    together, again = (load(split, chosen, roles, trainer, until).values for _ in range(2))
+    alone = [load(split, [index], roles, trainer, until).values for index in chosen]
+    found = []
+    for place in sorted(roles.inputs & together.keys() & again.keys()):
+        rows = together[place]
+        steady = again[place].shape == rows.shape and not differing(rows, again[place]).any()
+        if rows.is_floating_point() and steady and all(place in each for each in alone):
+            differ = sum(not any(is_within(each[place][0], row) for row in rows) for each in alone)
+            found.append(Company(place, len(chosen), differ, split.place.beside(note=place)))
+    return found
+
+
+def is_within(sample: Tensor, padded: Tensor) -> bool:
+    """Whether a sample stands at the beginning or the end of one that may be padded."""
+    if sample.ndim != padded.ndim or any(own > other for own, other in zip(sample.shape, padded.shape, strict=True)):
+        return False
+    first = tuple(slice(0, size) for size in sample.shape)
+    last = tuple(slice(other - own, other) for own, other in zip(sample.shape, padded.shape, strict=True))
+    return any(not bool(differing(sample[None], padded[where][None]).any()) for where in (first, last))
 
 
 def not_finite(leaf: Tensor, name: str, place: Place, indices: list[int] | None = None) -> NotFinite:
