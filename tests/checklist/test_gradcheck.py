@@ -162,6 +162,51 @@ def test_part_of_the_loss_that_autograd_does_not_see_is_found(examine, net):
     assert (finding.rule, finding.place.note) == ("gradcheck/loss-not-its-slope", "between Own and the loss")
 
 
+def of_two_tensors(net, part):
+    """A network that answers with two tensors, of which the loss of the second is scaled by a part of itself."""
+
+    class Two(net):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Linear(8, 1)
+
+        def forward(self, inputs):
+            return {"logits": super().forward(inputs), "scale": self.scale(inputs).squeeze(1)}
+
+        def loss(self, batch):
+            answer = self(batch[0])
+            return functional.cross_entropy(answer["logits"], batch[1]) + part(answer["scale"])
+
+    return Two()
+
+
+def test_each_of_several_tensors_that_the_network_answers_with_is_checked(examine, net):
+    assert examine("gradcheck", of_two_tensors(net, lambda scale: scale.square().mean())).seen == (
+        "criterion agrees for 20 outputs of Two"
+    )
+    [finding] = examine("gradcheck", of_two_tensors(net, lambda scale: (scale * scale.tolist()[0]).mean())).findings
+    assert finding.rule == "gradcheck/loss-not-its-slope"
+    assert "Two['scale']" in finding.what
+
+
+def test_network_that_a_step_calls_twice_is_checked_call_by_call(examine, net):
+    class Pair(net):
+        def loss(self, batch):
+            one, two = self(batch[0]), self(batch[0].flip(0))
+            return (one - two).square().mean() + (two * float(two.square().mean())).mean()
+
+    [finding] = examine("gradcheck", Pair()).findings
+    assert "Pair in call 2 of 2" in finding.what
+
+
+def test_answer_that_the_step_changes_in_place_is_checked(examine, net):
+    def loss(logits, labels):
+        logits[:, 0] = -1.0
+        return functional.cross_entropy(logits, labels)
+
+    assert examine("gradcheck", with_loss(net, loss)).seen == "criterion agrees for 16 outputs of Own"
+
+
 def focal(logits, labels):
     each = functional.cross_entropy(logits, labels, reduction="none")
     return ((1 - torch.exp(-each.detach())) ** 2 * each).mean()

@@ -543,3 +543,28 @@ def unusual(net, kind):
             return super().configure_optimizers()
 
     return Unusual()
+
+
+@pytest.mark.parametrize(
+    ("eps", "clip", "key"), [(1.0, None, "optimizer.eps"), (1e-8, 1e-10, "trainer.gradient_clip_val")]
+)
+def test_eps_that_outweighs_the_gradients_is_named_or_the_clipping_that_makes_them_small(examine, net, eps, clip, key):
+    class Slow(net):
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=0.01, eps=eps)
+
+    found = examine("gradients", Slow(), gradient_clip_val=clip, gradient_clip_algorithm="value").findings
+    [finding] = [each for each in found if each.rule == "gradients/eps-exceeds-gradients"]
+    assert finding.place.key == key
+
+
+def test_schedule_that_makes_nothing_of_the_rate_is_named_and_not_the_rate(examine, net):
+    class Waiting(net):
+        def configure_optimizers(self):
+            optimizer = torch.optim.Adam(self.parameters(), lr=0.01)
+            schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, step // 400))
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    [finding] = examine("gradients", Waiting()).findings
+    assert (finding.rule, finding.place.note) == ("gradients/unchanged-by-step", "the learning rate schedule")
+    assert "lr=0.01" in finding.what

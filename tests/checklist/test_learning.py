@@ -264,6 +264,20 @@ class TestRate:
         [override] = finding.fix.overrides
         assert override.startswith("optimizer.lr=")
 
+    def test_loss_that_nothing_makes_fall(self, examine, net):
+        class Rising(net):
+            """Maximises what it reports, as with a reward that is logged in place of its negative."""
+
+            def loss(self, batch):
+                loss = super().loss(batch)
+                return loss - 2 * (loss - loss.detach())
+
+        verdict = examine("learning", Rising(), max_epochs=5)
+        assert verdict.status == "warning"
+        [finding] = verdict.findings
+        assert finding.rule == "learning/loss-does-not-fall"
+        assert "optimizer.lr=1e-05" in finding.what
+
     def test_gradients_that_are_clipped_away(self, examine, net):
         class Descending(net):
             def configure_optimizers(self):
@@ -435,11 +449,24 @@ class TestEpoch:
         verdict = examine("learning", self.normalised(net)(), max_epochs=5)
         assert verdict.status == "passed", verdict.findings
 
+    def test_validated_copy_that_is_never_updated(self, examine, net):
+        class Averaging(net):
+            def __init__(self):
+                super().__init__()
+                self.average = nn.Linear(8, 4).requires_grad_(False)
+
+            def validation_step(self, batch, batch_idx):
+                self.log("val/loss", functional.cross_entropy(self.average(batch[0]), batch[1]))
+
+        finding = judge(examine, Averaging())
+        assert (finding.rule, finding.place.module) == ("learning/validated-network-stays", "average")
+
     def test_mean_over_batches_of_unequal_size(self, examine, net, data):
         class Unweighted(net):
             def validation_step(self, batch, batch_idx):
                 self.log("val/loss", self.loss(batch), batch_size=1)
 
+        torch.manual_seed(0)  # by how much the two means differ depends on the weights
         finding = judge(examine, Unweighted(), data(batch_size=64))
         assert finding.where == "self.log('val/loss', ...) in validation"
         assert "the mean over batches" in finding.what

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from pytorch_lightning import LightningModule
+from pytorch_lightning import LightningDataModule, LightningModule
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import (
@@ -623,3 +623,72 @@ def test_workers_are_not_started(examine, net, make):
 
     assert examine("limit_batches", net(), make(train=Watching, num_workers=2)).status == "passed"
     assert set(seen) == {None}
+
+
+class Regression(LightningModule):
+    """Predicts one number from four."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def training_step(self, batch, batch_idx):
+        return functional.mse_loss(self.layer(batch[0]).squeeze(1), batch[1])
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", functional.mse_loss(self.layer(batch[0]).squeeze(1), batch[1]))
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters())
+
+
+class Minutes(LightningDataModule):
+    """Four numbers, and minutes that they tell; `change` makes (train, val) targets of them."""
+
+    def __init__(self, change=lambda inputs, minutes: (minutes[:128], minutes[128:])):
+        super().__init__()
+        inputs = torch.randn(256, 4, generator=torch.Generator().manual_seed(1))
+        minutes = 30 + 9 * inputs.sum(1) + torch.randn(256, generator=torch.Generator().manual_seed(2))
+        self.inputs, self.targets = inputs, change(inputs, minutes)
+
+    def train_dataloader(self):
+        return DataLoader(TensorDataset(self.inputs[:128], self.targets[0]), 16, shuffle=True)
+
+    def val_dataloader(self):
+        return DataLoader(TensorDataset(self.inputs[128:], self.targets[1]), 16)
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "said"),
+    [
+        (lambda _, y: (y[:128], y[128:]), None, ""),
+        (lambda _, y: ((y[:128] - 30) / 18, y[128:]), "data/targets-unlike-training", "mean"),
+        (lambda _, y: (y.sort().values[:128], y.sort().values[128:]), "data/targets-unlike-training", "rise"),
+        (lambda x, _: (2 * x[:128, 2] + 1, 2 * x[128:, 2] + 1), "data/target-among-inputs", "batch[0][:, 2]"),
+    ],
+)
+def test_targets_of_a_regression_are_held_against_other_splits_and_inputs(examine, change, rule, said):
+    found = examine("limit_batches", Regression(), Minutes(change)).findings
+    assert [finding.rule for finding in found] == ([] if rule is None else [rule])
+    assert all(said in finding.what for finding in found)
+
+
+def test_collate_function_that_mixes_samples_is_named_and_one_that_orders_them_is_not(examine):
+    def ordered(samples):
+        samples = sorted(samples, key=lambda sample: -float(sample[0][0]))  # in another order, as for packing
+        return [torch.stack(part) for part in zip(*samples, strict=True)]
+
+    def mixed(samples):
+        inputs, targets = ordered(samples)
+        return [(inputs - inputs.mean(0)) / (inputs.std(0) + 1e-6), targets] if len(samples) > 1 else [inputs, targets]
+
+    class Collated(Minutes):
+        def __init__(self, collate):
+            super().__init__()
+            self.collate = collate
+
+        def val_dataloader(self):
+            return DataLoader(super().val_dataloader().dataset, 16, collate_fn=self.collate)
+
+    assert "data/samples-mixed-by-collate" not in rules(examine("limit_batches", Regression(), Collated(ordered)))
+    assert "data/samples-mixed-by-collate" in rules(examine("limit_batches", Regression(), Collated(mixed)))

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 from training_checklist import check
 
 
@@ -47,6 +48,35 @@ def test_item_that_needs_a_hydra_application_is_skipped_with_the_reason(net, dat
     verdict = check(net(), data(), items=["config"])["config"]
     assert verdict.status == "skipped"
     assert "Hydra" in verdict.skipped
+
+
+class Noisy:
+    """Mixed into a network: draws from a generator that no seed reaches."""
+
+    generator = torch.Generator()
+
+    def forward(self, inputs):
+        hidden = super().forward(inputs)
+        return hidden + torch.randn(hidden.shape, generator=self.generator)
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_one_seed_is_asked_for_one_result_by_fitting_twice(net, data, made):
+    class Unsteady(Noisy, net):
+        pass
+
+    verdict = check(net if made else net(), data(), items=["reproducibility"])["reproducibility"]
+    assert (verdict.status, "equal in both runs" in verdict.seen) == ("passed", True), verdict.findings
+    assert ("reproducibility/initial-weights-differ" in verdict.judged) == made
+    [finding] = check(Unsteady if made else Unsteady(), data(), items=["reproducibility"])["reproducibility"].findings
+    assert finding.rule == "reproducibility/steps-differ"
+    assert "Noisy.forward" in finding.where
+
+
+def test_generator_of_a_loader_that_is_given_begins_each_fit_where_it_stood(net, data):
+    loader = data().train_dataloader()
+    seeded = DataLoader(loader.dataset, 16, shuffle=True, generator=torch.Generator().manual_seed(1))
+    assert check(net, loaders={"train_dataloaders": seeded}, items=["reproducibility"]).passed
 
 
 def test_report_lies_in_the_folder(net, data, tmp_path):

@@ -503,3 +503,13 @@ def test_manual_optimization_is_traced_too(examine, net):
     verdict = examine("trace", Manual())
     assert verdict.status == "passed"
     assert len(verdict.facts["modules"]) == 2
+
+
+def test_dropout_on_the_answers_is_named_with_its_module(examine, net):
+    class Dropping(net):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Sequential(nn.Linear(32, 4), nn.Dropout(0.3))
+
+    [finding] = examine("trace", Dropping()).findings
+    assert (finding.rule, finding.place.module.partition(" ")[0]) == ("network/dropout-on-output", "head.1")

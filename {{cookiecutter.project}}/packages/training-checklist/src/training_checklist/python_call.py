@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
@@ -17,6 +18,7 @@ from training_checklist import session
 from training_checklist.ending import FitEnded
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import seed_all
+from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
 from training_checklist.finding import ERROR, FAILED, Verdict
 from training_checklist.group import OWN
 from training_checklist.judging import conclude, judge
@@ -27,6 +29,7 @@ from training_checklist.reporting.wording import with_commands
 from training_checklist.settings import KEY, Settings, check_settings
 
 QUIET = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+WITH_TWO_FITS = ("reproducibility",)  # where a command would be repeated, the fit is
 ORDER = OmegaConf.load(files("training_checklist.conf") / OWN / "checklist.yaml").hydra.callbacks.debug["items"]
 
 
@@ -106,7 +109,7 @@ def run(
     """Run one item on copies."""
     question = config.hydra.callbacks.debug["items"][item]
     needed = [name for name in config.hydra.callbacks if name != "debug"]
-    if needed:
+    if needed and item not in WITH_TWO_FITS:
         return Verdict(item, question, skipped="it examines a Hydra application and its command, and this is a call")
     root = OmegaConf.merge(config, {KEY: {name: dict(values) for name, values in settings.chosen.items()}})
     experiments, started, error = session.begin(settings), time.monotonic(), None
@@ -116,13 +119,11 @@ def run(
         experiment = instantiate(root.callbacks[f"debug_{item}"])
         session.add(experiment)
         options = {"default_root_dir": folder, **QUIET, **trainer, **root.trainer}
-        callbacks = [*options.pop("callbacks", ()), experiment]
         try:
-            module, datamodule = (made(part) for part in parts)
-            fit = Trainer(**options, callbacks=callbacks).fit
-            pass_on(fit, module, **({"datamodule": datamodule} if datamodule is not None else dict(loaders)))
-        except FitEnded:
-            pass
+            if item in WITH_TWO_FITS:
+                fit_twice(experiment, instantiate(root.callbacks[f"debug_{item}"]), parts, loaders, options)
+            else:
+                fit(experiment, parts, loaders, options)
         except Exception as raised:
             error = raised
     if error is None:
@@ -130,6 +131,38 @@ def run(
     [verdict] = judge({item: question}, error, started)
     session.begin()
     return replace(verdict, findings=[with_commands(finding, item, None) for finding in verdict.findings])
+
+
+def fit(experiment: Any, parts: tuple[Any, Any], loaders: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Let a Trainer fit copies, with an experiment among its callbacks."""
+    module, datamodule = (made(part) for part in parts)
+    callbacks = [*options.get("callbacks", ()), experiment]
+    try:
+        trainer = Trainer(**{**options, "callbacks": callbacks})
+        pass_on(trainer.fit, module, **({"datamodule": datamodule} if datamodule is not None else dict(loaders)))
+    except FitEnded:
+        pass
+
+
+def fit_twice(
+    experiment: Reproducibility,
+    first: Reproducibility,
+    parts: tuple[Any, Any],
+    loaders: Mapping[str, Any],
+    options: dict[str, Any],
+) -> None:
+    """Fit with one seed under one experiment and then under another, which is given what the first has recorded."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # sums over several threads may come out in another order
+    try:
+        for each in (first, experiment):
+            seed_all()
+            # Callbacks have a state, and a loader's generator goes on.
+            given = {**options, "callbacks": copy.deepcopy(options.get("callbacks", []))}
+            fit(each, parts, copy.deepcopy(dict(loaders)), given)
+    finally:
+        torch.set_num_threads(threads)
+    experiment.other, experiment.rebuilt = first.recording, not isinstance(parts[0], LightningModule)
 
 
 def made(part: Any) -> Any:
@@ -148,4 +181,4 @@ def load(item: str) -> DictConfig:
 
 def alone() -> list[str]:
     """Return the items that need no Hydra application, in the checklist's order."""
-    return [item for item in ORDER if list(load(item).hydra.callbacks) == ["debug"]]
+    return [item for item in ORDER if item in WITH_TWO_FITS or list(load(item).hydra.callbacks) == ["debug"]]

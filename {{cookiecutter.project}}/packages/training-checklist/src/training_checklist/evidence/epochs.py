@@ -29,6 +29,21 @@ class Modes:
 
 
 @dataclass
+class Validated:
+    """What validation has seen of its first batch, by epoch.
+
+    Args:
+        answers: digest of what each outermost module with parameters has returned, by its path.
+        batches: digest of the batch.
+        weights: digest of all parameters.
+    """
+
+    answers: list[dict[str, str]] = field(default_factory=list)
+    batches: list[str] = field(default_factory=list)
+    weights: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Norm:
     """One BatchNorm that trains.
 

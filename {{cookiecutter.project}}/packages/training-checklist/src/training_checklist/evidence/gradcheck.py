@@ -58,10 +58,16 @@ class FunctionSlopes:
 
 @dataclass
 class LossSlopes:
-    """The loss as a function of what a module returns."""
+    """The loss as a function of one tensor that a module returns.
+
+    Args:
+        module: its name, and the tensor's place in what it returns: "net['boxes']".
+        values: in that tensor.
+    """
 
     module: str
     slopes: Slopes
+    values: int = 0
     place: Place = NOWHERE
 
 

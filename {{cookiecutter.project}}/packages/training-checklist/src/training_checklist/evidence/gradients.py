@@ -162,6 +162,7 @@ class OptimizerEffects:
         left_over: by step, whether gradients of the step before were still there in each of its backward passes.
         forgotten: between two steps each, how many counters in its state had gone back, of all.
         rate: its greatest learning rate in the last step, None where it has none.
+        given: the learning rate that a schedule began with, None where there is no schedule.
         between: the project's hooks that come between backward and the step.
         zeroing: what should have zeroed gradients.
     """
@@ -173,6 +174,7 @@ class OptimizerEffects:
     rate: float | None = None
     between: Place = NOWHERE
     zeroing: Place = NOWHERE
+    given: float | None = None
 
 
 @dataclass
@@ -189,6 +191,22 @@ class Updates:
     ratios: list[float]
     losses: list[float]
     rate: float
+    kept: float = 1.0
+
+
+@dataclass
+class SecondMoments:
+    """What an optimizer of Adam's kind divides by.
+
+    Args:
+        eps: that it adds.
+        median: root of the mean squared gradient, over all weights that have had a gradient.
+        kept: share of backward's gradient norm that a step was left with, by clipping.
+    """
+
+    optimizer: str
+    eps: float
+    median: float
     kept: float = 1.0
 
 

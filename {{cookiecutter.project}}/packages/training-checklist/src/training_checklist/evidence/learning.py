@@ -100,6 +100,20 @@ class RangeTest:
 
 
 @dataclass
+class NeverFell:
+    """Trainings of copies of which none falls, and no other rule knows why.
+
+    Args:
+        whole_run: steps of the optimizer in the training that was asked for.
+        out_of_time: whether there was no time to try all that might help.
+    """
+
+    test: RangeTest
+    whole_run: float
+    out_of_time: bool = False
+
+
+@dataclass
 class Labels:
     """A copy that has learnt some batches, asked about exchanged labels.
 

@@ -113,3 +113,18 @@ class SplitFails:
 
     error: str
     place: Place = NOWHERE
+
+
+@dataclass
+class Company:
+    """Samples of a split that are loaded together, and then each alone.
+
+    Args:
+        leaf: place in the batch.
+        differ: how many are other samples then, but for padding and order.
+    """
+
+    leaf: str
+    samples: int
+    differ: int
+    place: Place = NOWHERE

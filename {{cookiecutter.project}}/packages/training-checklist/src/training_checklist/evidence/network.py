@@ -82,6 +82,7 @@ class CriterionInput:
         over_classes: "probabilities" or "log-probabilities", where the scores are that over dim 1; else "".
         over_samples: likewise over dim 0.
         over_last: likewise over the last dim.
+        dropped: where a dropout made the scores, None where none did.
     """
 
     name: str
@@ -95,6 +96,7 @@ class CriterionInput:
     over_samples: str = ""
     over_last: str = ""
     place: Place = NOWHERE
+    dropped: Place | None = None
 
     @property
     def range(self) -> str:

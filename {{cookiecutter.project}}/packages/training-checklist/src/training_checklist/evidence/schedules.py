@@ -100,6 +100,12 @@ class Plateau:
     wanted: str | None
 
 
+# Times as long, from which on lengths are of different units. Units differ by the batches of an epoch, and a run that
+# was cut to half or a third for a try is no mistake.
+MUCH = 3
+SPLIT = 0.2  # share of the training data that may be split off for validation after a schedule's length was set
+
+
 def near(whole: float, length: float) -> bool:
     """Whether two lengths are meant to be one: a run may be cut a little differently than its schedule was."""
-    return abs(whole - length) <= 0.2 * length
+    return abs(whole - length) <= SPLIT * length

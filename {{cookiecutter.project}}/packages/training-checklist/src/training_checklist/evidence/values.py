@@ -1,5 +1,6 @@
 """The numbers in batches."""
 
+import math
 from dataclasses import dataclass, field
 
 from training_checklist.finding import NOWHERE, Place
@@ -145,6 +146,60 @@ class SplitScales:
 
     train: Scale
     other: Scale
+    place: Place = NOWHERE
+
+    def differ(self, max_shift: float, max_ratio: float) -> bool:
+        """Whether means are apart by more deviations, or deviations by a greater factor, beyond drift and error."""
+        train, other = self.train, self.other
+        largest, smallest = max(train.std, other.std), max(min(train.std, other.std), 1e-12)
+        # Data that drift from one part of a split to the next may drift as far again to the next split.
+        drift = max(spread(train.block_means), spread(other.block_means)) + 4 * (train.error + other.error)
+        growth = max(ratio(train.block_stds), ratio(other.block_stds))
+        shifted = abs(train.mean - other.mean) - drift > max_shift * largest
+        return shifted or largest / smallest > max_ratio * growth
+
+
+def spread(values: list[float]) -> float:
+    return max(values) - min(values) if values else 0.0
+
+
+def ratio(values: list[float]) -> float:
+    return max(values) / min(values) if values and min(values) > 0 else 1.0 if not values else math.inf
+
+
+@dataclass
+class SplitTargets:
+    """The targets of a regression, one number for each sample, in the training set and in another split.
+
+    Args:
+        low: least target of the training set.
+        high: largest.
+        ordered: whether they rise, or fall, from one sample of the dataset to the next.
+    """
+
+    train: Scale
+    other: Scale
+    low: float
+    high: float
+    ordered: bool = False
+    place: Place = NOWHERE
+
+    @property
+    def scales(self) -> SplitScales:
+        return SplitScales(self.train, self.other)
+
+
+@dataclass
+class TargetCopies:
+    """How much of the target's variance each column of the inputs leaves, by the column's place in the batch.
+
+    Args:
+        target: its place.
+    """
+
+    target: str
+    columns: dict[str, float]
+    samples: int
     place: Place = NOWHERE
 
 

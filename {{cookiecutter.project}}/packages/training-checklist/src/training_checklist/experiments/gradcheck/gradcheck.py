@@ -1,15 +1,18 @@
 """Analytical against numerical gradients: of the criterion, and of every autograd.Function that the project defines."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
 from statistics import median
 from typing import Any
 
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch.autograd import gradcheck
 from torch.utils._pytree import tree_map
 
-from training_checklist.engines.batches import tensors
+from training_checklist.engines.batches import leaves, tensors
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import call_step, isolated, loss_in, seed_all
 from training_checklist.engines.tracer import Tracer
@@ -28,8 +31,8 @@ from training_checklist.lightning import LightningModule, Trainer
 # (shift of the input, in its own scale; step of the numerical gradient). Differences must show in all of them: a kink
 # is left by a shift, and the noise of a function that computes in float32 inside by a longer step.
 TRIALS = ((0.0, 1e-6), (1e-2, 1e-6), (2e-2, 1e-3))
-DIRECTIONS = 5
 SUM_ROUNDING = 1e-2  # of probabilities in bfloat16, which keeps 8 bits of each
+DIRECTIONS = 5  # random; their median is not moved by two that cross a kink
 
 
 class Gradcheck(Experiment):
@@ -73,13 +76,15 @@ class Gradcheck(Experiment):
             with Outputs(pl_module) as outputs, Applications(pl_module) as applications:
                 call_step(pl_module, "training_step", batch)
             functions = [found for each in applications.found.values() for found in self._functions(each)]
-            loss = self._loss(pl_module, batch, outputs)
-        self.judge(loss, *functions)
+            losses = list(self._losses(pl_module, batch, outputs))
+        told = [loss for loss in losses if not loss.slopes.reason]
+        # What the loss does not depend on tells nothing, unless there is nothing else.
+        self.judge(*(told or losses[:1]), *functions)
         agree = dict.fromkeys(each.name for each in functions if not each.slopes.reason)
         agree = [name for name in agree if not any(f"backward of {name} " in finding.what for finding in self.findings)]
-        criterion = f"criterion not checked: {loss.slopes.reason}" if loss.slopes.reason else ""
-        if not criterion and not self.has_found("gradcheck/loss-not-its-slope"):
-            criterion = f"criterion agrees for {outputs.value.numel()} outputs of {outputs.name}"
+        criterion = "" if told else f"criterion not checked: {losses[0].slopes.reason}"
+        if told and not self.has_found("gradcheck/loss-not-its-slope"):
+            criterion = f"criterion agrees for {sum(loss.values for loss in told)} outputs of {outputs.name}"
         self.seen = "; ".join(part for part in (criterion, *(f"{name} agrees" for name in agree)) if part)
 
     def _functions(self, application: Application) -> Iterator[FunctionSlopes]:
@@ -91,30 +96,36 @@ class Gradcheck(Experiment):
             if slopes.trials and not slopes.trials[-1].agrees:
                 return
 
-    def _loss(self, pl_module: LightningModule, batch: Any, outputs: "Outputs") -> LossSlopes:
-        """Check the loss as a function of the network's outputs, of all of a step's calls at once."""
-        if outputs.reason:
-            return LossSlopes("", Slopes(reason=outputs.reason))
-        batch, stops, value = double(batch), Stops(), double(outputs.value)
-        normalised = normalisation(value)
+    def _losses(self, pl_module: LightningModule, batch: Any, outputs: "Outputs") -> Iterator[LossSlopes]:
+        """Check the loss as a function of each tensor that the network answers with; the others stay as they are."""
+        if outputs.module is None:
+            yield LossSlopes("", Slopes(reason="no part of the network answers with tensors that have a gradient"))
+            return
+        batch, stops, place = double(batch), Stops(), of_function(type(pl_module).training_step)
+        answers = [apply_to_collection(answer, Tensor, double) for answer in outputs.answers]
         for tensor in (*pl_module.parameters(), *pl_module.buffers()):
             tensor.data = double(tensor.data)
 
-        def loss(answer: Tensor) -> Tensor:
+        def loss(changed: Tensor, position: int) -> Tensor:
             stops.restart()
-            answers = outputs.given_back(normalised(answer))
-            outputs.module.__dict__["forward"] = lambda *_, **__: next(answers)
+            calls = iter(given(answers, normalised[position](changed), position))
+            outputs.module.__dict__["forward"] = lambda *_, **__: next(calls)
             seed_all()
             with Tracer(pl_module, stops), around_apply(stops.around):
                 return loss_in(call_step(pl_module, "training_step", batch)).double()
 
+        values = list(tensors(answers))
+        normalised = {position: normalisation(values[position]) for position in outputs.with_gradient}
         try:
-            slopes = self._compare(loss, value)
-        except Exception as error:  # of code that was not written for float64
-            slopes = Slopes(reason=f"not in float64: {type(error).__name__}: {str(error).splitlines()[0]}")
+            for position, name in outputs.with_gradient.items():
+                value = values[position]
+                try:
+                    slopes = self._compare(partial(loss, position=position), value)
+                except Exception as error:  # of code that was not written for float64
+                    slopes = Slopes(reason=f"not in float64: {type(error).__name__}: {str(error).splitlines()[0]}")
+                yield LossSlopes(name, slopes, value.numel(), place)
         finally:
-            del outputs.module.__dict__["forward"]
-        return LossSlopes(outputs.name, slopes, of_function(type(pl_module).training_step))
+            outputs.module.__dict__.pop("forward", None)
 
     def _compare(self, call: Callable[[Tensor], Any], value: Tensor) -> Slopes:
         """Return trials of which the last agrees, where one does."""
@@ -148,16 +159,18 @@ class Gradcheck(Experiment):
 
 
 class Outputs:
-    """While it is entered, keeps what the outermost modules that learn answer: the last one's is what the loss is of.
+    """While it is entered, keeps what the last of the outermost modules that learn answers with: what the loss is of.
 
-    A network that is called for each of two views answers twice; its outputs (B, ...) are one variable then.
+    Attributes:
+        answers: of that module, one for each of its calls.
+        with_gradient: names of the tensors in them that have one, by their position among all tensors.
     """
 
     def __init__(self, pl_module: LightningModule) -> None:
         self.modules = {child: name for name, child in pl_module.named_children()}
         self.modules[pl_module] = type(pl_module).__name__
         self.module: nn.Module | None = None
-        self.made: dict[nn.Module, list[Any]] = {}  # in the order of the calls
+        self.of: dict[nn.Module, list[Any]] = {}
 
     def __enter__(self) -> "Outputs":
         self.handles = [module.register_forward_hook(self._keep) for module in self.modules]
@@ -168,33 +181,33 @@ class Outputs:
             handle.remove()
 
     def _keep(self, module: nn.Module, inputs: Any, output: Any) -> None:
-        if not any(True for _ in module.parameters()):
-            return
-        self.made.setdefault(module, []).append(output)
-        if is_answer(output):
-            self.module, self.name = module, self.modules[module]
+        self.of.setdefault(module, []).append(output)
+        learns = any(True for _ in module.parameters())
+        if learns and any(is_answer(tensor) for tensor in tensors(output)):
+            self.module = module
 
     @property
-    def answers(self) -> list[Tensor]:
-        return [output.detach() for output in self.made.get(self.module, ()) if is_answer(output)]
+    def name(self) -> str:
+        return self.modules[self.module]
 
     @property
-    def value(self) -> Tensor:
-        return torch.cat(self.answers)
+    def answers(self) -> list[Any]:
+        return self.of[self.module]
 
     @property
-    def reason(self) -> str:
-        """Why the loss cannot be checked as a function of them, "" where it can."""
-        if self.module is None:
-            return "the network answers no single tensor with a gradient"
-        shapes = {answer.shape[1:] for answer in self.answers}
-        return "the network's answers in a step have different shapes" if len(shapes) > 1 else ""
+    def with_gradient(self) -> dict[int, str]:
+        calls = [f" in call {number} of {len(self.answers)}" for number in range(1, len(self.answers) + 1)]
+        found = [
+            (f"{place}{call if len(calls) > 1 else ''}", tensor)
+            for call, answer in zip(calls, self.answers, strict=True)
+            for place, tensor in leaves(answer, self.name).items()
+        ]
+        return {position: name for position, (name, tensor) in enumerate(found) if is_answer(tensor)}
 
-    def given_back(self, value: Tensor) -> Iterator[Any]:
-        """Yield what each call is to return: parts of `value`, and what is no answer as it was."""
-        parts = iter(value.split([len(answer) for answer in self.answers]))
-        for output in self.made[self.module]:
-            yield next(parts) if is_answer(output) else double(output)
+
+def is_answer(tensor: Tensor) -> bool:
+    """Whether a tensor has values for samples, and a gradient."""
+    return is_float(tensor) and tensor.ndim > 0 and tensor.requires_grad
 
 
 def normalisation(value: Tensor) -> Callable[[Tensor], Tensor]:
@@ -203,7 +216,7 @@ def normalisation(value: Tensor) -> Callable[[Tensor], Tensor]:
     A criterion of log-probabilities may give them the gradient of the logits, as that of ctc_loss does: a slope towards
     values that are no probabilities is not asked of it.
     """
-    for dim in (dim for dim in (-1, 1) if value.shape[dim] > 1):
+    for dim in (dim for dim in (-1, 1) if value.ndim > 1 and value.shape[dim] > 1):
         if close_to(value.logsumexp(dim), 0.0):
             return lambda answer: answer.log_softmax(dim)
         if value.min() >= 0 and close_to(value.sum(dim), 1.0):
@@ -215,8 +228,10 @@ def close_to(values: Tensor, number: float) -> bool:
     return bool(((values - number).abs() <= SUM_ROUNDING).all())
 
 
-def is_answer(output: Any) -> bool:
-    return is_float(output) and output.ndim > 1 and output.requires_grad
+def given(answers: list[Any], changed: Tensor, position: int) -> list[Any]:
+    """Return copies of answers, for what works in place, with another tensor at one position."""
+    counter = count()
+    return apply_to_collection(answers, Tensor, lambda each: (changed if next(counter) == position else each).clone())
 
 
 def slopes_of(call: Callable[[Tensor], Any], value: Tensor, step: float) -> list[tuple[float, float]] | None:

@@ -261,7 +261,8 @@ class Gradients(Experiment):
             self.judge(AlongDepth(self.signals.medians()))
         for steps in self.steps.values():
             if steps.ratios and self.losses:
-                kept = max(steps.kept, default=1.0)
+                kept, moments = max(steps.kept, default=1.0), steps.second_moments()
+                self.judge(*([] if moments is None else [moments]))
                 self.judge(Updates(steps.ratios, self.losses, steps.rate or 0.0, kept))
 
     def _zeroing(self) -> Place:

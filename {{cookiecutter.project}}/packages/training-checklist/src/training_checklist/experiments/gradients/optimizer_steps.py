@@ -8,8 +8,10 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
-from training_checklist.evidence.gradients import Effect, OptimizerEffects
+from training_checklist.evidence.gradients import Effect, OptimizerEffects, SecondMoments
 from training_checklist.finding import Place
+
+SAMPLED = 10_000  # values of each weight, of which the median is known to a hundredth of its distribution
 
 
 class OptimizerSteps:
@@ -58,7 +60,27 @@ class OptimizerSteps:
             self.rate,
             between,
             zeroing,
+            max(self._given(), default=None),
         )
+
+    def _given(self) -> list[float]:
+        return [float(group["initial_lr"]) for group in self.optimizer.param_groups if "initial_lr" in group]
+
+    def second_moments(self) -> SecondMoments | None:
+        """Return what torch's Adam and its like divide by; None of other optimizers, and of states in other types."""
+        roots, eps = [], max((float(group.get("eps") or 0) for group in self.optimizer.param_groups), default=0.0)
+        for group in self.optimizer.param_groups:
+            for state in (self.optimizer.state.get(p, {}) for p in group["params"]):
+                known = {"exp_avg_sq", "step"} <= state.keys()
+                if known and state["exp_avg_sq"].dtype in (torch.float32, torch.float64):
+                    square = state["exp_avg_sq"].flatten()
+                    square = square[:: len(square) // SAMPLED + 1].double().cpu()
+                    roots.append((square[square > 0] / (1 - group["betas"][1] ** float(state["step"]))).sqrt())
+        found = torch.cat(roots) if roots else torch.tensor([])
+        if not found.numel():
+            return None
+        kept = max(self.kept, default=1.0)
+        return SecondMoments(type(self.optimizer).__name__, eps, float(found.median()), kept)
 
     def _begin(self, *_: Any) -> None:
         """Before a step; where Lightning drives the optimizer, that is before its forward pass, too."""

@@ -129,6 +129,7 @@ def differs(one: Tensor, two: Tensor, changed: int, size: int) -> bool:
     if one.shape != two.shape or not one.is_floating_point() or not one.numel():
         return False
     one, two = one.detach().float(), two.detach().float()
+    # Float32 keeps 7 digits; sums of a kernel may come in another order, which takes two of them, and three near 0.
     tolerance = 1e-5 * float(one.nan_to_num(0, 0, 0).abs().max())
     changes = ~torch.isclose(one, two, rtol=1e-4, atol=tolerance, equal_nan=True)
     if size not in one.shape and one.ndim and len(one) % size == 0:  # samples and positions in one dimension

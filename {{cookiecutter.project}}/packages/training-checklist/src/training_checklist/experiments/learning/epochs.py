@@ -12,34 +12,17 @@ from torchmetrics import CatMetric, MaxMetric, Metric, MinMetric, SumMetric
 from torchmetrics.wrappers.abstract import WrapperMetric
 
 from training_checklist.engines.around_step import around_step
-from training_checklist.engines.batches import batch_size
+from training_checklist.engines.batches import batch_size, tensors
 from training_checklist.engines.criteria import Criteria
+from training_checklist.engines.dropouts import DropoutCalls
+from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.own_code import pass_on
-from training_checklist.engines.tracer import Call, Listener, Tracer
-from training_checklist.evidence.epochs import Logged, MetricState, Modes, Norm, Series
-from training_checklist.finding import Place
+from training_checklist.engines.tracer import Tracer
+from training_checklist.evidence.epochs import Logged, MetricState, Modes, Norm, Series, Validated
 from training_checklist.lightning import Callback, LightningModule, Trainer, is_overridden
 
-DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"}
 WITH_DROPOUT = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)
 OVER_EPOCHS = (MaxMetric, MinMetric, SumMetric, CatMetric, WrapperMetric)  # may be meant to remember
-
-
-class DropoutCalls(Listener):
-    """Keeps the places where dropout is at work, also where no module does it."""
-
-    def __init__(self) -> None:
-        self.places: list[Place] = []
-
-    def before(self, call: Call) -> None:
-        at_work = (
-            call.name in DROPOUTS
-            and call.is_functional
-            and call.argument("p", 1, 0.5)
-            and call.argument("training", 2, True)
-        ) or (call.name == "scaled_dot_product_attention" and call.argument("dropout_p", 4, 0))
-        if at_work and call.place not in self.places:
-            self.places.append(call.place)
 
 
 class EpochWatch(Callback):
@@ -58,6 +41,11 @@ class EpochWatch(Callback):
         if is_overridden("validation_step", pl_module):
             tracer = Tracer(pl_module, self.criteria, self.drops)
             self.watching.enter_context(around_step(pl_module, tracer, step="validation_step"))
+        self.validated = Validated()
+        for path, module in pl_module.named_children():
+            if any(True for _ in module.parameters()):
+                hook = partial(self._keep_answer, path, pl_module)
+                self.watching.callback(module.register_forward_hook(hook).remove)
         for path, module in pl_module.named_modules():
             if isinstance(module, (_BatchNorm, *WITH_DROPOUT)):
                 hook = partial(self._look_at_mode, path, pl_module)
@@ -69,6 +57,8 @@ class EpochWatch(Callback):
         self.modes.drops = self.drops.places
         if self.modes != Modes():
             yield self.modes
+        if self.validated.batches:
+            yield self.validated
         yield from self.metrics.values()
         mixed = any(metric.is_mixed for metric in self.metrics.values())
         yield from (each for each in self.logged.values() if each.kind == "loss" or not mixed)
@@ -85,8 +75,13 @@ class EpochWatch(Callback):
     ) -> None:
         if dataloader_idx == 0:
             self._count("validation", batch_idx, pl_module)
+            if batch_idx == 0:
+                self.validated.answers.append({})
+                self.validated.batches.append(digest_of(batch))
+                self.validated.weights.append(digest_of([weight.detach() for weight in pl_module.parameters()]))
         self.loaders = max(self.loaders, dataloader_idx + 1)
         self.criteria.calls.clear()
+        self.drops.made.clear()
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.epochs.append(defaultdict(list))
@@ -113,6 +108,11 @@ class EpochWatch(Callback):
                 if kind == "loss" or "acc" in name.lower():
                     series = [epoch[kind] for epoch in self.epochs]
                     self.logged[name, kind] = Logged(name, float(value), kind, series)
+
+    def _keep_answer(self, path: str, pl_module: LightningModule, module: nn.Module, inputs: Any, output: Any) -> None:
+        first = pl_module.trainer.validating and self.batches["validation"] == 1 and self.validated.answers
+        if first and any(True for _ in tensors(output)):
+            self.validated.answers[-1][path] = digest_of(output)  # of its last call in this batch
 
     def _look_at_mode(self, path: str, pl_module: LightningModule, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         trainer, normalises = pl_module.trainer, isinstance(module, _BatchNorm)

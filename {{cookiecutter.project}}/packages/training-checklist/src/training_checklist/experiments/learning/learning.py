@@ -23,6 +23,7 @@ from training_checklist.evidence.learning import (
     Inputs,
     Labels,
     Monitor,
+    NeverFell,
     RangeTest,
 )
 from training_checklist.experiments.experiment import Experiment
@@ -40,12 +41,19 @@ from training_checklist.lightning import (
     isolate_rng,
 )
 
-LEARNT = 0.5  # share of its first value to which the loss on some batches falls as they are learnt by heart
-SURE = 4.0  # standard deviations from which on an effect of exchanged labels is there
+# Share of its first value to which the loss on some batches falls as they are learnt by heart. One answer for all
+# samples does not come so far: at best it has the loss of chance, which an untrained network begins with.
+LEARNT = 0.5
+# Standard deviations from which on an effect of exchanged labels is there. Chance makes that in 4 of 10,000 cases
+# (Student's t with EXCHANGES - 1 degrees of freedom).
+SURE = 4.0
 EXCHANGES = 20  # of labels: of 8, the deviation is so vague that 4 of them came about by chance once in 12 trials
 FEW = 6  # exchanges are enough for a first look, where the effect is twice as sure as it must be
-PER_CLASS = 10  # samples below which a class cannot be learnt from so few
-MAX_BATCHES = 64  # to train on
+# Samples below which a class cannot be learnt from so few: ten events a variable are a regression's least (Peduzzi et
+# al., 1996).
+PER_CLASS = 10
+MAX_BATCHES = 64  # to train on: of 8 samples or more, they hold the 512 that are asked for
+# Factors of a rate: a range test by powers of ten, which is how far apart rates must be to tell (evidence/learning.py).
 HIGHER, LOWER = [10.0**power for power in range(1, 6)], [0.1, 0.01, 0.001]
 BY_HAND = "the module steps its optimizers itself, so that no learning rate was tried"
 
@@ -139,11 +147,13 @@ class Learning(Experiment):
             # A rate that a warm-up leads to may be too high at first, but it must not be too low.
             warms_up = max(rates) > 2 * max(origin.options("lr"))
             origin.set_rates(rates)
-            learner = self._search(origin, batches[:middle], warms_up)
+            learner, found = self._search(origin, batches[:middle], warms_up)
             if learner is not None:
                 self._ask_about_labels(learner, batches[:middle], batches[middle:])
-            else:
-                self._ask_about_inputs(origin.again(), batches[:middle])
+                return
+            self._ask_about_inputs(origin.again(), batches[:middle])
+            if not self.has_found():
+                self.judge(NeverFell(found, trainer.estimated_stepping_batches, time.monotonic() > self.deadline))
         except Exception as error:
             self.notes.append(f"no copy of the network could be trained: {type(error).__name__}: {error}")
 
@@ -176,8 +186,8 @@ class Learning(Experiment):
         largest = float(call.input.detach().abs().max())
         self.judge(FirstLoss(mean_of([call]), chance, call.num_classes, largest, call.place))
 
-    def _search(self, origin: Trial, known: list[Any], warms_up: bool) -> Trial | None:
-        """Return a copy for which the loss falls, as configured or changed, or None."""
+    def _search(self, origin: Trial, known: list[Any], warms_up: bool) -> tuple[Trial | None, RangeTest]:
+        """Return a copy for which the loss falls, as configured or changed, or None; and what was tried."""
         asked = origin.again()
         fall = -math.inf
         while fall < self.min_fall and asked.steps < 3 * self.steps:  # it may have to settle first
@@ -189,7 +199,6 @@ class Learning(Experiment):
         learner = asked if fall >= self.min_fall else None
         for change, value, given, factor in [] if learner else changes(origin, fall < -self.min_fall, warms_up):
             if time.monotonic() > self.deadline:
-                self.notes.append(f"no time to try more than {len(found.tried)} other settings in {self.seconds:g} s")
                 break
             print(f"  learning: trying {change}={'null' if given is None else f'{given:.3g}'}", flush=True)
             trial = origin.again()
@@ -202,10 +211,8 @@ class Learning(Experiment):
             if fall >= self.min_fall:
                 learner = trial
                 break
-        if learner is None:
-            self.notes.append("nothing that was tried makes it fall")
         self.judge(found)
-        return learner
+        return learner, found
 
     def _ask_about_labels(self, learner: Trial, known: list[Any], unseen: list[Any]) -> None:
         """Compare the loss on samples that were not trained on with that for exchanged labels."""

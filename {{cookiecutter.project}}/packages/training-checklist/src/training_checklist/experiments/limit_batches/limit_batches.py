@@ -34,6 +34,7 @@ from training_checklist.experiments.limit_batches.label_fit import of_known_clas
 from training_checklist.experiments.limit_batches.roles import Roles, roles_of
 from training_checklist.experiments.limit_batches.samples import (
     Part,
+    company,
     load,
     loader_size,
     not_finite,
@@ -41,6 +42,8 @@ from training_checklist.experiments.limit_batches.samples import (
     reloaded,
     same_inputs,
     scale_of,
+    split_targets,
+    target_copies,
 )
 from training_checklist.experiments.limit_batches.stored_samples import (
     origin,
@@ -286,7 +289,11 @@ class LimitBatches(Experiment):
             self._look(reloaded, split, self.roles, trainer, self.until)
             self._look(shared_samples, train, split, self.until)
             self._look(self._scales, own, other)
-        self._look(same_inputs, own, self.roles, trainer, self.until)
+            self._look(split_targets, own, other, self.roles)
+            self._look(company, split, self.roles, trainer, self.until)
+        self._look(target_copies, own, self.roles)
+        if not self.has_found("data/samples-mixed-by-collate"):  # then a sample that is loaded alone is another one
+            self._look(same_inputs, own, self.roles, trainer, self.until)
         if self.roles.classes is not None:
             others = [parts[each.name] for each in held_out if each.name in parts]
             self._look(self._split_labels, own, others)

@@ -13,16 +13,17 @@ from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.splits import Split
 from training_checklist.evidence.labels import SameInputs
-from training_checklist.evidence.loading import LoaderSize, Order, Reloaded
-from training_checklist.evidence.values import NotFinite, Scale
+from training_checklist.evidence.loading import Company, LoaderSize, Order, Reloaded
+from training_checklist.evidence.values import NotFinite, Scale, SplitTargets, TargetCopies
 from training_checklist.experiments.limit_batches.roles import Roles
 from training_checklist.experiments.limit_batches.stored_samples import are_unlikely_to_repeat, digest
 from training_checklist.finding import Place
 from training_checklist.lightning import Trainer, isolate_rng
 
 BLOCKS = 4  # consecutive parts of a split, of at least 50 samples / 4
-LEAST = 50  # samples by which a split is judged
+LEAST = 50  # samples by which a split is judged: the standard error of a mean is then 1 / 7 of a deviation
 TWICE = 64  # samples that are loaded twice
+TOGETHER = 8  # samples that are loaded together and alone: a collate function mixes all of them, or none
 
 
 @dataclass
@@ -104,6 +105,32 @@ def differing(one: Tensor, two: Tensor) -> Tensor:
     return ~torch.isclose(one, two, rtol=1e-4, atol=1e-5, equal_nan=True).view(len(one), -1).all(1)
 
 
+def company(split: Split, roles: Roles, trainer: Trainer, until: float) -> list[Company]:
+    """Load a few samples together and alone, of a split that gives the same each time."""
+    chosen = split.chosen(TOGETHER) if split.indexable else []
+    if len(chosen) < TOGETHER:
+        return []
+    together, again = (load(split, chosen, roles, trainer, until).values for _ in range(2))
+    alone = [load(split, [index], roles, trainer, until).values for index in chosen]
+    found = []
+    for place in sorted(roles.inputs & together.keys() & again.keys()):
+        rows = together[place]
+        steady = again[place].shape == rows.shape and not differing(rows, again[place]).any()
+        if rows.is_floating_point() and steady and all(place in each for each in alone):
+            differ = sum(not any(is_within(each[place][0], row) for row in rows) for each in alone)
+            found.append(Company(place, len(chosen), differ, split.place.beside(note=place)))
+    return found
+
+
+def is_within(sample: Tensor, padded: Tensor) -> bool:
+    """Whether a sample stands at the beginning or the end of one that may be padded."""
+    if sample.ndim != padded.ndim or any(own > other for own, other in zip(sample.shape, padded.shape, strict=True)):
+        return False
+    first = tuple(slice(0, size) for size in sample.shape)
+    last = tuple(slice(other - own, other) for own, other in zip(sample.shape, padded.shape, strict=True))
+    return any(not bool(differing(sample[None], padded[where][None]).any()) for where in (first, last))
+
+
 def not_finite(leaf: Tensor, name: str, place: Place, indices: list[int] | None = None) -> NotFinite:
     """Count what is not finite in a tensor of a batch; `indices` into the dataset of its samples, where known."""
     total = len(leaf) if leaf.ndim else 1
@@ -140,6 +167,43 @@ def same_inputs(part: Part, roles: Roles, trainer: Trainer, until: float) -> Sam
     repeatable = not are_unlikely_to_repeat(rows)
     pair = contradicting[0] if contradicting else (0, 0)
     return SameInputs(len(rows), len(contradicting), len(first), repeatable, pair, part.split.place)
+
+
+def split_targets(own: Part, other: Part, roles: Roles) -> SplitTargets | None:
+    """Return the scales of a regression's targets in two splits."""
+    train, held = one_number(own.of(roles.target)), one_number(other.of(roles.target))
+    if roles.classes is not None or train is None or held is None:
+        return None
+    one, two = scale_of(own.split.name, train), scale_of(other.split.name, held)
+    steps = train.flatten().diff()
+    # Equal neighbours tell no order, nor do a few samples.
+    ordered = bool((steps > 0).all() or (steps < 0).all()) and len(train) >= LEAST
+    if one is None or two is None:
+        return None
+    return SplitTargets(one, two, float(train.min()), float(train.max()), ordered, other.split.place)
+
+
+def target_copies(part: Part, roles: Roles) -> TargetCopies | None:
+    """Hold each column of the inputs, (N, columns), against a target of one number for each sample."""
+    target = one_number(part.of(roles.target))
+    if target is None or len(target) < LEAST or not target.std() > 0:
+        return None
+    target, columns = target.double() - target.double().mean(), {}
+    for place in sorted(roles.inputs - {roles.target}):
+        values = part.of(place)
+        if values is None or values.ndim != 2 or not values.is_floating_point():
+            continue
+        values = values.double() - values.double().mean(0)
+        alike = (values * target).sum(0) ** 2 / (values.square().sum(0) * target.square().sum()).clamp_min(1e-300)
+        columns |= {f"{place}[:, {index}]": 1 - float(share) for index, share in enumerate(alike)}
+    return TargetCopies(roles.target or "", columns, len(target), part.split.place) if columns else None
+
+
+def one_number(targets: Tensor | None) -> Tensor | None:
+    """Return targets as (N, 1), None where a sample has another number of them, or one that is not finite."""
+    if targets is None or targets.numel() != len(targets) or not targets.is_floating_point():
+        return None
+    return targets.reshape(-1, 1) if targets.isfinite().all() else None
 
 
 def scale_of(name: str, inputs: Tensor | None) -> Scale | None:

@@ -50,6 +50,7 @@ class Reproducibility(Experiment):
         super().__init__()
         self.recording = Recording()
         self.other: Recording | None = None  # of a run in this process, where there is no command to repeat
+        self.rebuilt = False  # whether that run has built its own network
         self.step = 0
         self.operations = Operations()
         self.drawn = DrawnIndices()
@@ -114,7 +115,7 @@ class Reproducibility(Experiment):
             return
         self.seen = f"{self.step} steps, {len(self.recording.rows)} tensors compared"
         if self.other is not None:
-            self._compare(self.other, None, rebuilt=False)
+            self._compare(self.other, None, self.rebuilt)
             return
         if repetition is None:
             self.skip("hydra.callbacks.debug_reproducibility has not run, so that there is no second run")

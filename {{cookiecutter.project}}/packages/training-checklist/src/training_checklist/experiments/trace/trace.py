@@ -13,6 +13,7 @@ from torchmetrics import Metric
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import batch_size
 from training_checklist.engines.criteria import Criteria, CriterionCall
+from training_checklist.engines.dropouts import DropoutCalls
 from training_checklist.engines.own_code import shorten
 from training_checklist.engines.replay import call_step, isolated
 from training_checklist.engines.stages import first_batch, has_stage
@@ -51,8 +52,9 @@ class Watch:
     def __init__(self, pl_module: LightningModule, step: str, size: int | None) -> None:
         self.step, self.size = step, size
         self.modules, self.criteria, self.masks = ForwardCalls(pl_module), Criteria(), Masks()
+        self.dropouts = DropoutCalls()
         self.softmaxes, self.pairs = SoftmaxesOverBatch(size), Pairs(size)
-        tracer = Tracer(pl_module, self.criteria, self.softmaxes, self.pairs, self.masks)
+        tracer = Tracer(pl_module, self.criteria, self.softmaxes, self.pairs, self.masks, self.dropouts)
         contexts = (self.modules, tracer) if step == "training_step" else (tracer,)
         self.around = ExitStack()
         self.around.enter_context(around_step(pl_module, *contexts, step=step))
@@ -108,13 +110,15 @@ class Trace(Experiment):
         watch.close()
         self._measure(watch)
         self.judge(watch.modules.evidence, PaddingMasks(watch.masks.calls))
-        self.judge(*filter(None, map(measured, watch.learned)))
+        inputs = (measured(call, watch.dropouts) for call in watch.learned)
+        self.judge(*(each for each in inputs if each is not None))
         self._judge_operations(watch, trainer, pl_module, batch)
         self._judge_classes(watch, pl_module)
         self.judge(effects(pl_module, trainer, self.reached, watch.modules.zero_start, watch.modules.rows))
         if not watch.modules.zero_start:  # a layer that starts from zero learns to tell samples apart
             self._judge_samples(watch, trainer, pl_module, batch)
         watch.criteria.calls.clear()  # they hold the graph
+        watch.dropouts.made.clear()
 
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
@@ -155,7 +159,7 @@ class Trace(Experiment):
         call = self.training.criteria.calls[-1] if self.training is not None and self.training.criteria.calls else None
         if call is None or call.result is not None or call.input.is_cuda:  # a GPU that has raised answers nothing more
             return None
-        given, known = measured(call), len(self.findings)
+        given, known = measured(call, self.training.dropouts), len(self.findings)
         self.judge(*[given] if given is not None else [])
         return self.findings[-1] if len(self.findings) > known else None
 

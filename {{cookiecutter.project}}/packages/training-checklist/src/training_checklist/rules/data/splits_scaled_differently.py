@@ -1,4 +1,3 @@
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,25 +8,12 @@ from training_checklist.rule import Hit, Rule, Threshold
 
 def judge(scales: SplitScales, limits: Any) -> Iterator[Hit]:
     train, other = scales.train, scales.other
-    largest, smallest = max(train.std, other.std), max(min(train.std, other.std), 1e-12)
-    # Data that drift from one part of a split to the next may drift as far again to the next split.
-    drift = max(spread(train.block_means), spread(other.block_means)) + 4 * (train.error + other.error)
-    growth = max(ratio(train.block_stds), ratio(other.block_stds))
-    shifted = abs(train.mean - other.mean) - drift > limits.max_shift * largest
-    if shifted or largest / smallest > limits.max_ratio * growth:
+    if scales.differ(limits.max_shift, limits.max_ratio):
         yield Hit(
             f"inputs of {train.name} have mean {train.mean:.2f} and std {train.std:.2f}, those of {other.name} "
             f"{other.mean:.2f} and {other.std:.2f}",
             scales.place,
         )
-
-
-def spread(values: list[float]) -> float:
-    return max(values) - min(values) if values else 0.0
-
-
-def ratio(values: list[float]) -> float:
-    return max(values) / min(values) if values and min(values) > 0 else 1.0 if not values else math.inf
 
 
 RULE = Rule(

@@ -25,7 +25,7 @@ RULE = Rule(
     evidence=LossSlopes,
     judge=judge,
     fix=Fix("look for .item(), float(), numpy and .data there, hooks on tensors, and backward methods"),
-    faulty=lambda: LossSlopes("net", Slopes([Trial(False, [(1.0, 2.0)])] * 3), Place(function="Net.training_step")),
+    faulty=lambda: LossSlopes("net", Slopes([Trial(False, [(1.0, 2.0)])] * 3), 40, Place(function="Net.training_step")),
     healthy=lambda: LossSlopes("net", Slopes([Trial(True, [(2.0, 2.0)])])),
     thresholds={
         "wrong_loss": Threshold(

@@ -26,6 +26,14 @@ def judge(seen: OptimizerEffects, limits: Any) -> Iterator[Hit]:
             seen.between,
             fix=Fix("zero gradients before backward, not between backward and the step"),
         )
+    elif seen.rate == 0 and seen.given:
+        yield Hit(
+            f"{what} of norm {last.got:.3g}: its schedule makes 0 of lr={seen.given:g} in all of these steps",
+            Place(function="configure_optimizers", note="the learning rate schedule"),
+            fix=Fix(
+                "print the rates of its first steps; a warm-up is not to divide integers, nor to be stepped by epochs"
+            ),
+        )
     elif seen.rate == 0:
         yield Hit(f"{what} of norm {last.got:.3g}: its lr is 0", Place(key="optimizer.lr", value="0"))
     else:

@@ -9,8 +9,12 @@ from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
 def judge(labels: Labels, limits: Any) -> Iterator[Hit]:
     if labels.untold:
         raise CannotJudge(labels.untold)
+    if not labels.learnt and labels.unseen < limits.max_unseen:
+        raise CannotJudge(
+            f"the loss on {labels.batches} batches did not fall to half, in steps or time: {labels.course}"
+        )
     # Where exchanging says nothing about what was learnt, it says nothing about the rest.
-    if labels.learnt and labels.known >= limits.min_known and labels.unseen < limits.max_unseen:
+    if labels.known >= limits.min_known and labels.unseen < limits.max_unseen:
         yield Hit(
             f"the network learns {labels.batches} batches by heart, loss {labels.course}, but on samples that it has "
             f"not seen it does as well with exchanged labels ({labels.unseen:.1f} standard deviations)",

@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from training_checklist.evidence.schedules import Rehearsal, near
+from training_checklist.evidence.schedules import MUCH, Rehearsal, near
 from training_checklist.finding import FAILED, Fix
 from training_checklist.rule import Hit, Rule, Threshold
 
@@ -17,7 +17,7 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
         )
         yield Hit(what, schedule.place)
     # A schedule that begins anew may do so within an epoch, but hardly by chance once for every epoch.
-    elif schedule.calls >= 3 * whole and near(whole, schedule.epochs):
+    elif schedule.calls >= MUCH * whole and near(whole, schedule.epochs):
         what = f"it is made for {whole} calls and gets {schedule.calls:.0f}: the run has {schedule.run}"
         yield Hit(what, schedule.place)
 

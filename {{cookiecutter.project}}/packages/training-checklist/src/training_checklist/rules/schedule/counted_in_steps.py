@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from training_checklist.evidence.schedules import Rehearsal, near
+from training_checklist.evidence.schedules import MUCH, Rehearsal, near
 from training_checklist.finding import FAILED, Fix
 from training_checklist.rule import Hit, Rule
 
@@ -10,7 +10,7 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
     if schedule.error or schedule.interval != "epoch" or schedule.calls < 1:
         return
     whole = schedule.made_for
-    if whole > 3 * schedule.calls and near(whole, schedule.steps):
+    if whole > MUCH * schedule.calls and near(whole, schedule.steps):
         what = f"it is made for {whole} calls and gets {schedule.calls:.0f}: the run has {schedule.run}"
         yield Hit(f"{what}; the last rate is {schedule.rates[-1]:.3g}", schedule.place)
     elif is_warm_up_of_steps(schedule):
@@ -27,8 +27,9 @@ def is_warm_up_of_steps(schedule: Rehearsal) -> bool:
     course, peak = schedule.course, max(schedule.course)
     if max(schedule.rates) > peak / 2:
         return False
-    above = [call for call, rate in enumerate(course) if rate > peak / 10]
-    return near(above[-1], schedule.steps) or (schedule.calls >= 3 and course.index(peak) > 10 * schedule.calls)
+    above = [call for call, rate in enumerate(course) if rate > peak / 10]  # the tail of a cosine or a power is flat
+    # Ten times the run: no warm-up is as long, and a schedule has no end where it stays at its peak.
+    return near(above[-1], schedule.steps) or (schedule.calls >= MUCH and course.index(peak) > 10 * schedule.calls)
 
 
 RULE = Rule(

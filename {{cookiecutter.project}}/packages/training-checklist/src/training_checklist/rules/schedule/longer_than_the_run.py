@@ -1,14 +1,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from training_checklist.evidence.schedules import Rehearsal, near
+from training_checklist.evidence.schedules import MUCH, Rehearsal, near
 from training_checklist.finding import FAILED, Fix
 from training_checklist.rule import Hit, Rule
 
 
 def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
     in_steps = schedule.interval == "epoch" and near(schedule.made_for, schedule.steps)
-    if schedule.is_cycle and schedule.made_for > 3 * schedule.calls > 0 and not in_steps:
+    if schedule.is_cycle and schedule.made_for > MUCH * schedule.calls > 0 and not in_steps:
         what = f"it is made for {schedule.made_for} calls and gets {schedule.calls:.0f}: the run has {schedule.run}"
         yield Hit(f"{what}; the last rate is {schedule.rates[-1]:.3g}", schedule.place)
 
