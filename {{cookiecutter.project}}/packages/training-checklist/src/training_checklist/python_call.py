@@ -115,7 +115,7 @@ def run(
         seed_all()
         experiment = instantiate(root.callbacks[f"debug_{item}"])
         session.add(experiment)
-        options = {"default_root_dir": folder, **QUIET, **trainer, **root.trainer}
+        options = {"default_root_dir": folder, **QUIET, **trainer, **root.get("trainer", {})}
         callbacks = [*options.pop("callbacks", ()), experiment]
         try:
             module, datamodule = (made(part) for part in parts)
