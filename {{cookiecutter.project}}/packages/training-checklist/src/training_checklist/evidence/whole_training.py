@@ -30,12 +30,14 @@ class WatchedStep:
         ratio: how far it moved the weights, of their norm; exactly 0 where none has changed.
         gradient: norm of the gradients that it was given.
         rate: its greatest learning rate, None where it has none.
+        moved: whether a weight is another than at the look before; None of the first one.
     """
 
     step: int
     ratio: float
     gradient: float
     rate: float | None = None
+    moved: bool | None = None
 
 
 @dataclass

@@ -70,18 +70,23 @@ class Look:
     Args:
         network: of which each call of `training_step` is watched.
         optimizers: all of them.
+        known: some entries of the weights of each, as they were when it was looked at last; is kept up to date.
         fail: is told what goes wrong here; the step goes on.
     """
 
     def __init__(
-        self, network: LightningModule, optimizers: list[Optimizer], fail: Callable[[Exception], None]
+        self,
+        network: LightningModule,
+        optimizers: list[Optimizer],
+        known: dict[int, list[Tensor]],
+        fail: Callable[[Exception], None],
     ) -> None:
-        self.fail = fail
+        self.known, self.fail = known, fail
         self.stack = ExitStack()
         self.flat, self.signals = FlatUnits(), Signals(network)
         self.stack.callback(self.signals.remove)
         self._scales: dict[str, Tensor] = {}
-        self._before: dict[int, list[Tensor]] = {}
+        self._since: dict[int, Tensor] = {}  # how far the weights are from those of the look before
         self._moved: dict[int, tuple[Tensor, Tensor, Tensor, float | None]] = {}
         for name, module in learning_modules(network):
             self._keep(module.register_forward_hook(self._quietly(partial(self._measure, name))))
@@ -116,14 +121,15 @@ class Look:
             self._scales[name] = norm / math.sqrt(first.numel())
 
     def _before_step(self, index: int, optimizer: Optimizer, *_: Any) -> None:
-        self._before[index] = [sample(weight).clone() for weight in weights(optimizer)]
+        now, before = [sample(weight).clone() for weight in weights(optimizer)], self.known.get(index)
+        if before is not None and index not in self._moved:
+            self._since[index] = get_total_norm(differences(now, before))
+        self.known[index] = now
 
     def _after_step(self, index: int, optimizer: Optimizer, *_: Any) -> None:
-        before, now = self._before.pop(index, []), [sample(weight) for weight in weights(optimizer)]
-        if not before or len(before) != len(now):
-            return
+        before, now = self.known[index], [sample(weight) for weight in weights(optimizer)]
         gradients = [dense(p.grad) for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-        moved = [new - old for new, old in zip(now, before, strict=True)]
+        moved = differences(now, before)
         rates = [float(group["lr"]) for group in optimizer.param_groups if group.get("lr") is not None]
         # Of several steps in one batch the last one counts.
         self._moved[index] = *map(get_total_norm, (moved, before, gradients)), max(rates, default=None)
@@ -132,8 +138,15 @@ class Look:
         found = {}
         for index, (moved, size, gradient, rate) in self._moved.items():
             ratio = float(moved) / float(size) if size else 0.0
-            found[index] = WatchedStep(step, ratio, float(gradient), rate)
+            since = None if index not in self._since else bool(self._since[index])
+            found[index] = WatchedStep(step, ratio, float(gradient), rate, since)
         return found
+
+
+def differences(now: list[Tensor], before: list[Tensor]) -> list[Tensor]:
+    """Return the changes of weights that are what they were; those that the project has replaced are left out."""
+    pairs = zip(now, before, strict=False)
+    return [new - old for new, old in pairs if new.shape == old.shape and new.device == old.device]
 
 
 def weights(optimizer: Optimizer) -> list[Tensor]:

@@ -52,7 +52,7 @@ class Watch(Experiment):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.pace, self.timeline = Pace(self.share), Timeline(pl_module.device)
-        self.looked = []
+        self.looked, self.known = [], {}
         self.optimizers = [type(optimizer).__name__ for optimizer in trainer.optimizers]
         self.queues = pl_module.device.type != "cpu"  # whether a step goes on when its last hook has run
         # Whatever else the machine does costs this process no time of its own.
@@ -69,7 +69,7 @@ class Watch(Experiment):
             self._wait()
         self.began = self.clock()
         if is_due:
-            self.look = Look(pl_module, trainer.optimizers, self._give_up)
+            self.look = Look(pl_module, trainer.optimizers, self.known, self._give_up)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
