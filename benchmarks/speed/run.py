@@ -307,6 +307,24 @@ def sweep(bench: Bench) -> None:
         bench.rows.append(Row(f"a further job of a sweep{what}", samples, 0.30, unit="s"))
 
 
+def watch(bench: Bench) -> None:
+    """A whole training with `+debug=watch` beside one without; the report after it, with its figure, is not in it."""
+    wide = ["model=mlp", "model.net.hidden_sizes=[2048,2048,2048]"]
+    networks = {"the default CNN": [], "three layers of 2048, 10 million parameters": wide}
+    for what, overrides in networks.items():
+        bench.say(f"watch, {what}")
+        commands = {
+            "plain": bench.train("trainer=cpu", "data.batch_size=128", *overrides),
+            "watched": bench.train("trainer=cpu", "data.batch_size=128", "+debug=watch", *overrides),
+        }
+        result = race(bench, commands, 1)
+        seconds = result.cpu if bench.arguments.clock == "cpu" else result.wall
+        epochs = result.ratios("watched", "plain", bench.arguments.clock)
+        remark = f"by epoch {min(epochs):.3f} to {max(epochs):.3f}"
+        ratio = sum(seconds["watched"]) / sum(seconds["plain"])
+        bench.rows.append(Row(f"whole training with +debug=watch, {what}", [ratio], 1.02, remark=remark))
+
+
 def ddp(bench: Bench) -> None:
     """Two processes of a thread each beside one of two threads, with 128 samples a step in both."""
     bench.say("ddp")
@@ -367,7 +385,7 @@ def gpu(bench: Bench) -> None:
 
 
 MEASURES: dict[str, Callable[[Bench], None]] = {
-    measure.__name__: measure for measure in (startup, sweep, cookiecutter, trivial, epoch, bf16, ddp, gpu)
+    measure.__name__: measure for measure in (startup, sweep, cookiecutter, trivial, epoch, bf16, ddp, watch, gpu)
 }
 
 

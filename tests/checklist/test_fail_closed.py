@@ -22,6 +22,8 @@ HOOKS = (
     "on_train_epoch_end",
     "on_train_end",
 )
+ITEMS = (*alone(), "watch")
+LENGTH = {"max_epochs": 1}  # of an item that does not shape the run
 OF_MODULE = ("configure_optimizers", "setup", *HOOKS)
 
 
@@ -44,19 +46,19 @@ def assert_own(verdict):
 
 
 @pytest.mark.parametrize("place", OF_DATA)
-@pytest.mark.parametrize("item", alone())
+@pytest.mark.parametrize("item", ITEMS)
 def test_exception_of_the_datamodule_is_its_own_finding(net, data, item, place):
     if (item, place) == ("overfit", "val_dataloader"):
         return  # it validates nothing
-    assert_own(check(net(), broken(data, place)(), items=[item])[item])
+    assert_own(check(net(), broken(data, place)(), items=[item], trainer=LENGTH)[item])
 
 
 @pytest.mark.parametrize("place", OF_MODULE)
-@pytest.mark.parametrize("item", alone())
+@pytest.mark.parametrize("item", ITEMS)
 def test_exception_of_the_module_is_its_own_finding(net, data, item, place):
-    assert_own(check(broken(net, place)(), data(), items=[item])[item])
+    assert_own(check(broken(net, place)(), data(), items=[item], trainer=LENGTH)[item])
 
 
-@pytest.mark.parametrize("item", alone())
+@pytest.mark.parametrize("item", ITEMS)
 def test_exception_of_a_constructor_is_its_own_finding(net, data, item):
-    assert_own(check(lambda: broken(net, "__init__")(), data(), items=[item])[item])
+    assert_own(check(lambda: broken(net, "__init__")(), data(), items=[item], trainer=LENGTH)[item])

@@ -568,3 +568,35 @@ def test_schedule_that_makes_nothing_of_the_rate_is_named_and_not_the_rate(exami
     [finding] = examine("gradients", Waiting()).findings
     assert (finding.rule, finding.place.note) == ("gradients/unchanged-by-step", "the learning rate schedule")
     assert "lr=0.01" in finding.what
+
+
+def test_norm_that_a_list_of_names_does_not_meet_is_decayed_by_oversight(examine, net):
+    class Normed(net):
+        def __init__(self):
+            super().__init__()
+            self.norm1, self.ln_2 = nn.LayerNorm(8), nn.LayerNorm(8)
+
+        def forward(self, inputs):
+            return super().forward(self.ln_2(self.norm1(inputs)))
+
+        def configure_optimizers(self):
+            exempt = {name for name, _ in self.named_parameters() if "bias" in name or "norm" in name}
+            groups = [
+                {
+                    "params": [p for name, p in self.named_parameters() if (name in exempt) == without],
+                    "weight_decay": rate,
+                }
+                for without, rate in ((True, 0.0), (False, 0.1))
+            ]
+            return torch.optim.AdamW(groups, lr=0.01)
+
+    [finding] = examine("gradients", Normed()).findings
+    assert (finding.rule, finding.place.parameter) == ("gradients/decayed-by-oversight", "ln_2.weight")
+
+
+def test_decay_of_everything_is_no_oversight(examine, net):
+    class Decayed(net):
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters(), lr=0.01, weight_decay=0.1)
+
+    assert examine("gradients", Decayed()).status == "passed"

@@ -118,7 +118,7 @@ def run(
         seed_all()
         experiment = instantiate(root.callbacks[f"debug_{item}"])
         session.add(experiment)
-        options = {"default_root_dir": folder, **QUIET, **trainer, **root.trainer}
+        options = {"default_root_dir": folder, **QUIET, **trainer, **root.get("trainer", {})}
         try:
             if item in WITH_TWO_FITS:
                 fit_twice(experiment, instantiate(root.callbacks[f"debug_{item}"]), parts, loaders, options)

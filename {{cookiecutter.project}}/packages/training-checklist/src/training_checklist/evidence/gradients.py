@@ -42,6 +42,25 @@ class Inventory:
 
 
 @dataclass
+class Decays:
+    """Parameters of one kind, by whether an optimizer that exempts some from weight decay exempts them.
+
+    Args:
+        kind: "biases" or "weights of norms".
+        exempt: names of those whose group has no decay.
+        decayed: names of the others.
+        rate: of their decay.
+        place: of configure_optimizers.
+    """
+
+    kind: str
+    exempt: list[str]
+    decayed: list[str]
+    rate: float = 0.0
+    place: Place = NOWHERE
+
+
+@dataclass
 class SharedLayers:
     """Layers that one container holds several times: their names and their type."""
 

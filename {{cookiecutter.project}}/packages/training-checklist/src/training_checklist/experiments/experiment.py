@@ -51,9 +51,11 @@ class Experiment(Callback):
     # Whether the training function ends where it would go on to test. What it reads after training, such as a metric of
     # validation or the best checkpoint, need not be there then, and proves nothing where it is missing.
     ends_with_fit: ClassVar[bool] = False
+    eager: ClassVar[bool] = True  # whether compiled networks run as they are written: hooks see no modules of them else
 
     def __init__(self) -> None:
-        torch.compiler.set_stance("force_eager")  # modules of a compiled network are hidden from hooks
+        if self.eager:
+            torch.compiler.set_stance("force_eager")
         self.findings: list[Finding] = []
         self.judged: set[str] = set()
         self.unjudged: dict[str, str] = {}
@@ -67,13 +69,17 @@ class Experiment(Callback):
         self.watching = ExitStack()  # left at the latest when training is over, or has failed
         self.started = time.monotonic()
 
-    def judge(self, *evidence: Any) -> None:
-        """Have this item's rules look at evidence. A rule that fails itself is a tool error; the others still judge."""
-        settings = session.settings()
+    def judge(self, *evidence: Any, owner: str | None = None) -> None:
+        """Have this item's rules look at evidence. A rule that fails itself is a tool error; the others still judge.
+
+        Args:
+            owner: the item whose rules they are, with its thresholds, where it is not this one.
+        """
+        settings, owner = session.settings(), self.item if owner is None else owner
         for each in evidence:
-            for rule in settings.rules_for(self.item, each):
+            for rule in settings.rules_for(owner, each):
                 try:
-                    found = list(rule.findings(each, settings.of_item(self.item)))
+                    found = list(rule.findings(each, settings.of_item(owner)))
                 except CannotJudge as reason:
                     self.unjudged.setdefault(rule.id, str(reason))
                 except Exception as error:

@@ -1,5 +1,6 @@
 """How large gradients are along the depth of a network."""
 
+from collections.abc import Iterator
 from functools import partial
 from statistics import median
 from typing import Any
@@ -11,15 +12,20 @@ from torchmetrics import Metric
 from training_checklist.engines.batches import tensors
 
 
+def learning_modules(root: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the modules that have trained parameters of their own, by their paths."""
+    for name, module in root.named_modules():
+        if any(p.requires_grad for p in module.parameters(recurse=False)) and not isinstance(module, Metric):
+            yield name, module
+
+
 class Signals:
     """Norms of the gradients that arrive at the outputs of all modules that learn, in the order of their calls."""
 
     def __init__(self, root: nn.Module) -> None:
         self.norms: dict[str, list[Tensor]] = {}
         self._handles = [
-            module.register_forward_hook(partial(self._keep, name))
-            for name, module in root.named_modules()
-            if any(p.requires_grad for p in module.parameters(recurse=False)) and not isinstance(module, Metric)
+            module.register_forward_hook(partial(self._keep, name)) for name, module in learning_modules(root)
         ]
 
     def remove(self) -> None:

@@ -12,7 +12,7 @@ from torchmetrics import Metric
 from training_checklist.engines.own_code import is_own
 from training_checklist.engines.parameter_names import gather
 from training_checklist.engines.places import of_function
-from training_checklist.evidence.gradients import Holding, Inventory
+from training_checklist.evidence.gradients import Decays, Holding, Inventory
 from training_checklist.experiments.gradients.backward_graph import BackwardGraph
 
 
@@ -61,12 +61,41 @@ class Holdings:
         place = of_function(type(self.root).configure_optimizers)
         return Inventory(holdings, strangers, list(self._unregistered(graph, set().union(*held))), place)
 
+    def decays(self) -> Iterator[Decays]:
+        """Yield the kinds of parameters that a project exempts from decay, in groups of vectors alone."""
+        kinds = {id(p): (name, kind) for name, p in self.trained.items() if (kind := kind_of(self.root, name, p))}
+        for optimizer in self.optimizers:
+            exempt: dict[str, list[str]] = {}
+            decayed: dict[str, list[tuple[str, float]]] = {}
+            for group in optimizer.param_groups:
+                rate = float(group.get("weight_decay") or 0.0)
+                for name, kind in (kinds[id(p)] for p in group["params"] if id(p) in kinds):
+                    if rate:
+                        decayed.setdefault(kind, []).append((name, rate))
+                    elif all(p.ndim < 2 for p in group["params"]):
+                        exempt.setdefault(kind, []).append(name)
+            for kind, names in exempt.items():
+                others = decayed.get(kind, [])
+                rate = max((rate for _, rate in others), default=0.0)
+                place = of_function(type(self.root).configure_optimizers)
+                yield Decays(kind, names, [name for name, _ in others], rate, place)
+
     def _unregistered(self, graph: BackwardGraph, held: set[int]) -> Iterator[Any]:
         leaves = {node.variable: place for node, place in graph.places.items() if hasattr(node, "variable")}
         known = self._known | held
         unknown = {p: place for p, place in leaves.items() if isinstance(p, nn.Parameter) and id(p) not in known}
         for place in dict.fromkeys(unknown.values()):
             yield [tuple(p.shape) for p, where in unknown.items() if where == place], place
+
+
+def kind_of(root: nn.Module, name: str, parameter: Tensor) -> str:
+    """Return "biases", "weights of norms", or "" of what is neither."""
+    owner, _, last = name.rpartition(".")
+    if parameter.ndim > 1:
+        return ""
+    if last.endswith("bias"):
+        return "biases"
+    return "weights of norms" if "norm" in type(root.get_submodule(owner)).__name__.lower() else ""
 
 
 def one_in_several_places(root: nn.Module) -> Iterator[tuple[list[str], str]]:
