@@ -16,6 +16,10 @@ def files(run: Path) -> dict[str, bytes]:
     return {path.relative_to(run).as_posix(): path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
+def times(run: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()}
+
+
 @pytest.fixture
 def finished(train_in, tmp_path, tmp_path_factory) -> Path:
     """The directory of a finished run whose network is not the default one; made for one test."""
@@ -63,10 +67,26 @@ def test_run_does_not_go_on_with_other_data(finished, script, capsys):
     assert files(finished) == before
 
 
-def test_finished_run_that_is_not_run_again_is_not_touched(finished, script):
-    before = files(finished)
-    script("train.py", f"resume='{finished}'")
-    assert files(finished) == before
+NOTHING_MORE = ([], ["allow=[timm.create_model]"], ["print_config=true"], ["trainer.max_epochs=1"], ["model=mlp"])
+
+
+@pytest.mark.parametrize("overrides", NOTHING_MORE, ids=" ".join)
+def test_finished_run_that_is_not_run_again_is_not_touched(overrides, finished, script, capsys):
+    before = files(finished), times(finished)
+    script("train.py", f"resume='{finished}'", *overrides)
+    assert "is finished; it is not run again" in capsys.readouterr().out
+    assert (files(finished), times(finished)) == before
+
+
+def test_finished_job_of_a_sweep_that_goes_on_is_not_touched(script, tmp_path):
+    arguments = ["-m", *TINY, "seed=1,2", f"hydra.sweep.dir='{tmp_path}/sweep'"]
+    script("train.py", *arguments)
+    jobs = [tmp_path / "sweep" / name for name in ("0", "1")]
+    shutil.rmtree(jobs[1])
+    before = files(jobs[0]), times(jobs[0])
+    script("train.py", *arguments)
+    assert (files(jobs[0]), times(jobs[0])) == before
+    assert read_record(jobs[1])["state"] == "finished"
 
 
 def best_score(run: Path) -> float:
@@ -135,8 +155,13 @@ def test_failed_job_of_a_sweep_goes_on_from_its_checkpoint(script, tmp_path, mon
         script("train.py", *arguments)
     [job] = (record.parent for record in tmp_path.glob("multirun/**/run.json"))
     assert read_record(job)["state"] == "failed"
+    saved = job / ".hydra" / "config.yaml"  # conf/ may have changed since
+    text = saved.read_text(encoding="utf-8")
+    assert "remarks: true" in text
+    saved.write_text(text.replace("remarks: true", "remarks: false"), encoding="utf-8")
     monkeypatch.setattr(Failing, "repaired", True)
     script("train.py", *arguments, f"hydra.sweep.dir='{job.parent}'")
+    assert "remarks: false" in saved.read_text(encoding="utf-8")
     record = read_record(job)
     assert (record["state"], record["epochs"]) == ("finished", 3)
     assert [start["epoch"] for start in record["starts"]] == [0, 1]
@@ -145,11 +170,11 @@ def test_failed_job_of_a_sweep_goes_on_from_its_checkpoint(script, tmp_path, mon
 def test_job_of_another_sweep_does_not_overwrite_one_that_has_a_checkpoint(script, tmp_path, capsys):
     script("train.py", "-m", *TINY, "seed=1")
     [job] = (record.parent for record in tmp_path.glob("multirun/**/run.json"))
-    kept = (job / "run.json").read_bytes(), (job / "checkpoints" / "last.ckpt").read_bytes()
+    before = files(job)
     with pytest.raises(SystemExit):
         script("train.py", "-m", *TINY, "seed=2", f"hydra.sweep.dir='{job.parent}'")
     assert "holds another run, which would be overwritten" in capsys.readouterr().err
-    assert kept == ((job / "run.json").read_bytes(), (job / "checkpoints" / "last.ckpt").read_bytes())
+    assert files(job) == before
 
 
 @pytest.mark.parametrize("name", ["it's", "a (b), c", "100% {d}"])
