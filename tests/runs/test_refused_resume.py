@@ -7,6 +7,7 @@ import pytest
 import torch
 from in_project import own_conftest
 from pytorch_lightning import Callback
+from pytorch_lightning.strategies import SingleDeviceStrategy
 from training_runs.records.runs import read_record, write_record
 
 TINY = own_conftest().TINY
@@ -55,6 +56,34 @@ def test_refused_resume_leaves_every_byte_as_it_was(case, finished, script, caps
     assert exited.value.code == 1
     assert line in capsys.readouterr().err
     assert files(finished) == before
+
+
+class LoadsLate(SingleDeviceStrategy):
+    """Loads a checkpoint after the model has been set up, as FSDP does."""
+
+    restore_checkpoint_after_setup = True
+
+
+LATE = (f"+trainer.strategy._target_={__name__}.LoadsLate", "+trainer.strategy.device=cpu")
+
+
+def test_refused_resume_leaves_every_byte_where_the_strategy_loads_late(finished, script, capsys):
+    last = finished / "checkpoints" / "last.ckpt"
+    content = torch.load(last, weights_only=True)
+    content["between_batches"]["ranks"] *= 2
+    torch.save(content, last)
+    before = files(finished), times(finished)
+    with pytest.raises(SystemExit):
+        script("train.py", f"resume='{finished}'", "trainer.max_epochs=2", *LATE)
+    assert "this run was trained by 2 processes and cannot go on with 1" in capsys.readouterr().err
+    assert (files(finished), times(finished)) == before
+
+
+def test_run_goes_on_where_the_strategy_loads_late(finished, script):
+    script("train.py", f"resume='{finished}'", "trainer.max_epochs=2", *LATE)
+    record = read_record(finished)
+    assert (record["state"], record["epochs"]) == ("finished", 2)
+    assert [start["epoch"] for start in record["starts"]] == [0, 1]
 
 
 def test_run_does_not_go_on_with_other_data(finished, script, capsys):
