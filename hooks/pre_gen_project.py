@@ -1,7 +1,8 @@
 """Refuses answers that would make a broken project: all of them at once, before a file is written.
 
-A `project` that is a path is refused earlier, by `__folder` in cookiecutter.json, whose Jinja is undefined on
-purpose: cookiecutter makes the folder before it runs this hook, and then removes only the last part of `a/b`.
+Cookiecutter makes the folder before it runs this hook, and removes it when the hook fails. Of `a/b` it would remove
+only the last part, so `__project` in cookiecutter.json keeps an answer that names no single folder, and puts a name
+in its place that nobody has.
 """
 
 import json
@@ -12,6 +13,7 @@ import unicodedata
 
 # tojson leaves no quote ' in its text, and a raw string hands json the backslashes as they are.
 ANSWERS = json.loads(r'''{{ cookiecutter | tojson }}''')  # fmt: skip
+ANSWERS["project"] = ANSWERS["__project"]
 
 # Windows keeps these names for devices, in any case and with any extension.
 WINDOWS = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}

@@ -14,15 +14,15 @@ from clean import assert_clean, assert_typed
 QUESTIONS = json.loads(Path(__file__).parents[1].joinpath("cookiecutter.json").read_text(encoding="utf-8"))
 
 REFUSED = [
-    ("project", "a/b", "project='a/b' does not name one folder; use at most 64 letters"),
-    ("project", "/tmp/a", "project='/tmp/a' does not name one folder"),
-    ("project", "../a", "project='../a' does not name one folder"),
-    ("project", "a\\b", "project='a\\\\b' does not name one folder"),
-    ("project", "C:a", "project='C:a' does not name one folder"),
-    ("project", ".", "project='.' does not name one folder"),
-    ("project", "..", "project='..' does not name one folder"),
-    ("project", "", "project='' does not name one folder"),
-    ("project", "a" * 300, "aaa' does not name one folder"),
+    ("project", "a/b", "project='a/b' does not name a folder and a distribution; use at most 64 letters"),
+    ("project", "/tmp/a", "project='/tmp/a' does not name a folder and a distribution"),
+    ("project", "../a", "project='../a' does not name a folder and a distribution"),
+    ("project", "a\\b", "project='a\\\\b' does not name a folder and a distribution"),
+    ("project", "C:a", "project='C:a' does not name a folder and a distribution"),
+    ("project", ".", "project='.' does not name a folder and a distribution"),
+    ("project", "..", "project='..' does not name a folder and a distribution"),
+    ("project", "", "project='' does not name a folder and a distribution"),
+    ("project", "a" * 300, "aaa' does not name a folder and a distribution"),
     ("project", "my project", "project='my project' does not name a folder and a distribution"),
     ("project", "-rf", "project='-rf' does not name a folder and a distribution"),
     ("project", "digits.", "project='digits.' does not name a folder and a distribution"),
@@ -84,12 +84,13 @@ def test_bad_answer_is_refused_and_leaves_nothing_behind(cookiecutter, tmp_path,
     good = {"project": "good-project", "package": "good_package"}
     finished = cookiecutter(out_dir, **good | {question: answer})
     assert finished.returncode == 1
-    assert sentence in finished.stderr
+    [line] = finished.stderr.splitlines()
+    assert sentence in line
     assert list(tmp_path.rglob("*")) == [out_dir]
 
 
 def test_all_bad_answers_are_reported_together(cookiecutter, tmp_path):
-    bad = {"project": "con", "package": "torch", "author": "a\nb", "email": "@", "project_name": " "}
+    bad = {"project": "a/b", "package": "torch", "author": "a\nb", "email": "@", "project_name": " "}
     finished = cookiecutter(tmp_path, **bad)
     assert [line.partition("=")[0] for line in finished.stderr.splitlines()[: len(bad)]] == [
         "project",

@@ -245,3 +245,9 @@ def test_updates_and_hooks_are_configured_and_promises_are_written_down(folder):
     hooks = yaml.safe_load((folder / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     assert all(re.match(r"v\d", repository["rev"]) for repository in hooks["repos"])
     assert "not promised" in (folder / "SECURITY.md").read_text(encoding="utf-8")
+
+
+def test_every_test_that_a_promise_names_exists():
+    named = re.findall(r"`(tests/[\w/.]+)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
+    assert named
+    assert [name for name in named if not (ROOT / name).is_file()] == []

@@ -116,7 +116,7 @@ def test_update_brings_back_nothing_that_was_not_chosen(repository, project, run
 @pytest.mark.parametrize(
     ("answers", "sentence"),
     [
-        ('{"project": "a/b"}', "project='a/b' does not name one folder"),
+        ('{"project": "a/b"}', "project='a/b' does not name a folder and a distribution"),
         ('{"package": "torch"}', "package='torch' hides a package that the project may install"),
     ],
 )

@@ -287,6 +287,9 @@ ENVIRONMENT = [
     {"TORCHELASTIC_RUN_ID": "x", "RANK": "a"},
     {"MASTER_PORT": "abc"},
     {"RANK": "-1"},
+    {"RANK": "1"},
+    {"LOCAL_RANK": "1"},
+    {"SLURM_PROCID": "2"},
     {"WORLD_SIZE": "two"},
     {"LOCAL_WORLD_SIZE": "1.5"},
     {"SLURM_NTASKS": "abc"},
@@ -304,13 +307,13 @@ def test_variable_of_a_launcher_out_of_shape_is_named(refused, script, monkeypat
     assert any(name in line for name in variables for line in told), told
 
 
-def test_tasks_of_slurm_without_srun_are_refused_in_one_line(script, tmp_path, capfd, monkeypatch):
-    monkeypatch.setenv("SLURM_NTASKS", "4")
-    with pytest.raises(SystemExit) as exited:
-        script("train.py", *SMALL)
-    told = capfd.readouterr().err
-    assert exited.value.code == 1
-    assert "Traceback" not in told
-    assert "--ntasks=4" in told
+@pytest.mark.parametrize(
+    "of_sbatch", [{}, {"SLURM_PROCID": "0", "SLURM_NTASKS_PER_NODE": "4"}], ids=["salloc", "sbatch"]
+)
+def test_command_within_an_allocation_of_slurm_trains_as_anywhere(script, tmp_path, monkeypatch, of_sbatch):
+    for name, value in {"SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "mine", "SLURM_NTASKS": "4", **of_sbatch}.items():
+        monkeypatch.setenv(name, value)
+    script("train.py", *SMALL)
     [record] = tmp_path.glob("outputs/*/*/*/run.json")
-    assert read_record(record.parent)["state"] == "failed"
+    record = read_record(record.parent)
+    assert (record["state"], record["world_size"]) == ("finished", 1)

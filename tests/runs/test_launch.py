@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from in_project import own_conftest
 from training_config.errors import ConfigError
@@ -28,6 +30,15 @@ def test_more_processes_than_cores_are_refused_in_one_line(train, capsys, monkey
         train(*own_conftest().TINY, "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=99")
     line = "trainer.devices=99 but this machine has 4 CPU cores, and every process needs one; "
     assert f"{line}use trainer.devices=4 or less" in capsys.readouterr().err.splitlines()
+
+
+def test_more_loader_processes_than_the_machine_can_hold_are_refused_in_one_line(train_in, tmp_path, capsys):
+    with pytest.raises(SystemExit) as exited:
+        train_in(tmp_path, *own_conftest().TINY, "data.num_workers=1000000")
+    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("data.num_workers=1000000 ")]
+    assert exited.value.code == 1
+    assert re.search(r"this machine can hold \d+ at most, .*; use data.num_workers=\d+, one for each CPU core", line)
+    assert list(tmp_path.glob("outputs/**/run.json")) == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 import torch
 from in_project import own_conftest
 from pytorch_lightning import Callback
+from pytorch_lightning.strategies import SingleDeviceStrategy
 from training_runs.records.runs import read_record, write_record
 
 TINY = own_conftest().TINY
@@ -14,6 +15,10 @@ TINY = own_conftest().TINY
 
 def files(run: Path) -> dict[str, bytes]:
     return {path.relative_to(run).as_posix(): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def times(run: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -53,6 +58,34 @@ def test_refused_resume_leaves_every_byte_as_it_was(case, finished, script, caps
     assert files(finished) == before
 
 
+class LoadsLate(SingleDeviceStrategy):
+    """Loads a checkpoint after the model has been set up, as FSDP does."""
+
+    restore_checkpoint_after_setup = True
+
+
+LATE = (f"+trainer.strategy._target_={__name__}.LoadsLate", "+trainer.strategy.device=cpu")
+
+
+def test_refused_resume_leaves_every_byte_where_the_strategy_loads_late(finished, script, capsys):
+    last = finished / "checkpoints" / "last.ckpt"
+    content = torch.load(last, weights_only=True)
+    content["between_batches"]["ranks"] *= 2
+    torch.save(content, last)
+    before = files(finished), times(finished)
+    with pytest.raises(SystemExit):
+        script("train.py", f"resume='{finished}'", "trainer.max_epochs=2", *LATE)
+    assert "this run was trained by 2 processes and cannot go on with 1" in capsys.readouterr().err
+    assert (files(finished), times(finished)) == before
+
+
+def test_run_goes_on_where_the_strategy_loads_late(finished, script):
+    script("train.py", f"resume='{finished}'", "trainer.max_epochs=2", *LATE)
+    record = read_record(finished)
+    assert (record["state"], record["epochs"]) == ("finished", 2)
+    assert [start["epoch"] for start in record["starts"]] == [0, 1]
+
+
 def test_run_does_not_go_on_with_other_data(finished, script, capsys):
     record = read_record(finished)
     write_record(finished, record | {"data": "MNIST"})
@@ -63,10 +96,26 @@ def test_run_does_not_go_on_with_other_data(finished, script, capsys):
     assert files(finished) == before
 
 
-def test_finished_run_that_is_not_run_again_is_not_touched(finished, script):
-    before = files(finished)
-    script("train.py", f"resume='{finished}'")
-    assert files(finished) == before
+NOTHING_MORE = ([], ["allow=[timm.create_model]"], ["print_config=true"], ["trainer.max_epochs=1"], ["model=mlp"])
+
+
+@pytest.mark.parametrize("overrides", NOTHING_MORE, ids=" ".join)
+def test_finished_run_that_is_not_run_again_is_not_touched(overrides, finished, script, capsys):
+    before = files(finished), times(finished)
+    script("train.py", f"resume='{finished}'", *overrides)
+    assert "is finished; it is not run again" in capsys.readouterr().out
+    assert (files(finished), times(finished)) == before
+
+
+def test_finished_job_of_a_sweep_that_goes_on_is_not_touched(script, tmp_path):
+    arguments = ["-m", *TINY, "seed=1,2", f"hydra.sweep.dir='{tmp_path}/sweep'"]
+    script("train.py", *arguments)
+    jobs = [tmp_path / "sweep" / name for name in ("0", "1")]
+    shutil.rmtree(jobs[1])
+    before = files(jobs[0]), times(jobs[0])
+    script("train.py", *arguments)
+    assert (files(jobs[0]), times(jobs[0])) == before
+    assert read_record(jobs[1])["state"] == "finished"
 
 
 def best_score(run: Path) -> float:
@@ -135,8 +184,13 @@ def test_failed_job_of_a_sweep_goes_on_from_its_checkpoint(script, tmp_path, mon
         script("train.py", *arguments)
     [job] = (record.parent for record in tmp_path.glob("multirun/**/run.json"))
     assert read_record(job)["state"] == "failed"
+    saved = job / ".hydra" / "config.yaml"  # conf/ may have changed since
+    text = saved.read_text(encoding="utf-8")
+    assert "remarks: true" in text
+    saved.write_text(text.replace("remarks: true", "remarks: false"), encoding="utf-8")
     monkeypatch.setattr(Failing, "repaired", True)
     script("train.py", *arguments, f"hydra.sweep.dir='{job.parent}'")
+    assert "remarks: false" in saved.read_text(encoding="utf-8")
     record = read_record(job)
     assert (record["state"], record["epochs"]) == ("finished", 3)
     assert [start["epoch"] for start in record["starts"]] == [0, 1]
@@ -145,11 +199,11 @@ def test_failed_job_of_a_sweep_goes_on_from_its_checkpoint(script, tmp_path, mon
 def test_job_of_another_sweep_does_not_overwrite_one_that_has_a_checkpoint(script, tmp_path, capsys):
     script("train.py", "-m", *TINY, "seed=1")
     [job] = (record.parent for record in tmp_path.glob("multirun/**/run.json"))
-    kept = (job / "run.json").read_bytes(), (job / "checkpoints" / "last.ckpt").read_bytes()
+    before = files(job)
     with pytest.raises(SystemExit):
         script("train.py", "-m", *TINY, "seed=2", f"hydra.sweep.dir='{job.parent}'")
     assert "holds another run, which would be overwritten" in capsys.readouterr().err
-    assert kept == ((job / "run.json").read_bytes(), (job / "checkpoints" / "last.ckpt").read_bytes())
+    assert files(job) == before
 
 
 @pytest.mark.parametrize("name", ["it's", "a (b), c", "100% {d}"])

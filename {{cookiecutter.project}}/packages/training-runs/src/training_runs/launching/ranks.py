@@ -12,6 +12,8 @@ NUMBERS = (
     *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES"),
     "SLURM_RESTART_COUNT",
 )
+# Those that Lightning takes this process's rank from: any other than 0 writes no file.
+RANKS = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
 REQUIRED = {
     "TORCHELASTIC_RUN_ID": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
     "SLURM_STEP_ID": ("SLURM_JOB_ID", "SLURM_PROCID"),
@@ -59,7 +61,27 @@ def misshapen() -> list[str]:
                 f"{', '.join(lacking)} is not there; unset {mark}, or start with torchrun or srun"
             )
             break
+    further = [name for name in RANKS if os.environ.get(name, "0") != "0"]
+    if further and not launched() and not lines:
+        lines.append(
+            f"{further[0]}={os.environ[further[0]]} in the environment says that this is a further process of a job, "
+            f"but neither torchrun nor srun has started it; unset {further[0]}, or start with torchrun or srun"
+        )
     return lines
+
+
+def leave_allocation() -> None:
+    """Have Lightning 2.6.6 take this process for the only one, where SLURM gave room for more and srun started none.
+
+    In a script of sbatch and a shell of salloc, SLURM_NTASKS is what a step of srun would have; Lightning refuses it,
+    or reads a rank that is not there. The config says how many processes are started from here.
+    """
+    if launched() or "SLURM_NTASKS" not in os.environ:
+        return
+    if "SLURM_PROCID" in os.environ:  # of sbatch: Lightning can ask SLURM to start the job again
+        os.environ["SLURM_NTASKS"] = "1"
+    else:
+        del os.environ["SLURM_NTASKS"]
 
 
 def launched_here() -> bool:

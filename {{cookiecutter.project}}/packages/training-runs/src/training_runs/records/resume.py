@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pytorch_lightning import LightningModule
 
 KEY = "resume"
+UNREAD = ("allow", "print_config")  # keys that change nothing of a run
 KEPT = ("optimizer", "scheduler.scheduler")  # what a checkpoint has the state of: other values would have no effect
 
 
@@ -90,16 +91,40 @@ def former_start(cfg: DictConfig) -> dict[str, Any] | None:
         if any(key_of(text) == "debug" for text in record["overrides"]):
             raise ConfigError(f"resume={cfg.resume} is a run of a debug item, which gives its verdict in one go")
         return record
-    again = HydraConfig.get().mode == RunMode.MULTIRUN or int(os.environ.get("SLURM_RESTART_COUNT", "0")) > 0
-    worth = record["state"] != "failed" or checkpoint(folder) is not None
-    return record if again and worth and record["overrides"] == task_overrides() else None
+    return record if goes_on(folder, record) else None
 
 
 def is_finished(cfg: DictConfig) -> bool:
-    """Whether an earlier start has come to the end of this run, and no override asks for a longer training now."""
+    """Whether an earlier start has come to the end of this run, and no override asks for another training now."""
     former = former_start(cfg)
-    longer = cfg.resume is not None and bool(given_now())
-    return former is not None and former["state"] == "finished" and not longer
+    return former is not None and former["state"] == "finished" and (cfg.resume is None or not asks_for_more(cfg))
+
+
+def asks_for_more(cfg: DictConfig) -> bool:
+    """Whether an override of this start gives a key another value than the saved config has."""
+    saved, composed = (OmegaConf.to_container(each, resolve=False) for each in (read_config(Path(cfg.output_dir)), cfg))
+    for override in parse(given_now()):
+        found, value = lookup(composed, override.key_or_group)
+        if override.key_or_group not in UNREAD and (not found or lookup(saved, override.key_or_group) != (True, value)):
+            return True
+    return False
+
+
+def keeps_its_config(folder: Path) -> bool:
+    """Whether a directory holds a run that this start goes on with, leaves alone or is refused for."""
+    if holds_run(folder) or not (folder / RECORD).is_file():
+        return holds_run(folder)
+    try:
+        return goes_on(folder, read_record(folder))
+    except ConfigError:  # damaged: it is refused later
+        return True
+
+
+def goes_on(folder: Path, record: dict[str, Any]) -> bool:
+    """Whether the job that runs now is the same again that an earlier start of its sweep, or SLURM, has begun."""
+    again = HydraConfig.get().mode == RunMode.MULTIRUN or int(os.environ.get("SLURM_RESTART_COUNT", "0")) > 0
+    worth = record["state"] != "failed" or checkpoint(folder) is not None
+    return again and worth and record["overrides"] == task_overrides()
 
 
 def recorded_value(cfg: DictConfig) -> float | None:

@@ -187,10 +187,10 @@ class RunRecord(Callback):
         if not self.begun:
             check_ranks(trainer, checkpoint)
             self.begin()
+            if trainer.strategy.restore_checkpoint_after_setup:  # FSDP for one: on_fit_start has been
+                self.introduce(trainer)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if not self.begun:  # the strategy, FSDP for one, loads checkpoints later
-            self.begin()
         self.content |= {
             "data": getattr(trainer.datamodule, "source", None),
             "device": str(trainer.strategy.root_device),
@@ -198,6 +198,11 @@ class RunRecord(Callback):
             "precision": str(trainer.precision),
             "hardware": hardware(trainer.strategy.root_device),
         }
+        if self.begun:
+            self.introduce(trainer)
+
+    def introduce(self, trainer: Trainer) -> None:
+        """Write down what this start trains on, and give the loggers its hyperparameters."""
         self.write()
         self.loggers = trainer.loggers
         values = hyperparameters(self.cfg) | {"data.source": self.content["data"], "resume": None}
@@ -205,6 +210,9 @@ class RunRecord(Callback):
             logger.log_hyperparams(values)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not self.begun:  # a checkpoint without callbacks
+            self.begin()
+            self.introduce(trainer)
         self.content["starts"][-1] |= {"epoch": trainer.current_epoch, "step": trainer.global_step}
         self.write()
 

@@ -2,16 +2,23 @@
 
 import secrets
 from datetime import datetime
+from pathlib import Path
 
 from omegaconf import OmegaConf
 
 from training_runs.launching import ranks
+from training_runs.records import resume
 
 
 def run_stamp() -> str:
     """Return date/time-suffix; the suffix keeps runs apart that start in the same second."""
     stamp = datetime.now().strftime("%Y-%m-%d/%H-%M-%S-") + secrets.token_hex(2)
     return ranks.shared_stamp(stamp) if ranks.launched() else stamp
+
+
+def unless_kept(name: str, output_dir: str) -> str | None:
+    """Return `name`, where Hydra saves the config of a job, or None for a run that keeps the one it has saved."""
+    return None if resume.keeps_its_config(Path(output_dir)) else name
 
 
 def mixed_precision(accelerator: str) -> str:
@@ -42,5 +49,5 @@ def optuna_direction(mode: str) -> str:
 
 def register() -> None:
     """Make the resolvers known to OmegaConf; cached, so that every use in one config gives one value."""
-    for resolver in (run_stamp, mixed_precision, ddp_devices, optuna_direction):
+    for resolver in (run_stamp, unless_kept, mixed_precision, ddp_devices, optuna_direction):
         OmegaConf.register_new_resolver(resolver.__name__, resolver, use_cache=True, replace=True)
