@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import torch
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from pydantic import NonNegativeInt, PositiveInt
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.callbacks import RichProgressBar
 from torch import Tensor
+from training_config.building import instantiate
 from training_config.check import find_problems
 from training_config.errors import ConfigError
 from training_runs.figures import save
