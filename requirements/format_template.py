@@ -16,7 +16,7 @@ with tempfile.TemporaryDirectory() as folder:
     generated = Path(folder) / PROJECT
     fixed = subprocess.run([sys.executable, "-m", "ruff", "check", "--fix"], cwd=generated)
     subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet"], cwd=generated, check=True)
-    paths = (path for folder in ("src", "tests") for path in (generated / folder).rglob("*.py"))
+    paths = (path for folder in ("src", "tests", "examples") for path in (generated / folder).rglob("*.py"))
     for path in [*generated.glob("*.py"), *paths]:  # packages/ has no Jinja in it, and is formatted where it lies
         name = path.relative_to(generated).as_posix().replace(f"src/{PACKAGE}", "src/{{cookiecutter.package}}")
         text = path.read_text(encoding="utf-8").replace(PACKAGE, "{{ cookiecutter.package }}")

@@ -7,8 +7,10 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+import torch
 from documentation import blocks
 from PIL import Image
+from torchvision.models import resnet18
 
 TEMPLATE = Path(__file__).parents[1]
 PROJECT = TEMPLATE / "{{cookiecutter.project}}"
@@ -20,6 +22,9 @@ RECIPES = (
     "data=cifar10",
     "model=resnet18",
     "criterion=focal",
+    "model=autoencoder",
+    "model=cnn_f1",
+    "data=cifar10_flipped",
     "optimizer=lion",
     "+debug=dead_units",
 )  # test_recipes.py
@@ -30,6 +35,8 @@ SHORT = {
     "trainer.max_epochs": "trainer.max_epochs=1",
     "trainer.limit_train_batches": "++trainer.limit_train_batches=2",
 }
+# Experiments with data of their own.
+OWN_DATA = [f"+experiment={name}" for name in ("tabular_regression", "text_classifier", "segmentation")]
 SHORTER = {"hydra.sweeper.n_trials=20": "hydra.sweeper.n_trials=2", "4": "2"}
 CHECKLIST = "hydra.callbacks.debug.only=[config,trace]"
 
@@ -49,6 +56,7 @@ def shortened(command: list[str]) -> list[str]:
     if any(word.partition("=")[0] in ("eval.py", "--help", "--cfg", "rerun", "resume") for word in command):
         return command
     keys = {word.lstrip("+").partition("=")[0] for word in command}
+    keys |= {"data"} if set(OWN_DATA) & set(command) else set()
     debugging = any(word.startswith("+debug=") for word in command)
     added = [SHORT["data"]] if debugging else SHORT.values()
     command = [*(SHORTER.get(word, word) for word in command)]
@@ -64,6 +72,7 @@ def ran(project, install, tmp_path_factory):
     copy = install(folder)
     (folder / "my_digits").mkdir()
     Image.new("L", (40, 40), 255).save(folder / "my_digits/blank.png")
+    torch.save(resnet18().state_dict(), folder / "resnet18-f37072fd.pth")
     assert copy.run("train.py", *SHORT.values()).returncode == 0
     assert copy.run("train.py", "-m", *SHORT.values(), "seed=1").returncode == 0
     return copy

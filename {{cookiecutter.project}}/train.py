@@ -21,7 +21,7 @@ resolvers.register()
 def train(cfg: DictConfig) -> float | None:
     """Run one job and return its best value of `cfg.monitor`, for a sweeper to optimise."""
     # Imported here: --help, --cfg, completion and composition errors answer without torch.
-    from hydra.utils import instantiate
+    from training_config.building import instantiate
     from training_runs.callbacks.monitor_check import MonitorCheck
     from training_runs.records.run_record import RunRecord
     from training_runs.start import console, gpu_search, seed

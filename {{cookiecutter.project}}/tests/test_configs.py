@@ -11,16 +11,18 @@ import torch
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.errors import InstantiationException
-from hydra.utils import instantiate
 from omegaconf import DictConfig
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.accelerators import CUDAAccelerator, MPSAccelerator
 from torch import nn
 from torch.optim import Optimizer
+from training_config.building import instantiate
 from training_config.check import check_config, missing
 from training_config.errors import ConfigError
 from training_runs.schedules import build_schedule
 from training_runs.start.feasibility import check_job
+
+from {{ cookiecutter.package }}.models import ImageClassifier
 
 PROJECT = Path(__file__).parents[1]
 CONF = PROJECT / "conf"
@@ -65,7 +67,9 @@ def composed(name: str) -> DictConfig:
     group, _, option = name.rpartition("/")
     chosen = f"{'' if group in DEFAULTS else '+'}{group}={option}"
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("train", overrides=["data=mnist_sample", "output_dir=nowhere", "data_dir=nowhere", chosen])
+        # An experiment may have data of its own.
+        data = [] if group == "experiment" else ["data=mnist_sample"]
+        return compose("train", overrides=[*data, "output_dir=nowhere", "data_dir=nowhere", chosen])
 
 
 @pytest.mark.parametrize("name", CONCRETE)
@@ -92,11 +96,13 @@ def test_data_is_built_without_data(option):
 
 
 @pytest.mark.parametrize("option", options("model"))
-def test_model_maps_images_to_logits(option):
+def test_model_takes_images_and_a_classifier_gives_logits(option):
     cfg = composed(f"model/{option}")
     model = instantiate(cfg.model)
     assert isinstance(model, LightningModule)
-    assert model(torch.rand(3, *cfg.data.image_shape)).shape == (3, cfg.data.num_classes)
+    outputs = model(torch.rand(3, *cfg.data.image_shape))
+    assert len(outputs) == 3
+    assert not isinstance(model, ImageClassifier) or outputs.shape == (3, cfg.data.num_classes)
 
 
 @pytest.mark.parametrize("option", options("criterion"))

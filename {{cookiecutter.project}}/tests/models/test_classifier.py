@@ -1,7 +1,7 @@
 import pytest
 import torch
-from hydra.utils import instantiate
 from pytorch_lightning import Trainer
+from training_config.building import instantiate
 from training_config.errors import ConfigError
 
 
@@ -67,6 +67,16 @@ def test_metrics_are_named_by_their_split(fit):
 def test_loss_of_a_step_is_logged_at_the_interval_of_the_trainer(fit):
     assert "train/loss_step" in fit("trainer.log_every_n_steps=2").callback_metrics
     assert "train/loss_step" not in fit("trainer.log_every_n_steps=3").callback_metrics
+
+
+def test_class_weights_are_a_list_in_the_config_and_a_tensor_on_the_device_of_the_model(build):
+    weights = build("+criterion.weight=[2,1,1,1,1,1,1,1,1,0.5]").to("meta").criterion.weight
+    assert (weights.dtype, weights.shape, weights.device.type) == (torch.float32, (10,), "meta")
+
+
+def test_what_a_criterion_takes_is_said_by_the_config(build):
+    takes = build("criterion=mse", "model.criterion_takes=[probabilities,indices]").criterion.takes
+    assert (takes.scores, takes.targets) == ("probabilities", "indices")
 
 
 @pytest.mark.parametrize("channels_last", [True, False])

@@ -2,16 +2,10 @@ import pytest
 import torch
 from torch import nn
 
-from {{ cookiecutter.package }}.models import criterion_arguments as module
-from {{ cookiecutter.package }}.models.criterion_arguments import criterion_arguments
+from {{ cookiecutter.package }}.models.criterion_arguments import TAKES, Takes, criterion_arguments
 
-LISTED = {
-    criterion
-    for classes in (module.TAKES_LOG_PROBABILITIES, module.TAKES_PROBABILITIES, module.TAKES_ONE_HOT)
-    for criterion in classes
-}
-# Logits and class indices as they are.
-TAKES_THEM_AS_THEY_ARE = {nn.CrossEntropyLoss, nn.MultiMarginLoss}
+# Logits and class indices as they are, and every class that takes something else.
+CRITERIA = {nn.MultiMarginLoss, *TAKES}
 
 LABELS = torch.tensor([0, 2, 1, 2])
 
@@ -22,7 +16,7 @@ def logits() -> torch.Tensor:
 
 
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
-@pytest.mark.parametrize("criterion", sorted(LISTED | TAKES_THEM_AS_THEY_ARE, key=lambda listed: listed.__name__))
+@pytest.mark.parametrize("criterion", sorted(CRITERIA, key=lambda listed: listed.__name__))
 def test_loss_and_gradient_are_finite(logits, criterion):
     loss = criterion()(*criterion_arguments(criterion(), logits, LABELS))
     loss.backward()
@@ -51,8 +45,23 @@ def test_squared_error_compares_logits_with_one_hot_targets(logits):
     assert targets.dtype == logits.dtype
 
 
-def test_subclass_of_a_criterion_takes_what_its_parent_takes(logits):
-    class Weighted(nn.MSELoss):
-        pass
+def test_one_hot_targets_of_images_have_their_classes_where_logits_do(logits):
+    maps, labels = torch.randn(2, 3, 4, 5), torch.randint(3, (2, 4, 5))
+    _, targets = criterion_arguments(nn.MSELoss(), maps, labels)
+    assert targets.shape == maps.shape
+    assert torch.equal(targets.argmax(dim=1), labels)
 
-    assert Weighted()(*criterion_arguments(Weighted(), logits, LABELS)).isfinite()
+
+class Ordinal(nn.MSELoss):
+    """A forward of its own, which takes class indices."""
+
+    def forward(self, input, target):
+        return super().forward(input.softmax(dim=1) @ torch.arange(3.0), target.float())
+
+
+def test_subclass_takes_what_its_parent_takes_unless_its_forward_is_its_own(logits, monkeypatch):
+    weighted = type("Weighted", (nn.MSELoss,), {})()
+    assert criterion_arguments(weighted, logits, LABELS)[1].shape == logits.shape
+    assert torch.equal(criterion_arguments(Ordinal(), logits, LABELS)[1], LABELS)
+    monkeypatch.setitem(TAKES, Ordinal, Takes("probabilities", "one_hot"))
+    assert criterion_arguments(Ordinal(), logits, LABELS)[1].shape == logits.shape

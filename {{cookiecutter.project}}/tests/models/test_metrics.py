@@ -1,8 +1,10 @@
 import pytest
 import torch
-import torch.nn.functional as F
+from torch import nn
 
 from {{ cookiecutter.package }}.models.metrics import LossAndAccuracy
+
+CRITERION = nn.CrossEntropyLoss(weight=torch.linspace(0.5, 2, 10), ignore_index=3)
 
 
 @pytest.fixture
@@ -17,15 +19,15 @@ def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 def updated(metric: LossAndAccuracy, batches) -> LossAndAccuracy:
     for logits, labels in batches:
-        metric.update(F.cross_entropy(logits, labels), logits, labels)
+        metric.update(CRITERION(logits, labels), logits, labels, CRITERION)
     return metric
 
 
-def test_uneven_batches_give_the_mean_over_samples(batches):
+def test_uneven_batches_give_the_criterion_over_all_samples(batches):
     logits, labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
     values = updated(LossAndAccuracy(), batches).compute()
-    assert values["loss"].item() == pytest.approx(F.cross_entropy(logits, labels).item(), rel=1e-6)
-    assert values["accuracy"].item() == pytest.approx((logits.argmax(1) == labels).sum().item() / len(labels))
+    assert values["loss"].item() == pytest.approx(CRITERION(logits, labels).item(), rel=1e-6)
+    assert values["accuracy"].item() == pytest.approx((logits.argmax(1) == labels)[labels != 3].float().mean())
 
 
 def test_reset_forgets_the_epoch(batches):
@@ -38,7 +40,7 @@ def test_metric_keeps_no_graph(batches):
     logits, labels = batches[0]
     logits.requires_grad_()
     metric = LossAndAccuracy()
-    metric.update(F.cross_entropy(logits, labels), logits, labels)
+    metric.update(CRITERION(logits, labels), logits, labels, CRITERION)
     assert not metric.loss_sum.requires_grad
 
 

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import torch
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from pydantic import NonNegativeInt, PositiveInt
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from torch import Tensor
+from training_config.building import instantiate
 from training_config.check import find_problems
 from training_config.errors import ConfigError
 from training_runs.callbacks.progress_bar import ProgressBar
@@ -18,33 +18,59 @@ from training_runs.records.trust import check_trusted
 from training_runs.start.console import print_summary, silence_known_warnings
 from training_runs.start.feasibility import check_job, impossible_devices
 
-from . import figures
+from . import contract, figures
 from .export import check_form, export_model
 from .file_names import printable
 from .own_images import read_images
-from .predictions import write_predictions
+from .predictions import write_numbers, write_predictions
 
 
 def test_run(run: Path, checkpoint: Path, cfg: DictConfig) -> dict[str, float]:
-    """Write test metrics, predictions and figures to the run; return the metrics."""
-    model, datamodule, trainer = rebuild(run, checkpoint, cfg)
-    (metrics,) = trainer.test(model, datamodule=datamodule, verbose=False)
-    probabilities = predict(trainer, model, datamodule)
-    images, labels = datamodule.test_set.images, datamodule.test_set.labels
-    classes = datamodule.class_names
+    """Write test metrics, predictions and figures to the run; return the metrics.
 
+    Metrics come first, of anything. Of the rest what `contract` finds possible; the summary says why something is not.
+
+    Raises:
+        ConfigError: there is nothing to test.
+    """
+    model, datamodule, trainer = rebuild(run, checkpoint, cfg)
+    if why := contract.no_test(model, datamodule):
+        raise ConfigError(f"{run}: nothing can be tested, since {why}")
+    (metrics,) = trainer.test(model, datamodule=datamodule, verbose=False)
+    source = getattr(datamodule, "source", None)
+    content = {"checkpoint": str(checkpoint), "data": source, "metrics": metrics}
     output = output_dir(run, checkpoint)
-    content = {"checkpoint": str(checkpoint), "data": datamodule.source, "images": len(labels), "metrics": metrics}
     (output / "metrics.json").write_text(json.dumps(strict(content), indent=2) + "\n", encoding="utf-8")
-    names = [str(index) for index in range(len(labels))]
-    write_predictions(output / "predictions.csv", names, probabilities, classes, labels)
-    save(figures.confusion_matrix(probabilities, labels, classes), output / "confusion_matrix")
-    save(figures.calibration(probabilities, labels), output / "calibration")
-    worst = figures.worst_mistakes(images, probabilities, labels, classes, cfg.worst)
-    save(worst, output / "worst_mistakes")
+    left_out = write_parts(model, datamodule, trainer, output, cfg.worst)
     written = {path.name: str(shortest(path)) for path in sorted(output.iterdir())}
-    print_summary(metrics, {"checkpoint": str(shortest(checkpoint))} | written)
+    print_summary(metrics, {"checkpoint": str(shortest(checkpoint))} | written | left_out)
     return metrics
+
+
+def write_parts(
+    model: LightningModule, datamodule: LightningDataModule, trainer: Trainer, output: Path, worst: int
+) -> dict[str, str]:
+    """Write predictions and figures as far as they are possible; return the reason by the name of each that is not."""
+    if why := contract.no_predictions(model, datamodule):
+        return {"no predictions": why}
+    batches = trainer.predict(model, datamodule=datamodule)
+    if why := contract.no_table(batches):
+        return {"no predictions": why}
+    predictions = torch.cat(batches).cpu()
+    labels = contract.labels_of(datamodule, len(predictions))
+    if why := contract.no_classes(datamodule, predictions, labels):
+        write_numbers(output / "predictions.csv", predictions, labels)
+        return {"no figures": why}
+    names = [str(index) for index in range(len(predictions))]
+    classes = datamodule.class_names
+    write_predictions(output / "predictions.csv", names, predictions, classes, labels)
+    save(figures.confusion_matrix(predictions, labels, classes), output / "confusion_matrix")
+    save(figures.calibration(predictions, labels), output / "calibration")
+    if not hasattr(datamodule, "image_shape"):
+        return {"no worst_mistakes": f"{type(datamodule).__name__} has no image_shape: it has no images to show"}
+    mistakes = figures.worst_mistakes(datamodule.test_set.images, predictions, labels, classes, worst)
+    save(mistakes, output / "worst_mistakes")
+    return {}
 
 
 def classify_folder(run: Path, checkpoint: Path, folder: Path, cfg: DictConfig) -> None:
@@ -80,7 +106,8 @@ def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModu
     for unused in ("callbacks", "logger"):  # what they need may be missing here, such as a package or a password
         trained.pop(unused, None)
     check_trusted(trained, run, cfg)
-    trained.data.batch_size = cfg.batch_size
+    if "batch_size" in trained.data:
+        trained.data.batch_size = cfg.batch_size
     check_job(trained, trains=False)
     model = instantiate(trained.model)
     load_weights(model, checkpoint)

@@ -27,6 +27,40 @@ class Deployed(nn.Module):
         return self.model((images.float() - self.mean) / self.std).softmax(dim=1)
 
 
+class AsItIs(nn.Module):
+    """A network under the name of its argument that the forms below give it."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.model(images)
+
+
+def deployable(model: LightningModule, datamodule: LightningDataModule) -> tuple[nn.Module, Tensor, str, str]:
+    """Return what is exported, a batch to try it with, and what to call what it takes and gives.
+
+    Raises:
+        ConfigError: no input is known; see `contract`.
+    """
+    if hasattr(datamodule, "image_shape"):
+        datamodule.setup("test")
+        images = datamodule.test_set.images[:CHECKED]
+        return Deployed(model, datamodule).eval().cpu(), images, "test images", "probabilities"
+    example = model.example_input_array
+    if not isinstance(example, Tensor) or len(example) < 2:
+        raise ConfigError(
+            f"export: what {type(model).__name__} takes is not known; set self.example_input_array in its __init__ "
+            "to a batch of two samples or more"
+        )
+    return AsItIs(model).eval().cpu(), example.cpu(), "example inputs", "outputs"
+
+
+def shape(batch: Tensor) -> str:
+    return f"({', '.join(['batch', *map(str, batch.shape[1:])])})"
+
+
 def check_form(form: str) -> None:
     """Refuse what no model can be written as here.
 
@@ -49,9 +83,7 @@ def export_model(model: LightningModule, datamodule: LightningDataModule, form: 
     """
     check_form(form)
     write, _ = FORMS[form]
-    datamodule.setup("test")
-    images = datamodule.test_set.images[:CHECKED]
-    deployed = Deployed(model, datamodule).eval().cpu()
+    deployed, images, takes, gives = deployable(model, datamodule)
     try:
         path, run, usage = write(deployed, images, folder)
     except Exception as error:  # as many kinds as there are networks
@@ -61,10 +93,10 @@ def export_model(model: LightningModule, datamodule: LightningDataModule, form: 
         difference = float((run(images) - deployed(images)).abs().max())
     if not difference <= TOLERANCE:
         path.unlink()
-        raise JobError(f"export={form}: probabilities of the file differ by {difference:.2g}; it was not kept")
-    takes = f"(batch, {', '.join(map(str, images.shape[1:]))}) uint8"
-    gives = f"(batch, {len(datamodule.class_names)}) probabilities"
-    checked = f"{len(images)} test images, largest difference {difference:.1g}"
+        raise JobError(f"export={form}: {gives} of the file differ by {difference:.2g}; it was not kept")
+    checked = f"{len(images)} {takes}, largest difference {difference:.1g}"
+    takes = f"{shape(images)} {str(images.dtype).removeprefix('torch.')}"
+    gives = f"{shape(deployed(images[:2]))} {gives}"
     return {"written": str(path), "maps": f"{takes} -> {gives}", "checked": checked, "use": usage}
 
 

@@ -1,4 +1,4 @@
-"""A table of predictions, one row an image."""
+"""A table of predictions, one row a sample."""
 
 import csv
 from collections.abc import Sequence
@@ -32,3 +32,16 @@ def write_predictions(
                 [as_cell(name), *label, classes[int(predicted[row])], f"{confidence[row]:.6f}"]
                 + [f"{probability:.6f}" for probability in probabilities[row]]
             )
+
+
+def write_numbers(path: Path, predictions: Tensor, labels: Tensor | None) -> None:
+    """Write a CSV with each sample's number, its label where known, and what was predicted: (N,) or (N, K) numbers."""
+    columns = predictions.reshape(len(predictions), -1)
+    names = ["prediction"] if columns.shape[1] == 1 else [f"prediction_{k}" for k in range(columns.shape[1])]
+    known = [] if labels is None else ["label"]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["sample", *known, *names])
+        for row, numbers in enumerate(columns.tolist()):
+            label = [] if labels is None else [labels[row].item()]
+            writer.writerow([row, *label, *(f"{number:.6g}" for number in numbers)])

@@ -12,7 +12,7 @@ from training_config.errors import ConfigError
 from training_runs.schedules import build_schedule
 
 from .activation_checkpointing import checkpoint_stages as checkpoint_named_stages
-from .criterion_arguments import criterion_arguments
+from .criterion_arguments import Scores, Takes, Targets, criterion_arguments
 from .initialization import INITIALIZATIONS
 from .metrics import LossAndAccuracy
 from .parameter_groups import parameter_groups
@@ -26,7 +26,7 @@ class ImageClassifier(LightningModule):
 
     Args:
         net: images (B, C, H, W) -> logits (B, num_classes).
-        criterion: takes logits and class indices, or what `criterion_arguments` knows to make of them.
+        criterion: takes logits and class indices, or what `criterion_takes` or `criterion_arguments.TAKES` says.
         optimizer: partial that lacks only the parameters.
         scheduler: Lightning's `lr_scheduler` dictionary, with under `scheduler` a partial that lacks only the
             optimizer (and `total_steps`, if it takes that), or None for a constant rate.
@@ -35,6 +35,7 @@ class ImageClassifier(LightningModule):
         decay_norms_and_biases: whether weight decay applies to them too.
         channels_last: whether the weights of convolutions, and with them the images between, lie channels last.
         compile: whether `torch.compile` translates `net`; a mode of it, or True for its default one.
+        criterion_takes: scores and targets for a criterion that `criterion_arguments` does not know.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class ImageClassifier(LightningModule):
         decay_norms_and_biases: bool,
         channels_last: bool,
         compile: bool | str,
+        criterion_takes: tuple[Scores, Targets] | None = None,
     ) -> None:
         super().__init__()
         if init not in INITIALIZATIONS:
@@ -63,6 +65,8 @@ class ImageClassifier(LightningModule):
             net.compile(mode=mode)  # in place: names in checkpoints stay the same
         self.net = net
         self.criterion = criterion
+        if criterion_takes is not None:
+            criterion.takes = Takes(*criterion_takes)
         self.optimizer = optimizer
         self.scheduler = scheduler
         self.decay_norms_and_biases = decay_norms_and_biases
@@ -114,7 +118,7 @@ class ImageClassifier(LightningModule):
         images, labels = batch
         logits = self(images)
         loss = self.criterion(*criterion_arguments(self.criterion, logits, labels))
-        metrics.update(loss, logits, labels)
+        metrics.update(loss, logits, labels, self.criterion)
         return loss, logits
 
     def _log_epoch(self, split: str, metrics: LossAndAccuracy) -> None:

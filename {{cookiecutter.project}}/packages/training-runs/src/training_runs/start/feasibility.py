@@ -39,6 +39,7 @@ Devices = Annotated[
     | Annotated[list[NonNegativeInt], Field(min_length=1)],
     Field(title="auto, a whole number of at least 1, or a list of numbers such as [0,1]"),
 ]
+ClassWeights = list[Annotated[float, Field(ge=0, allow_inf_nan=False)]]
 # What a process that loads data takes at least, measured with an empty data set (torch 2.15, Linux): memory of its own
 # in bytes, and files that this process holds open for it. Those for training and for validation live at once.
 WORKER_MEMORY, WORKER_FILES, LOADERS = 7 * 2**20, 5, 2
@@ -67,7 +68,7 @@ def arguments() -> dict[type, dict[str, Any]]:
     """Return annotations of arguments whose ranges torch and Lightning check late, or not at all."""
     from pytorch_lightning import Trainer
     from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
-    from torch.nn import CrossEntropyLoss
+    from torch.nn import CrossEntropyLoss, NLLLoss
     from torch.optim import Optimizer
 
     return {
@@ -89,7 +90,9 @@ def arguments() -> dict[type, dict[str, Any]]:
         },
         Optimizer: dict.fromkeys(("lr", "momentum", "weight_decay"), FiniteFloat),
         EarlyStopping: {"patience": NonNegativeInt},
+        NLLLoss: {"weight": ClassWeights | None},
         CrossEntropyLoss: {
+            "weight": ClassWeights | None,
             "label_smoothing": Fraction,
             "reduction": Annotated[Literal["mean", "sum"], Field(title="mean or sum: training needs one number")],
         },
@@ -143,6 +146,9 @@ def impossible(cfg: DictConfig) -> Iterator[str]:
         ours, theirs = chosen(cfg, f"model.net.{name}"), chosen(cfg, f"data.{name}")
         if None not in (ours, theirs) and ours != theirs:
             yield f"model.net.{name}={ours} but data.{name}={theirs}; they must be the same"
+    weights, classes = chosen(cfg, "criterion.weight"), chosen(cfg, "data.num_classes")
+    if OmegaConf.is_list(weights) and classes is not None and len(weights) != classes:
+        yield f"criterion.weight has {len(weights)} numbers but data.num_classes={classes}; give one for each class"
     folder = chosen(cfg, "output_dir")
     if folder is not None and not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
         yield f"output_dir={folder} is no directory to write to; leave it, and say hydra.run.dir=... to place a run"
