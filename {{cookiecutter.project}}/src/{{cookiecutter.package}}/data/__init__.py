@@ -1,3 +1,4 @@
+from .image_folder import ImageFolderDataModule
 from .mnist import MNISTDataModule, SampleDataModule
 
-__all__ = ["MNISTDataModule", "SampleDataModule"]
+__all__ = ["ImageFolderDataModule", "MNISTDataModule", "SampleDataModule"]

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from hydra.utils import instantiate
@@ -18,10 +19,10 @@ from training_runs.records.trust import check_trusted
 from training_runs.start.console import print_summary, silence_known_warnings
 from training_runs.start.feasibility import check_job, impossible_devices
 
+from ..data.image_files import SUFFIXES, find_images
+from ..file_names import printable
 from . import figures
 from .export import check_form, export_model
-from .file_names import printable
-from .own_images import read_images
 from .predictions import write_predictions
 
 
@@ -30,17 +31,16 @@ def test_run(run: Path, checkpoint: Path, cfg: DictConfig) -> dict[str, float]:
     model, datamodule, trainer = rebuild(run, checkpoint, cfg)
     (metrics,) = trainer.test(model, datamodule=datamodule, verbose=False)
     probabilities = predict(trainer, model, datamodule)
-    images, labels = datamodule.test_set.images, datamodule.test_set.labels
-    classes = datamodule.class_names
+    labels, classes = datamodule.test_set.labels, datamodule.class_names
 
     output = output_dir(run, checkpoint)
     content = {"checkpoint": str(checkpoint), "data": datamodule.source, "images": len(labels), "metrics": metrics}
     (output / "metrics.json").write_text(json.dumps(strict(content), indent=2) + "\n", encoding="utf-8")
-    names = [str(index) for index in range(len(labels))]
+    names = image_names(datamodule, len(labels))
     write_predictions(output / "predictions.csv", names, probabilities, classes, labels)
     save(figures.confusion_matrix(probabilities, labels, classes), output / "confusion_matrix")
     save(figures.calibration(probabilities, labels), output / "calibration")
-    worst = figures.worst_mistakes(images, probabilities, labels, classes, cfg.worst)
+    worst = figures.worst_mistakes(datamodule.test_set, probabilities, labels, classes, cfg.worst)
     save(worst, output / "worst_mistakes")
     written = {path.name: str(shortest(path)) for path in sorted(output.iterdir())}
     print_summary(metrics, {"checkpoint": str(shortest(checkpoint))} | written)
@@ -50,16 +50,38 @@ def test_run(run: Path, checkpoint: Path, cfg: DictConfig) -> dict[str, float]:
 def classify_folder(run: Path, checkpoint: Path, folder: Path, cfg: DictConfig) -> None:
     """Print the class of every image in `folder`, and write all probabilities to the run."""
     model, datamodule, trainer = rebuild(run, checkpoint, cfg)
-    paths, images = read_images(folder, datamodule.image_shape)
-    datamodule.predict_images = images
+    paths = images_in(folder)
+    datamodule.predict_files = paths
     probabilities = predict(trainer, model, datamodule)
     table = output_dir(run, checkpoint) / f"predictions_{printable(folder.resolve().name)}.csv"
-    write_predictions(table, [path.name for path in paths], probabilities, datamodule.class_names)
+    names = [path.relative_to(folder).as_posix() for path in paths]
+    write_predictions(table, names, probabilities, datamodule.class_names)
     answers = {
-        printable(path.name): f"{datamodule.class_names[int(row.argmax())]}  ({row.max():.1%})"
-        for path, row in zip(paths, probabilities, strict=True)
+        printable(name): f"{datamodule.class_names[int(row.argmax())]}  ({row.max():.1%})"
+        for name, row in zip(names, probabilities, strict=True)
     }
     print_summary({}, answers | {"written": str(shortest(table))})
+
+
+def images_in(folder: Path) -> list[Path]:
+    """Return the image files in `folder` and below it.
+
+    Raises:
+        ConfigError: no such folder, or no image in it.
+    """
+    where, endings = printable(str(folder)), ", ".join(SUFFIXES)
+    if not folder.is_dir():
+        raise ConfigError(f"predict={where} is not a folder; name one with images ({endings})")
+    paths = find_images(folder)
+    if not paths:
+        raise ConfigError(f"predict={where} holds no image; put {endings} files there")
+    return paths
+
+
+def image_names(datamodule: LightningDataModule, count: int) -> list[str]:
+    """Return what to call the test images: their paths where they are files, else their numbers."""
+    names = getattr(datamodule.test_set, "names", None)
+    return names or [str(index) for index in range(count)]
 
 
 def export_run(run: Path, checkpoint: Path, cfg: DictConfig) -> None:
@@ -81,6 +103,7 @@ def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModu
         trained.pop(unused, None)
     check_trusted(trained, run, cfg)
     trained.data.batch_size = cfg.batch_size
+    trained.data.update(found_in_data(checkpoint))
     check_job(trained, trains=False)
     model = instantiate(trained.model)
     load_weights(model, checkpoint)
@@ -105,6 +128,15 @@ def check_choices(cfg: DictConfig) -> None:
     problems += [line.removeprefix("trainer.") for line in impossible_devices({"accelerator": cfg.accelerator})]
     if problems:
         raise ConfigError("\n".join(problems))
+
+
+def found_in_data(checkpoint: Path) -> dict[str, Any]:
+    """Return the values of the data's config that the DataModule found in the data when it trained, such as classes.
+
+    A DataModule tells them by `found` in its state; the images need not be there any more.
+    """
+    states = (value for value in read_checkpoint(checkpoint).values() if isinstance(value, dict))
+    return next((state["found"] for state in states if "found" in state), {})
 
 
 def load_weights(model: LightningModule, checkpoint: Path) -> None:

@@ -50,7 +50,7 @@ def export_model(model: LightningModule, datamodule: LightningDataModule, form: 
     check_form(form)
     write, _ = FORMS[form]
     datamodule.setup("test")
-    images = datamodule.test_set.images[:CHECKED]
+    images = torch.stack([datamodule.test_set[index][0] for index in range(min(CHECKED, len(datamodule.test_set)))])
     deployed = Deployed(model, datamodule).eval().cpu()
     try:
         path, run, usage = write(deployed, images, folder)
