@@ -1,6 +1,7 @@
 """What classes a folder of images has. Configs ask for it by `${class_names:...}`: nothing heavy here."""
 
 import csv
+import json
 from pathlib import Path
 
 from omegaconf import OmegaConf
@@ -13,7 +14,7 @@ def class_names(folder: str, labels: str | None) -> list[str]:
     """Return the names of the classes, sorted: of the folders that hold their images, or of the labels in a CSV.
 
     Args:
-        folder: holds a folder a class, or train/ (val/, test/) with a folder a class.
+        folder: holds a folder a class, or train/ (val/, test/) with a folder a class, or shards.
         labels: a CSV with the columns path and label, or None.
 
     Raises:
@@ -25,6 +26,8 @@ def class_names(folder: str, labels: str | None) -> list[str]:
         root = Path(folder)
         if not root.is_dir():
             raise ConfigError(f"data.folder={folder} is no folder; name one with a folder of images for each class")
+        if (root / "index.json").is_file():  # of shards
+            return json.loads((root / "index.json").read_text(encoding="utf-8"))["class_names"]
         names = set(subfolders(root / "train" if has_parts(root) else root))
     if not names:
         raise ConfigError(f"data.folder={folder} has no classes; put the images of each class into a folder of its own")

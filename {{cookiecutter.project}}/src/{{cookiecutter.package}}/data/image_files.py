@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +50,10 @@ class ImageFiles(Dataset[tuple[Tensor, int]]):
         return len(self.labels)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return self.read(Path(os.fsdecode(self.encoded[index]))), int(self.labels[index])
+        return self.read(self.path(index)), int(self.labels[index])
+
+    def path(self, index: int) -> Path:
+        return Path(os.fsdecode(self.encoded[index]))
 
     @property
     def names(self) -> list[str]:
@@ -63,18 +67,22 @@ def find_images(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Image.Image]:
+def opened(path: Path, content: bytes | None = None) -> Iterator[Image.Image]:
     """Open an image, upright as its camera says; what is wrong with it, here or while it is used, names the file.
+
+    Args:
+        path: of the file.
+        content: of the file, where it is at hand.
 
     Raises:
         UnreadableImage: no such file, a pipe, damaged content, or more pixels than Pillow takes without a warning.
     """
     try:
-        if not path.is_file():  # to open a pipe would wait for whoever writes to it
+        if content is None and not path.is_file():  # to open a pipe would wait for whoever writes to it
             raise UnreadableImage(f"{printable(str(path))} is no file; remove it")
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
+            with Image.open(path if content is None else BytesIO(content)) as image:
                 ImageOps.exif_transpose(image, in_place=True)
                 yield image
     except UnreadableImage:

@@ -5,16 +5,11 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from pydantic import FiniteFloat
-from torch import Tensor
-from torchvision.transforms.v2 import Compose
-from training_config.errors import ConfigError
 from training_config.values import Fraction
 from training_runs.errors import DataError
 from training_runs.sampling.seeded_dataset import SeededDataset
@@ -22,15 +17,15 @@ from training_runs.sampling.seeded_dataset import SeededDataset
 from ..class_folders import PARTS, has_parts, read_labels, subfolders
 from ..file_names import printable
 from .channel_statistics import channel_statistics, write_whole
-from .image_files import ImageFiles, as_tensor, find_images, in_channels, opened
-from .labelled_images import Deviation, LabelledImages
+from .image_files import ImageFiles, find_images
+from .transformed_images import TransformedImages
 
 log = logging.getLogger(__name__)
 
 Samples = list[tuple[Path, int]]
 
 
-class ImageFolderDataModule(LabelledImages):
+class ImageFolderDataModule(TransformedImages):
     """Images in `folder`: `train/<class>/...`, `val/` and `test/` likewise, or `<class>/...`, or what a CSV lists.
 
     Where there is no val or test, a share of each class's other images is taken for it: by `split_seed` and the sorted
@@ -42,14 +37,9 @@ class ImageFolderDataModule(LabelledImages):
         val_share: of each class's training images, at least one.
         test_share: likewise, taken first.
         split_seed: chooses which ones. Apart from `seed`, so that runs with different seeds share a validation set.
-        train_transforms: from a Pillow image to a uint8 image of `image_shape`; what they draw at random follows from
-            (seed, epoch, index).
-        eval_transforms: the same for validation, testing and prediction, without anything random.
-        mean: of each channel, of pixels scaled to 0..1; auto computes it over the training images as evaluation sees
-            them, once, and keeps it in `cache_dir`.
-        std: likewise.
-        cache_dir: may be deleted at any time.
-        **images: as of `LabelledImages`.
+        cache_dir: keeps the mean and deviation that auto asks for, computed over the training images as evaluation
+            sees them; may be deleted at any time.
+        **images: as of `TransformedImages`.
     """
 
     def __init__(
@@ -59,31 +49,14 @@ class ImageFolderDataModule(LabelledImages):
         val_share: Fraction,
         test_share: Fraction,
         split_seed: int,
-        train_transforms: Sequence[Callable],
-        eval_transforms: Sequence[Callable],
-        mean: Literal["auto"] | Sequence[FiniteFloat],
-        std: Literal["auto"] | Sequence[Deviation],
         cache_dir: str,
         **images: Any,
     ) -> None:
         super().__init__(**images)
-        if self.image_shape[0] not in (1, 3):
-            raise ConfigError(f"data.image_shape={list(self.image_shape)} must have 1 channel (grey) or 3 (colour)")
-        if (mean == "auto") != (std == "auto"):
-            raise ConfigError(f"data.mean={mean} and data.std={std}: auto is for both")
         self.folder = Path(folder)
         self.labels = None if labels is None else Path(labels)
         self.val_share, self.test_share, self.split_seed = val_share, test_share, split_seed
         self.cache_dir = Path(cache_dir)
-        self.statistics = None if mean == "auto" else (list(mean), list(std))
-        if self.statistics is not None:
-            self.normalise_by(*self.statistics)
-        self.load_train_image = partial(
-            read_transformed, transforms=train_transforms, name="train_transforms", image_shape=self.image_shape
-        )
-        self.load_image = partial(
-            read_transformed, transforms=eval_transforms, name="eval_transforms", image_shape=self.image_shape
-        )
 
     @property
     def source(self) -> str:
@@ -97,28 +70,16 @@ class ImageFolderDataModule(LabelledImages):
         super().setup(stage)
         if hasattr(self, "train_set") or self.predict_files is not None:
             return
-        parts = self._find()
         self._find_statistics()
+        parts = self.parts()
+        self.train_set = SeededDataset(parts["train"], self.seed)
+        self.val_set, self.test_set = parts["val"], parts["test"]
+
+    def parts(self) -> dict[str, ImageFiles]:
+        """Return the images of train, val and test."""
         reads = {"train": self.load_train_image, "val": self.load_image, "test": self.load_image}
-        sets = {name: ImageFiles(*zip(*parts[name], strict=True), reads[name], self.folder) for name in PARTS}
-        self.train_set = SeededDataset(sets["train"], self.seed)
-        self.val_set, self.test_set = sets["val"], sets["test"]
-
-    def state_dict(self) -> dict[str, Any]:
-        mean, std = self.statistics
-        # What of the config was found in the data: evaluation and a resumed run take it from here.
-        found = {"class_names": self.class_names, "num_classes": self.num_classes, "mean": mean, "std": std}
-        return super().state_dict() | {"images": self._fingerprint(), "found": found}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        if state_dict["images"] != self._fingerprint():
-            raise DataError(
-                f"data.folder={self.folder} has other images than when this run began: put back what it had, "
-                "or start a new run"
-            )
-        self.statistics = state_dict["found"]["mean"], state_dict["found"]["std"]
-        self.normalise_by(*self.statistics)
+        found = self._find()
+        return {name: ImageFiles(*zip(*found[name], strict=True), reads[name], self.folder) for name in PARTS}
 
     def _find(self) -> dict[str, Samples]:
         """Return the samples of train, val and test.
@@ -181,7 +142,7 @@ class ImageFolderDataModule(LabelledImages):
         if lacking:
             log.warning("%s: %s has no image of %s", self.source, name, ", ".join(map(printable, lacking)))
 
-    def _fingerprint(self) -> str:
+    def fingerprint(self) -> str:
         """Return a key that changes with the names of the images, their labels and their parts."""
         parts = self._find()
         listed = [(name, os.path.relpath(path, self.folder), label) for name in PARTS for path, label in parts[name]]
@@ -200,8 +161,7 @@ class ImageFolderDataModule(LabelledImages):
             mean, std = channel_statistics(self._loader(ImageFiles(paths, labels, self.load_image), sampler=None))
             content = {"folder": str(self.folder), "images": len(paths), "mean": mean, "std": std}
             write_whole(cached, json.dumps(content) + "\n")
-        self.statistics = content["mean"], content["std"]
-        self.normalise_by(*self.statistics)
+        self.use_statistics(content["mean"], content["std"])
 
     def _content(self, paths: Sequence[Path]) -> str:
         """Return a key that changes with the training images (name, size, time of change) and how they are read."""
@@ -213,21 +173,6 @@ class ImageFolderDataModule(LabelledImages):
 
 
 ENDINGS = "images end in .png, .jpg and the like, and lie in a folder that is named after their class"
-
-
-def read_transformed(path: Path, transforms: Sequence[Callable], name: str, image_shape: Sequence[int]) -> Tensor:
-    """Return (C, H, W) uint8: the image in grey or colour, after `transforms`."""
-    with opened(path) as image:
-        picture = in_channels(image, image_shape[0])
-        transformed = Compose(transforms)(picture)
-        pixels = transformed if isinstance(transformed, Tensor) else as_tensor(transformed)
-        pixels = pixels.as_subclass(Tensor)
-    if pixels.dtype != torch.uint8 or tuple(pixels.shape) != tuple(image_shape):
-        raise ConfigError(
-            f"data.{name} give {list(pixels.shape)} {pixels.dtype} of an image; they must give {list(image_shape)} "
-            "torch.uint8, as data.image_shape says: data.mean and data.std come after, on the device"
-        )
-    return pixels
 
 
 def split_by_class(samples: Samples, share: float, seed: int) -> tuple[Samples, Samples]:

@@ -18,7 +18,7 @@ from training_runs.sampling.workers import outlive_stop
 
 from ..image_shape import ImageShape
 from .image_files import ImageFiles
-from .in_memory import pass_through
+from .in_memory import InMemoryDataset, pass_through
 
 Batch = tuple[Tensor, Tensor]
 Deviation = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -138,7 +138,7 @@ class LabelledImages(LightningDataModule):
             batch_size=self.batch_size,
             sampler=sampler,
             num_workers=self.num_workers,
-            collate_fn=pass_through if hasattr(dataset, "__getitems__") else None,
+            collate_fn=pass_through if isinstance(dataset, InMemoryDataset) else None,
             worker_init_fn=outlive_stop,
             pin_memory=on_gpu,
             persistent_workers=self.num_workers > 0,
