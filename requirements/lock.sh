@@ -19,5 +19,5 @@ for logger in tensorboard wandb mlflow; do
   compile --extra dev "${pyproject[0]}" --output-file "{{cookiecutter.project}}/locks/$lock.lock"
 done
 compile requirements/tools.in --output-file requirements/tools.txt
-compile requirements/test.in --extra dev --extra wandb --extra mlflow --extra joblib --extra submitit --extra ray --extra optuna --extra onnx "$work"/tensorboard/*/pyproject.toml \
+compile requirements/test.in --extra dev --extra wandb --extra mlflow --extra joblib --extra submitit --extra ray --extra optuna --extra onnx --extra shards "$work"/tensorboard/*/pyproject.toml \
   --output-file requirements/test.txt

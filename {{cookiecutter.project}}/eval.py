@@ -15,7 +15,10 @@ from training_runs.records.runs import find_checkpoint, find_run
 from training_runs.start import entry_point, resolvers
 from training_runs.sweeps.sweep_summary import find_sweep, summarise
 
+from {{ cookiecutter.package }} import class_folders
+
 resolvers.register()
+class_folders.register()
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="eval")

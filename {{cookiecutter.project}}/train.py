@@ -15,7 +15,10 @@ from training_runs.launching.launch import run_job
 from training_runs.records import rerun, resume
 from training_runs.start import entry_point, resolvers
 
+from {{ cookiecutter.package }} import class_folders
+
 resolvers.register()
+class_folders.register()
 
 
 def train(cfg: DictConfig) -> float | None:

@@ -4,14 +4,14 @@ import pytest
 import torch
 from PIL import Image, ImageDraw, ImageOps
 from torch import Tensor
-from training_config.errors import ConfigError
+from training_runs.errors import DataError
 
 
 @pytest.fixture
-def own_images(root):
-    from digit_classifier.evaluation import own_images
+def read_digit(root):
+    from digit_classifier.data.digit_photos import read_digit
 
-    return own_images
+    return read_digit
 
 
 @pytest.fixture
@@ -23,13 +23,12 @@ def seven() -> Image.Image:
 
 
 @pytest.fixture
-def read(own_images, tmp_path):
+def read(read_digit, tmp_path):
     """`read(image)`: the content of one image file, as the network gets it."""
 
     def run(image: Image.Image) -> Tensor:
         image.save(tmp_path / "a.png")
-        _, [content] = own_images.read_images(tmp_path, (1, 28, 28))
-        return content
+        return read_digit(tmp_path / "a.png", (1, 28, 28))
 
     return run
 
@@ -49,20 +48,19 @@ def test_drawing_on_nothing_is_a_drawing_on_white_paper(read, seven):
     assert torch.equal(read(transparent), read(ImageOps.invert(seven)))
 
 
-def test_photograph_is_turned_as_its_camera_says(own_images, read, seven, tmp_path):
+def test_photograph_is_turned_as_its_camera_says(read_digit, read, seven, tmp_path):
     upright = read(seven)
     exif = Image.Exif()
     exif[0x0112] = 6  # orientation: to be turned by 90 degrees clockwise
     seven.rotate(90, expand=True).save(tmp_path / "a.png", exif=exif)
-    _, [turned] = own_images.read_images(tmp_path, (1, 28, 28))
-    assert torch.equal(turned, upright)
+    assert torch.equal(read_digit(tmp_path / "a.png", (1, 28, 28)), upright)
 
 
-def test_image_cut_short_is_an_error_that_names_it(own_images, tmp_path, seven):
+def test_image_cut_short_is_an_error_that_names_it(read_digit, tmp_path, seven):
     path = tmp_path / "a.png"
     seven.save(path)
     whole = path.read_bytes()
     for length in range(0, len(whole) - 24, 5):  # the last bytes are check sums and the mark of the end
         path.write_bytes(whole[:length])
-        with pytest.raises(ConfigError, match=r"a\.png is not a readable image"):
-            own_images.read_images(tmp_path, (1, 28, 28))
+        with pytest.raises(DataError, match=r"a\.png is not a readable image"):
+            read_digit(path, (1, 28, 28))

@@ -100,7 +100,9 @@ def test_model_takes_images_and_a_classifier_gives_logits(option):
     cfg = composed(f"model/{option}")
     model = instantiate(cfg.model)
     assert isinstance(model, LightningModule)
-    outputs = model(torch.rand(3, *cfg.data.image_shape))
+    # A network that is not told the shape takes colour images of any size.
+    shape = (3, 64, 64) if "image_shape" not in cfg.model.get("net", {"image_shape": None}) else cfg.data.image_shape
+    outputs = model(torch.rand(3, *shape))
     assert len(outputs) == 3
     assert not isinstance(model, ImageClassifier) or outputs.shape == (3, cfg.data.num_classes)
 

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from PIL import Image
 
 from {{ cookiecutter.package }}.data.image_datamodule import ImageDataModule
 
@@ -92,10 +93,12 @@ def test_evaluation_and_prediction_go_through_the_test_images_in_order():
     assert numbers(numbered("predict").predict_dataloader()) == list(range(40))
 
 
-def test_images_given_for_prediction_replace_the_test_set():
+def test_files_given_for_prediction_replace_the_test_set(tmp_path):
     datamodule = numbered("predict")
-    datamodule.predict_images = torch.arange(90, 110, dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 1, 2, 2)
-    assert numbers(datamodule.predict_dataloader()) == list(range(90, 110))
+    datamodule.predict_files = [tmp_path / f"{number}.png" for number in (90, 91)]
+    for path in datamodule.predict_files:
+        Image.new("L", (2, 2), int(path.stem)).save(path)
+    assert numbers(datamodule.predict_dataloader()) == [90, 91]
 
 
 def test_batches_leave_the_loader_as_bytes():

@@ -1,6 +1,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils.data import TensorDataset
 from training_runs.figures import save
 
 from {{ cookiecutter.package }}.evaluation import figures
@@ -28,20 +29,22 @@ def test_confusion_matrix_takes_classes_that_never_occur():
 @pytest.mark.parametrize("channels", [1, 3])
 def test_worst_mistakes_are_the_surest_first(channels):
     images = torch.zeros(5, channels, 4, 4, dtype=torch.uint8)
-    axes = figures.worst_mistakes(images, PROBABILITIES, LABELS, CLASSES, most=2).axes[0]
+    axes = figures.worst_mistakes(TensorDataset(images), PROBABILITIES, LABELS, CLASSES, most=2).axes[0]
     assert [text.get_text() for text in axes.texts] == ["cow (90%)\nis dog", "dog (60%)\nis cat"]
     assert axes.get_title() == "3 mistakes in 5, the most confident"
 
 
 def test_worst_mistakes_show_the_images_that_are_wrong():
     images = torch.arange(5, dtype=torch.uint8).view(5, 1, 1, 1).expand(5, 1, 4, 4)
-    [picture] = figures.worst_mistakes(images, PROBABILITIES, LABELS, CLASSES, most=2).axes[0].get_images()
+    [picture] = (
+        figures.worst_mistakes(TensorDataset(images), PROBABILITIES, LABELS, CLASSES, most=2).axes[0].get_images()
+    )
     assert set(picture.get_array().flatten().tolist()) == {3, 1, 255}
 
 
 def test_no_mistakes_are_a_figure_too(tmp_path):
     images = torch.zeros(5, 1, 4, 4, dtype=torch.uint8)
-    figure = figures.worst_mistakes(images, F.one_hot(LABELS).float(), LABELS, CLASSES, most=25)
+    figure = figures.worst_mistakes(TensorDataset(images), F.one_hot(LABELS).float(), LABELS, CLASSES, most=25)
     save(figure, tmp_path / "none")
     assert figure.axes[0].get_title() == "0 mistakes in 5"
     assert {path.name for path in tmp_path.iterdir()} == {"none.png", "none.svg"}

@@ -1,99 +1,50 @@
-"""The DataModule that every image classification dataset here shares."""
+"""The DataModule that every image classification dataset that fits in memory shares."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Annotated, Any
+from functools import partial
+from typing import Any
 
 import torch
-from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt
-from pytorch_lightning import LightningDataModule
-from pytorch_lightning.overrides.distributed import UnrepeatedDistributedSampler
-from torch import Tensor
-from torch.utils.data import DataLoader, DistributedSampler
+from pydantic import FiniteFloat, PositiveInt
 from training_config.errors import ConfigError
-from training_runs.errors import DataError
-from training_runs.sampling.epoch_sampler import EpochSampler
-from training_runs.sampling.workers import outlive_stop
 
-from ..image_shape import ImageShape
-from .in_memory import InMemoryDataset, pass_through
-
-Batch = tuple[Tensor, Tensor]
+from .image_files import read_fitted
+from .in_memory import InMemoryDataset
+from .labelled_images import Batch, Deviation, LabelledImages
 
 
-class ImageDataModule(LightningDataModule):
-    """Splits, batches and normalises a dataset that fits in memory; a subclass says where it comes from.
-
-    Batches leave the loaders as uint8 and are normalised after the transfer, on the device:
-    (B, C, H, W) uint8 -> (B, C, H, W) float32 with mean 0 and standard deviation 1 over the training set.
+class ImageDataModule(LabelledImages):
+    """Splits a dataset that fits in memory; a subclass says where it comes from.
 
     Args:
-        batch_size: samples a step on each device.
-        num_workers: loader processes; 0 is fastest here, since a batch is one indexing operation.
         val_size: images taken from the training part for validation.
         split_seed: chooses which ones. Apart from `seed`, so that runs with different seeds share a validation set.
-        seed: orders the training batches, together with the epoch number and nothing else; None draws one.
         mean: of each channel, of pixels scaled to 0..1.
         std: likewise.
-        image_shape: (C, H, W), checked against the data.
-        num_classes: labels must lie in 0..num_classes - 1.
-        class_names: what figures and tables call the classes.
+        **images: as of `LabelledImages`. Without workers it is fastest, since a batch is one indexing operation.
     """
 
     def __init__(
         self,
-        batch_size: PositiveInt,
-        num_workers: NonNegativeInt,
         val_size: PositiveInt,
         split_seed: int,
-        seed: NonNegativeInt | None,
         mean: Sequence[FiniteFloat],
-        std: Sequence[Annotated[float, Field(gt=0, allow_inf_nan=False)]],
-        image_shape: ImageShape,
-        num_classes: PositiveInt,
-        class_names: Sequence[str],
+        std: Sequence[Deviation],
+        **images: Any,
     ) -> None:
-        super().__init__()
-        if len(image_shape) != 3 or min(image_shape) < 1:
-            raise ConfigError(f"data.image_shape={list(image_shape)} must be [channels, height, width]")
-        if not len(mean) == len(std) == image_shape[0]:
-            raise ConfigError(
-                f"data.mean={list(mean)} and data.std={list(std)} must have a value for each channel of "
-                f"data.image_shape={list(image_shape)}"
-            )
-        if min(std) <= 0:
-            raise ConfigError(f"data.std={list(std)} must be greater than 0: pixels are divided by it")
-        if len(class_names) != num_classes:
-            raise ConfigError(f"data.class_names has {len(class_names)} names but data.num_classes={num_classes}")
-        if len(set(class_names)) < len(class_names):
-            raise ConfigError(
-                f"data.class_names={list(class_names)} must be different names: tables tell classes by them"
-            )
-        self.batch_size = batch_size
-        self.num_workers = num_workers
+        super().__init__(**images)
         self.val_size = val_size
         self.split_seed = split_seed
-        self.seed = torch.seed() % 2**32 if seed is None else seed
-        self.image_shape = tuple(image_shape)
-        self.num_classes = num_classes
-        self.class_names = list(class_names)
-        # (C, 1, 1), in units of uint8 pixels
-        self.mean = torch.tensor(mean).view(-1, 1, 1) * 255
-        self.std = torch.tensor(std).view(-1, 1, 1) * 255
-        self.predict_images: Tensor | None = None
-
-    @property
-    @abstractmethod
-    def source(self) -> str:
-        """The name of the data that is really used, for the run's record."""
+        self.normalise_by(mean, std)
+        self.load_image = partial(read_fitted, image_shape=self.image_shape)
 
     @abstractmethod
     def load(self, train: bool) -> Batch:
         """Return all images (N, C, H, W) uint8 and labels (N,) int64 of the official training or test part."""
 
     def setup(self, stage: str) -> None:
-        if self.trainer is not None:  # a seed that was drawn must be one for all ranks
-            self.seed = self.trainer.strategy.broadcast(self.seed)
+        super().setup(stage)
         if stage in ("fit", "validate") and not hasattr(self, "train_set"):
             images, labels = self._checked(self.load(train=True))
             world_size, _ = self._ranks()
@@ -120,60 +71,3 @@ class ImageDataModule(LightningDataModule):
                 f"from {int(labels.min())} to {int(labels.max())}"
             )
         return images, labels
-
-    def train_dataloader(self) -> DataLoader[Batch]:
-        sampler = EpochSampler(self.train_set, self.batch_size, self.seed, self.trainer)
-        return self._loader(self.train_set, sampler)
-
-    def val_dataloader(self) -> DataLoader[Batch]:
-        return self._evaluation_loader(self.val_set)
-
-    def test_dataloader(self) -> DataLoader[Batch]:
-        return self._evaluation_loader(self.test_set)
-
-    def predict_dataloader(self) -> DataLoader[Batch]:
-        """Batches of `predict_images` (N, C, H, W) uint8, where the caller has set them, or of the test set."""
-        if self.predict_images is None:
-            return self._evaluation_loader(self.test_set)
-        unlabelled = torch.zeros(len(self.predict_images), dtype=torch.int64)
-        return self._evaluation_loader(InMemoryDataset(self.predict_images, unlabelled))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"seed": self.seed, "source": self.source}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        if state_dict["source"] != self.source:
-            raise DataError(
-                f"this run was trained on {state_dict['source']}, and its data is now {self.source}: "
-                "put back what it had, or start a new run"
-            )
-        self.seed = state_dict["seed"]
-
-    def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        images, labels = batch
-        self.mean, self.std = self.mean.to(images.device), self.std.to(images.device)
-        return (images.float() - self.mean) / self.std, labels
-
-    def _evaluation_loader(self, dataset: InMemoryDataset) -> DataLoader[Batch]:
-        # Unrepeated: the plain sampler repeats samples until all ranks have as many, and metrics count them twice.
-        world_size, rank = self._ranks()
-        sampler = UnrepeatedDistributedSampler(dataset, world_size, rank, shuffle=False) if world_size > 1 else None
-        return self._loader(dataset, sampler)
-
-    def _loader(self, dataset: InMemoryDataset, sampler: DistributedSampler | None) -> DataLoader[Batch]:
-        on_gpu = self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"
-        return DataLoader(
-            dataset,
-            batch_size=self.batch_size,
-            sampler=sampler,
-            num_workers=self.num_workers,
-            collate_fn=pass_through,
-            worker_init_fn=outlive_stop,
-            pin_memory=on_gpu,
-            persistent_workers=self.num_workers > 0,
-            # A generator of its own: else every new iterator draws from the global one and shifts dropout.
-            generator=torch.Generator().manual_seed(self.seed),
-        )
-
-    def _ranks(self) -> tuple[int, int]:
-        return (1, 0) if self.trainer is None else (self.trainer.world_size, self.trainer.global_rank)

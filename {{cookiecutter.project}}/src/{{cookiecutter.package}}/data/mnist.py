@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from filelock import FileLock, Timeout
 from training_config.errors import ConfigError
 from training_runs.errors import DataError
 
+from .digit_photos import read_digit
 from .idx import find_idx, read_idx
-from .image_datamodule import Batch, ImageDataModule
+from .image_datamodule import ImageDataModule
+from .labelled_images import Batch
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +55,16 @@ def read_sample(train: bool) -> Batch:
     return read_part(Path(str(files(__package__) / "sample")), train)
 
 
-class SampleDataModule(ImageDataModule):
+class DigitDataModule(ImageDataModule):
+    """Images in MNIST's format. Files of others are read as drawings or photographs of digits."""
+
+    def __init__(self, **image: Any) -> None:
+        super().__init__(**image)
+        if self.image_shape[0] == 1:
+            self.load_image = partial(read_digit, image_shape=self.image_shape)
+
+
+class SampleDataModule(DigitDataModule):
     """5,000 real MNIST digits that ship with the project: 4,000 for training, 1,000 for testing."""
 
     source = "mnist_sample"
@@ -61,7 +73,7 @@ class SampleDataModule(ImageDataModule):
         return read_sample(train)
 
 
-class MNISTDataModule(ImageDataModule):
+class MNISTDataModule(DigitDataModule):
     """A dataset of the MNIST family with its official training and test parts.
 
     Args:

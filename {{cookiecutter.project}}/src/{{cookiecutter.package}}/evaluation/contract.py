@@ -9,11 +9,13 @@ What lacks something is not refused: its part is left out, and eval.py says why.
 | what is right     | `Labelled`                             |                                              |
 | confusion matrix, | `Classes`                              | `predict_step`: probabilities (B, classes)   |
 | calibration       |                                        |                                              |
-| worst mistakes    | `Images`                               | the same                                     |
+| worst mistakes,   | `Images`                               | the same                                     |
+| `predict=` files  |                                        |                                              |
 | export            | `Images`; else nothing                 | `example_input_array`, two samples or more   |
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from pytorch_lightning import LightningDataModule, LightningModule
@@ -40,8 +42,12 @@ class Classes(Labelled, Protocol):
 
 
 class Images(Classes, Protocol):
-    """A DataModule of images as they are stored, uint8, of which the network gets (images - mean) / std."""
+    """A DataModule of images: `test_set[k]` is (image (C, H, W) uint8, label), and the network gets (image - mean) / std.
 
+    `load_image` makes such an image of a file, for `predict=`.
+    """
+
+    load_image: Callable[[Path], Tensor]
     image_shape: Sequence[int]  # (C, H, W)
     mean: Tensor  # (C, 1, 1), in units of uint8 pixels
     std: Tensor

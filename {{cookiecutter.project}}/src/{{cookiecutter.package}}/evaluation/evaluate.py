@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf
@@ -18,10 +19,10 @@ from training_runs.records.trust import check_trusted
 from training_runs.start.console import print_summary, silence_known_warnings
 from training_runs.start.feasibility import check_job, impossible_devices
 
+from ..data.image_files import SUFFIXES, find_images
+from ..file_names import printable
 from . import contract, figures
 from .export import check_form, export_model
-from .file_names import printable
-from .own_images import read_images
 from .predictions import write_numbers, write_predictions
 
 
@@ -61,14 +62,13 @@ def write_parts(
     if why := contract.no_classes(datamodule, predictions, labels):
         write_numbers(output / "predictions.csv", predictions, labels)
         return {"no figures": why}
-    names = [str(index) for index in range(len(predictions))]
-    classes = datamodule.class_names
+    names, classes = image_names(datamodule, len(predictions)), datamodule.class_names
     write_predictions(output / "predictions.csv", names, predictions, classes, labels)
     save(figures.confusion_matrix(predictions, labels, classes), output / "confusion_matrix")
     save(figures.calibration(predictions, labels), output / "calibration")
     if not hasattr(datamodule, "image_shape"):
         return {"no worst_mistakes": f"{type(datamodule).__name__} has no image_shape: it has no images to show"}
-    mistakes = figures.worst_mistakes(datamodule.test_set.images, predictions, labels, classes, worst)
+    mistakes = figures.worst_mistakes(datamodule.test_set, predictions, labels, classes, worst)
     save(mistakes, output / "worst_mistakes")
     return {}
 
@@ -76,16 +76,38 @@ def write_parts(
 def classify_folder(run: Path, checkpoint: Path, folder: Path, cfg: DictConfig) -> None:
     """Print the class of every image in `folder`, and write all probabilities to the run."""
     model, datamodule, trainer = rebuild(run, checkpoint, cfg)
-    paths, images = read_images(folder, datamodule.image_shape)
-    datamodule.predict_images = images
+    paths = images_in(folder)
+    datamodule.predict_files = paths
     probabilities = predict(trainer, model, datamodule)
     table = output_dir(run, checkpoint) / f"predictions_{printable(folder.resolve().name)}.csv"
-    write_predictions(table, [path.name for path in paths], probabilities, datamodule.class_names)
+    names = [path.relative_to(folder).as_posix() for path in paths]
+    write_predictions(table, names, probabilities, datamodule.class_names)
     answers = {
-        printable(path.name): f"{datamodule.class_names[int(row.argmax())]}  ({row.max():.1%})"
-        for path, row in zip(paths, probabilities, strict=True)
+        printable(name): f"{datamodule.class_names[int(row.argmax())]}  ({row.max():.1%})"
+        for name, row in zip(names, probabilities, strict=True)
     }
     print_summary({}, answers | {"written": str(shortest(table))})
+
+
+def images_in(folder: Path) -> list[Path]:
+    """Return the image files in `folder` and below it.
+
+    Raises:
+        ConfigError: no such folder, or no image in it.
+    """
+    where, endings = printable(str(folder)), ", ".join(SUFFIXES)
+    if not folder.is_dir():
+        raise ConfigError(f"predict={where} is not a folder; name one with images ({endings})")
+    paths = find_images(folder)
+    if not paths:
+        raise ConfigError(f"predict={where} holds no image; put {endings} files there")
+    return paths
+
+
+def image_names(datamodule: LightningDataModule, count: int) -> list[str]:
+    """Return what to call the test images: their paths where they are files, else their numbers."""
+    names = getattr(datamodule.test_set, "names", None)
+    return names or [str(index) for index in range(count)]
 
 
 def export_run(run: Path, checkpoint: Path, cfg: DictConfig) -> None:
@@ -108,6 +130,7 @@ def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModu
     check_trusted(trained, run, cfg)
     if "batch_size" in trained.data:
         trained.data.batch_size = cfg.batch_size
+    trained.data.update(found_in_data(checkpoint))
     check_job(trained, trains=False)
     model = instantiate(trained.model)
     load_weights(model, checkpoint)
@@ -132,6 +155,15 @@ def check_choices(cfg: DictConfig) -> None:
     problems += [line.removeprefix("trainer.") for line in impossible_devices({"accelerator": cfg.accelerator})]
     if problems:
         raise ConfigError("\n".join(problems))
+
+
+def found_in_data(checkpoint: Path) -> dict[str, Any]:
+    """Return the values of the data's config that the DataModule found in the data when it trained, such as classes.
+
+    A DataModule tells them by `found` in its state; the images need not be there any more.
+    """
+    states = (value for value in read_checkpoint(checkpoint).values() if isinstance(value, dict))
+    return next((state["found"] for state in states if "found" in state), {})
 
 
 def load_weights(model: LightningModule, checkpoint: Path) -> None:

@@ -46,7 +46,7 @@ def deployable(model: LightningModule, datamodule: LightningDataModule) -> tuple
     """
     if hasattr(datamodule, "image_shape"):
         datamodule.setup("test")
-        images = datamodule.test_set.images[:CHECKED]
+        images = torch.stack([datamodule.test_set[index][0] for index in range(min(CHECKED, len(datamodule.test_set)))])
         return Deployed(model, datamodule).eval().cpu(), images, "test images", "probabilities"
     example = model.example_input_array
     if not isinstance(example, Tensor) or len(example) < 2:

@@ -7,6 +7,7 @@ import torch
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from torch import Tensor
+from torch.utils.data import Dataset
 from torchmetrics.functional.classification import multiclass_calibration_error, multiclass_confusion_matrix
 from training_runs.figures import STYLE
 
@@ -33,11 +34,13 @@ def confusion_matrix(probabilities: Tensor, labels: Tensor, classes: Sequence[st
 
 
 @rc_context(STYLE)
-def worst_mistakes(images: Tensor, probabilities: Tensor, labels: Tensor, classes: Sequence[str], most: int) -> Figure:
+def worst_mistakes(
+    dataset: Dataset, probabilities: Tensor, labels: Tensor, classes: Sequence[str], most: int
+) -> Figure:
     """Draw up to `most` wrongly classified images, the most confident first.
 
     Args:
-        images: (N, C, H, W) uint8, C is 1 or 3.
+        dataset: of N samples, each a pair of which the first is (C, H, W) uint8, C is 1 or 3.
         probabilities: (N, num_classes).
         labels: (N,).
         classes: what to call each class.
@@ -48,15 +51,16 @@ def worst_mistakes(images: Tensor, probabilities: Tensor, labels: Tensor, classe
     worst = wrong[confidence[wrong].argsort(descending=True)][:most]
     columns = max(1, min(5, len(worst)))
     rows = max(1, math.ceil(len(worst) / columns))
-    channels, height, width = images.shape[1:]
+    images = [dataset[index][0] for index in worst.tolist()]
+    channels, height, width = images[0].shape if images else (1, 1, 1)
     # One picture of all, each with room for two lines above it: an axes each would take a second to lay out.
     pitch, room = round(1.1 * width) + 1, round(0.4 * height) + 1
     sheet = torch.full((rows * (height + room), columns * pitch, channels), 255, dtype=torch.uint8)
     figure = Figure(figsize=(1.2 * columns, 1.2 * rows * (height + room) / pitch + 0.4), layout="constrained")
     axes = figure.subplots()
-    for place, index in enumerate(worst.tolist()):
+    for place, (index, image) in enumerate(zip(worst.tolist(), images, strict=True)):
         top, left = place // columns * (height + room) + room, place % columns * pitch
-        sheet[top : top + height, left : left + width] = images[index].permute(1, 2, 0)  # (C, H, W) -> (H, W, C)
+        sheet[top : top + height, left : left + width] = image.permute(1, 2, 0)  # (C, H, W) -> (H, W, C)
         found, label = classes[int(predicted[index])], classes[int(labels[index])]
         said = f"{found} ({confidence[index]:.0%})\nis {label}"
         axes.text(left + width / 2 - 0.5, top - 1, said, ha="center", va="bottom", fontsize=8)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor
+from torch.utils.data import Subset
 from torchmetrics.aggregation import CatMetric
 from training_config.errors import ConfigError
 from training_runs.loggers import TensorBoardLogger
@@ -105,10 +106,10 @@ class PredictionFigures(Callback):
             "calibration": figures.calibration(probabilities, labels),
         }
         dataset = getattr(trainer.datamodule, f"{self.split}_set", None)
-        images = getattr(dataset, "images", None)
-        if images is not None and torch.equal(dataset.labels[indices], labels):
-            picked = images[indices]
-            drawn["worst_mistakes"] = figures.worst_mistakes(picked, probabilities, labels, classes, self.worst)
+        if getattr(dataset, "labels", None) is not None and torch.equal(dataset.labels[indices], labels):
+            shown = Subset(dataset, indices.tolist())
+            if is_picture(shown[0][0]):
+                drawn["worst_mistakes"] = figures.worst_mistakes(shown, probabilities, labels, classes, self.worst)
         for name, figure in drawn.items():
             save(figure, self.folder / name)
             for logger in trainer.loggers:
@@ -118,3 +119,7 @@ class PredictionFigures(Callback):
 
 def is_pair(batch: Any) -> bool:
     return isinstance(batch, (list, tuple)) and len(batch) == 2 and all(isinstance(part, Tensor) for part in batch)
+
+
+def is_picture(sample: Any) -> bool:
+    return isinstance(sample, Tensor) and sample.dtype == torch.uint8 and sample.ndim == 3 and len(sample) in (1, 3)

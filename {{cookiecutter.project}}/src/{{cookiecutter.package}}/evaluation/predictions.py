@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from .file_names import as_cell
+from ..file_names import as_cell
 
 
 def write_predictions(

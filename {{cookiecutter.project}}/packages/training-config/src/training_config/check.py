@@ -1,5 +1,6 @@
 """Everything that can be wrong with a config, found before anything heavy runs and reported at once."""
 
+import re
 from collections.abc import Callable, Mapping, Set
 from difflib import get_close_matches
 from typing import Any, Literal, get_origin
@@ -98,6 +99,9 @@ def misspelt(cfg: DictConfig) -> list[str]:
     return problems
 
 
+RAISED = "ConfigError raised while resolving interpolation: "
+
+
 def unresolved(cfg: DictConfig) -> list[str]:
     """Return a line for each interpolation that leads nowhere, without those that only lead to one."""
     problems = {}
@@ -108,7 +112,8 @@ def unresolved(cfg: DictConfig) -> list[str]:
             parent[key]
         except OmegaConfBaseException as error:
             raw = OmegaConf.to_container(parent, resolve=False)[key]
-            problems[full_key] = raw, str(error).splitlines()[0]
+            # What a resolver says of its own arguments is a sentence already.
+            problems[full_key] = raw, str(error).splitlines()[0].partition(RAISED)[2] or str(error).splitlines()[0]
     unknown = {*missing(cfg)}
     roots = {root_of(key, problems, unknown) for key in problems}
     return [f"{key}={raw} does not resolve: {why}" for key, (raw, why) in problems.items() if key in roots]
@@ -119,7 +124,8 @@ def root_of(key: str, problems: Mapping[str, tuple[str, str]], unknown: Set[str]
     path: list[str] = []
     while key in problems and key not in path:
         path.append(key)
-        key = str(problems[key][0]).removeprefix("${").removesuffix("}")
+        named = re.findall(r"\$\{([^${}:]+)\}", str(problems[key][0]))  # itself, or what a resolver is given
+        key = next((each for each in named if each in problems or each in unknown), "")
     if key in path:
         return min(path[path.index(key) :])
     return key if key in unknown else path[-1]

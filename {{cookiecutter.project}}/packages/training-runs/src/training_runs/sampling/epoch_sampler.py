@@ -31,5 +31,10 @@ class EpochSampler(DistributedSampler):
                 self.resumed_at = loop.epoch_loop.batch_progress.current.processed * batch_size
 
     def __iter__(self) -> Iterator[int | tuple[int, int]]:
-        indices = islice(super().__iter__(), self.resumed_at if self.epoch == self.resumed_epoch else 0, None)
+        indices = islice(super().__iter__(), self.start, None)
         return zip(repeat(self.epoch), indices) if isinstance(self.dataset, SeededDataset) else indices
+
+    @property
+    def start(self) -> int:
+        """The sample of this rank with which the epoch begins, or goes on."""
+        return self.resumed_at if self.epoch == self.resumed_epoch else 0

@@ -1,4 +1,6 @@
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,9 +25,16 @@ class SeededDataset(Dataset[Any]):
 
     def __getitem__(self, key: tuple[int, int]) -> Any:
         epoch, index = key
-        seed = int(np.random.SeedSequence([self.seed, epoch, index]).generate_state(1)[0])
-        with isolate_rng(include_cuda=False):
-            random.seed(seed)
-            np.random.seed(seed)
-            torch.default_generator.manual_seed(seed)  # torch.manual_seed would change the devices' too
+        with drawing_by(self.seed, epoch, index):
             return self.dataset[index]
+
+
+@contextmanager
+def drawing_by(*numbers: int) -> Iterator[None]:
+    """Let random numbers of Python, NumPy and torch follow from `numbers`; afterwards all is as it was."""
+    seed = int(np.random.SeedSequence(numbers).generate_state(1)[0])
+    with isolate_rng(include_cuda=False):
+        random.seed(seed)
+        np.random.seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would change the devices' too
+        yield

@@ -63,7 +63,8 @@ class LimitBatches(Experiment):
     Which tensor is the input and which holds the labels is seen where they enter the network and the criterion.
 
     Args:
-        mean: that the config normalises images with, a number or one for each channel; None: what transforms name.
+        mean: that the config normalises images with, a number or one for each channel; None or text, such as auto:
+            what transforms name.
         std: likewise.
         samples: of each split to look at beyond the batches of the run, at most.
         seconds: after which no more samples are loaded.
@@ -75,13 +76,14 @@ class LimitBatches(Experiment):
 
     def __init__(
         self,
-        mean: float | Sequence[float] | None,
-        std: float | Sequence[float] | None,
+        mean: float | Sequence[float] | str | None,
+        std: float | Sequence[float] | str | None,
         samples: int,
         seconds: float,
     ) -> None:
         super().__init__()
-        self.claim = None if mean is None or std is None else (average(mean), average(std))
+        known = not any(value is None or isinstance(value, str) for value in (mean, std))
+        self.claim = (average(mean), average(std)) if known else None
         self.samples, self.seconds, self.until = samples, seconds, 0.0
         self.criteria, self.entrances = Criteria(), Entrances()
         self.source: Any = None

@@ -3,7 +3,8 @@ import torch
 from PIL import Image, ImageDraw, ImageOps
 from torch import Tensor
 
-from {{ cookiecutter.package }}.evaluation.own_images import SUFFIXES, read_images
+from {{ cookiecutter.package }}.data.digit_photos import read_digit
+from {{ cookiecutter.package }}.data.image_files import SUFFIXES, find_images, read_fitted
 
 GREY, COLOUR = (1, 28, 28), (3, 32, 32)
 
@@ -22,8 +23,7 @@ def read(tmp_path):
 
     def run(image: Image.Image, name: str = "a.png", image_shape=GREY) -> Tensor:
         image.save(tmp_path / name)
-        _, [content] = read_images(tmp_path, image_shape)
-        return content
+        return (read_digit if image_shape == GREY else read_fitted)(tmp_path / name, image_shape)
 
     return run
 
@@ -64,16 +64,20 @@ def test_colour_images_keep_their_colours(read):
     assert content.flatten(1).unique(dim=1).flatten().tolist() == [10, 20, 30]
 
 
-def test_images_come_sorted_by_name_and_other_files_are_left_alone(tmp_path, seven):
-    for name in ("b.png", "a.JPG", "c.gif"):
+def test_image_of_the_dataset_stays_as_it_is(read):
+    digit = torch.randint(0, 100, GREY, dtype=torch.uint8)
+    assert torch.equal(read(Image.fromarray(digit[0].numpy())), digit)
+
+
+def test_images_come_sorted_from_folders_below_too_and_other_files_are_left_alone(tmp_path, seven):
+    (tmp_path / "more").mkdir()
+    for name in ("b.png", "a.JPG", "more/c.gif", ".hidden.png"):
         seven.save(tmp_path / name)
     (tmp_path / "notes.txt").write_text("seven", encoding="utf-8")
-    paths, images = read_images(tmp_path, GREY)
-    assert [path.name for path in paths] == ["a.JPG", "b.png", "c.gif"]
-    assert images.shape == (3, *GREY)
+    assert [path.name for path in find_images(tmp_path)] == ["a.JPG", "b.png", "c.gif"]
 
 
-@pytest.mark.parametrize("suffix", sorted(SUFFIXES))
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_every_listed_format_is_read(read, seven, suffix):
     assert read(seven, f"a{suffix}").any()
 

@@ -1,0 +1,194 @@
+"""Images as people have them: in folders or a CSV, of any size, some of them damaged."""
+
+import csv
+import logging
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from hydra.utils import instantiate
+from PIL import Image
+from training_config.errors import ConfigError
+from training_runs.errors import DataError
+
+CLASSES = ("cat", "dog", "owl")
+SHAPE = "data.image_shape=[3,24,24]"
+
+
+@pytest.fixture(autouse=True)
+def resolvers(root):
+    from digit_classifier import class_folders
+
+    class_folders.register()
+
+
+def picture(number: int) -> Image.Image:
+    """Of a size and colours of its own."""
+    pixels = torch.randint(
+        0, 256, (20 + number % 7, 30 + number % 5, 3), generator=torch.Generator().manual_seed(number)
+    )
+    return Image.fromarray(pixels.to(torch.uint8).numpy())
+
+
+def fill(folder: Path, each: int = 10, classes=CLASSES) -> Path:
+    for label, name in enumerate(classes):
+        (folder / name).mkdir(parents=True)
+        for number in range(each):
+            picture(100 * label + number).save(folder / name / f"{number:02}.{('png', 'jpg')[number % 2]}")
+    return folder
+
+
+@pytest.fixture
+def build(compose, tmp_path):
+    """`build(folder, *overrides)`: the DataModule, set up."""
+
+    def run(folder: Path, *overrides: str):
+        datamodule = instantiate(
+            compose(
+                "data=image_folder", f"data.folder={folder.as_posix()}", "data.num_workers=0", SHAPE, *overrides
+            ).data
+        )
+        datamodule.prepare_data()
+        datamodule.setup("fit")
+        return datamodule
+
+    return run
+
+
+def paths(datamodule) -> dict[str, list[str]]:
+    sets = {"train": datamodule.train_set.dataset, "val": datamodule.val_set, "test": datamodule.test_set}
+    return {name: images.names for name, images in sets.items()}
+
+
+def test_one_folder_is_split_by_class_and_seed(build, tmp_path):
+    folder = fill(tmp_path / "animals")
+    datamodule = build(folder, "data.val_share=0.2")
+    assert datamodule.class_names == list(CLASSES)
+    parts = paths(datamodule)
+    assert {name: len(names) for name, names in parts.items()} == {"train": 21, "val": 6, "test": 3}
+    assert len(set().union(*parts.values())) == 30
+    assert sorted(datamodule.val_set.labels.tolist()) == [0, 0, 1, 1, 2, 2]
+    assert paths(build(folder, "data.val_share=0.2", "seed=9")) == parts
+    assert paths(build(folder, "data.val_share=0.2", "data.split_seed=9")) != parts
+
+
+def test_folders_train_val_and_test_are_taken_as_they_are(build, tmp_path):
+    for number, part in enumerate(("train", "val", "test"), start=2):
+        fill(tmp_path / "animals" / part, number)
+    sizes = {name: len(names) for name, names in paths(build(tmp_path / "animals")).items()}
+    assert sizes == {"train": 6, "val": 9, "test": 12}
+
+
+def test_csv_says_labels_and_parts(build, tmp_path):
+    folder = fill(tmp_path / "heap", classes=("all",))
+    with (tmp_path / "labels.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["path", "label", "part"])
+        parts = ("train", "train", "val", "test", "train")
+        rows.writerows([f"all/{n:02}.{('png', 'jpg')[n % 2]}", f"c{n % 2}", parts[n // 2]] for n in range(10))
+    datamodule = build(folder, f"data.labels={(tmp_path / 'labels.csv').as_posix()}")
+    assert datamodule.class_names == ["c0", "c1"]
+    assert paths(datamodule)["val"] == ["all/04.png", "all/05.jpg"]
+    (folder / "all/00.png").unlink()
+    with pytest.raises(DataError, match=r"1 of the images are not there, the first is .*00\.png"):
+        build(folder, f"data.labels={(tmp_path / 'labels.csv').as_posix()}")
+
+
+def test_class_that_a_part_lacks_is_said(build, tmp_path, caplog):
+    fill(tmp_path / "animals/train", 3)
+    fill(tmp_path / "animals/val", 3, CLASSES[:2])
+    with caplog.at_level(logging.WARNING):
+        build(tmp_path / "animals")
+    assert "animals: val has no image of owl" in caplog.text
+    fill(tmp_path / "animals/val/more", 1, ["x"])
+    with pytest.raises(DataError, match="has a folder more, which is none of the classes cat, dog, owl"):
+        build(tmp_path / "animals")
+
+
+def test_mean_and_deviation_are_those_of_the_training_images_and_computed_once(build, tmp_path, monkeypatch):
+    folder = fill(tmp_path / "animals")
+    datamodule = build(folder)
+    paths = [folder / name for name in datamodule.train_set.dataset.names]
+    images = torch.stack([datamodule.load_image(path) for path in paths])
+    normalised, _ = datamodule.on_after_batch_transfer((images, None), 0)
+    assert normalised.mean(dim=(0, 2, 3)).tolist() == pytest.approx([0] * 3, abs=1e-4)
+    assert normalised.std(dim=(0, 2, 3)).tolist() == pytest.approx([1] * 3, abs=1e-3)
+
+    from digit_classifier.data import image_folder
+
+    monkeypatch.setattr(image_folder, "channel_statistics", lambda loader: pytest.fail("computed again"))
+    assert build(folder).statistics == datamodule.statistics
+    monkeypatch.setattr(image_folder, "channel_statistics", lambda loader: ([0.5] * 3, [0.25] * 3))
+    picture(7).save(paths[0])
+    assert build(folder).statistics != datamodule.statistics
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("damage", ["no picture", "bomb", "pipe"])
+def test_damaged_image_is_named_in_one_line(build, tmp_path, workers, damage):
+    datamodule = build(
+        fill(tmp_path / "animals"), f"data.num_workers={workers}", "data.mean=[0,0,0]", "data.std=[1,1,1]"
+    )
+    path = tmp_path / "animals" / datamodule.val_set.names[2]
+    path.unlink()
+    if damage == "no picture":
+        path.write_text("no picture", encoding="utf-8")
+    elif damage == "bomb":
+        Image.new("1", (12_000, 12_000)).save(path, format="png")
+    elif hasattr(os, "mkfifo"):
+        os.mkfifo(path)
+    with pytest.raises(DataError) as refused:
+        list(datamodule.val_dataloader())
+    assert str(refused.value).startswith(str(path))
+    assert "\n" not in str(refused.value)
+
+
+def test_image_of_one_by_five_thousand_pixels_is_taken(build, tmp_path):
+    folder = fill(tmp_path / "animals")
+    Image.new("RGB", (1, 5000), "red").save(folder / "cat/long.png")
+    datamodule = build(folder)
+    for read in (datamodule.load_image, datamodule.load_train_image):
+        assert read(folder / "cat/long.png").shape == (3, 24, 24)
+
+
+def test_transforms_that_give_something_else_than_the_network_takes_are_refused(build, tmp_path):
+    small = "data.eval_transforms=[{_target_:PIL.ImageOps.fit,_partial_:true,size:[8,8]}]"
+    with pytest.raises(ConfigError, match=r"data\.eval_transforms give \[3, 8, 8\] torch\.uint8 of an image"):
+        build(fill(tmp_path / "animals"), small)
+
+
+def test_augmentation_follows_from_seed_epoch_and_image(build, tmp_path):
+    datamodule = build(fill(tmp_path / "animals"))
+
+    def image(epoch: int):
+        return datamodule.train_set[epoch, 3][0]
+
+    assert torch.equal(image(1), image(1))
+    assert not torch.equal(image(1), image(2))
+
+
+@pytest.fixture
+def run(train, tmp_path):
+    """A short run on a folder of images, with its own overrides."""
+    folder = fill(tmp_path / "animals")
+    overrides = ("data=image_folder", f"data.folder={folder.as_posix()}", SHAPE, "data.num_workers=0")
+    return train(*overrides, "++trainer.limit_test_batches=1.0", "data.test_share=0.3")
+
+
+def test_prediction_sees_an_image_as_the_test_does(run, evaluate, tmp_path):
+    evaluate(f"run={run.as_posix()}")
+    with (run / "eval/best/predictions.csv").open(newline="", encoding="utf-8") as file:
+        tested = {row.pop("image"): row for row in csv.DictReader(file)}
+    for name, row in tested.items():
+        row.pop("label")
+        (tmp_path / "again" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(tmp_path / "animals" / name, tmp_path / "again" / name)
+    shutil.rmtree(tmp_path / "animals")  # a run knows its classes, mean and deviation by itself
+    evaluate(f"run={run.as_posix()}", f"predict={tmp_path.as_posix()}/again")
+    with (run / "eval/best/predictions_again.csv").open(newline="", encoding="utf-8") as file:
+        predicted = {row.pop("image"): row for row in csv.DictReader(file)}
+    assert len(tested) == 9
+    assert predicted == tested
+    assert list(predicted) == list(tested)
