@@ -165,16 +165,18 @@ def test_bar_and_lines_fetch_nothing_between_the_steps_that_are_logged(fit, term
 
     class Watch(Callback):
         def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
-            if batch_idx == 1:
+            if (trainer.current_epoch, batch_idx) == (1, 1):
                 watch.__enter__()
 
         def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
-            if batch_idx == 4:
+            if (trainer.current_epoch, batch_idx) == (1, 4):
                 watch.__exit__(None, None, None)
 
     bar, lines = ProgressBar(1000), EpochLines("val/score", "max")
-    fit(bar, lines, Watch(), enable_progress_bar=True, log_every_n_steps=100)
+    module = Doubling([0.5, 0.6])
+    fit(bar, lines, Watch(), module=module, enable_progress_bar=True, log_every_n_steps=100, max_epochs=2)
     assert watch.count == 0
+    assert any("val/score 0.5" in line for line in lines_of(terminal))
 
 
 def test_summary_shows_the_shapes_of_outputs_and_no_flops(fit, capsys):

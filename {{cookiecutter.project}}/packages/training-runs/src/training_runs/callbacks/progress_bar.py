@@ -28,8 +28,8 @@ BAR, TEXT = "magenta", "default"
 class ProgressBar(LightningProgressBar):
     """Shows epochs from 1, the loss of training from the first batch on, and whatever is logged with `prog_bar=True`.
 
-    Where the output is no terminal nothing is drawn; `EpochLines` says there how it goes. The loss is fetched from the
-    device at the first batch of an epoch and at the steps that are logged, so that no other step waits for it.
+    Where the output is no terminal nothing is drawn; `EpochLines` says there how it goes. What is shown is fetched from
+    the device at the first batch of an epoch and at the steps that are logged, so that no other step waits for it.
 
     Args:
         refresh_rate: times a second that it is drawn, at most; 0 draws nothing.
@@ -39,7 +39,7 @@ class ProgressBar(LightningProgressBar):
         super().__init__()
         self.refresh_rate, self.enabled = refresh_rate, True
         self.lines: Lines | None = None
-        self.loss: float | None = None
+        self.metrics: dict[str, float] = {}
         self.drawn = 0.0  # when, by time.perf_counter
 
     @property
@@ -68,7 +68,7 @@ class ProgressBar(LightningProgressBar):
     def stop(self) -> None:
         if self.lines is not None:
             self.lines.stop()
-            self.lines = None
+            self.lines, self.metrics = None, {}
 
     def on_sanity_check_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.start()
@@ -91,16 +91,14 @@ class ProgressBar(LightningProgressBar):
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         self.stop()
 
-    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.loss = None
-
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         if self.lines is None:
             return
-        if self.loss is None or is_logged(trainer, trainer.global_step):
-            self.loss = training_loss(outputs, trainer.accumulate_grad_batches)
+        if batch_idx == 0 or not self.metrics or is_logged(trainer, trainer.global_step):
+            logged = {name: float(value) for name, value in trainer.progress_bar_metrics.items()}
+            self.metrics = training_loss(outputs, trainer.accumulate_grad_batches) | logged
         self.draw(epoch_of(trainer), batch_idx + 1, self.total_train_batches, first=batch_idx == 0)
 
     def on_validation_batch_end(
@@ -146,12 +144,7 @@ class ProgressBar(LightningProgressBar):
         if self.lines is None or (now - self.drawn < 1 / self.refresh_rate and done != total and not first):
             return
         self.drawn = now
-        self.lines.show(name, done, total if math.isfinite(total) else None, self.metrics())
-
-    def metrics(self) -> dict[str, Any]:
-        if self.trainer.state.fn != "fit":
-            return {}
-        return ({} if self.loss is None else {"train loss": self.loss}) | self.trainer.progress_bar_metrics
+        self.lines.show(name, done, total if math.isfinite(total) else None, self.metrics)
 
 
 class Lines(Progress):
@@ -206,7 +199,7 @@ def epoch_of(trainer: Trainer) -> str:
     return f"epoch {trainer.current_epoch + 1}" + (f"/{last}" if last is not None and last > 0 else "")
 
 
-def training_loss(outputs: Any, accumulated: int) -> float | None:
+def training_loss(outputs: Any, accumulated: int) -> dict[str, float]:
     """Return the loss of what a training step came to; Lightning has divided it where gradients are accumulated."""
     loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
-    return None if loss is None else float(loss) * accumulated
+    return {} if loss is None else {"train loss": float(loss) * accumulated}
