@@ -4,6 +4,7 @@ python benchmarks/adoption/run.py                            every project, the 
 python benchmarks/adoption/run.py --only gan,vae --items overfit,trace    some projects, some items
 python benchmarks/adoption/run.py --train                    only whether every project trains soundly
 python benchmarks/adoption/run.py --as-pytorch-lightning     projects of `lightning` run with `pytorch_lightning`
+python benchmarks/adoption/run.py --folder runs --gather     runs nothing; RESULTS.md from all results in runs
 
 A project is a folder of projects/: train.py, configs/, and project.yaml, which says where its modules come from. It is
 copied and run as its owner would, `python train.py debug=checklist`, with the packages of requirements.txt and the
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,7 @@ class Run:
         losses: mean of the first and of the last quarter of its losses, where it was trained.
         sound: whether the losses fell.
         output: end of what was printed.
+        when: it was run, in UTC; the last of several commands.
     """
 
     items: dict[str, dict[str, Any]]
@@ -81,6 +84,7 @@ class Run:
     sound: bool | None = None
     output: str = ""
     version: str = ""
+    when: str = ""
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,8 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         environment = arguments.environment.resolve()
         python = install(environment)
+        if arguments.gather:
+            return gather(python, folder, arguments)
         shutil.rmtree(folder / "site-packages", ignore_errors=True)
         for name in CHECKLIST:  # as an installation leaves them
             shutil.copytree(PACKAGES / name / "src", folder / "site-packages", dirs_exist_ok=True)
@@ -190,6 +196,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--environment", type=Path, default=DEFAULT_ENVIRONMENT, help="made where there is none")
     parser.add_argument("--folder", help="keep copies, outputs and results there")
     parser.add_argument("--again", action="store_true", help="run what --folder has results of, too")
+    parser.add_argument("--gather", action="store_true", help="run nothing; tables of all results in --folder")
     parser.add_argument("--results", type=Path, help="where the tables go; RESULTS.md here after a full run")
     return parser.parse_args()
 
@@ -259,6 +266,31 @@ def measure(bench: Bench, arguments: argparse.Namespace) -> int:
     return 1 if alarms else 0
 
 
+def gather(python: Path, folder: Path, arguments: argparse.Namespace) -> int:
+    """Write the tables of what commands have left in a folder, each of some projects and items."""
+    known, judgements = projects(python, arguments.only), read_yaml(python, HERE / "judgements.yaml")
+    runs = {project.name: run for project in known if (run := put_together(folder, project.name)) is not None}
+    chosen = [project for project in known if project.name in runs]
+    alarms = print_table(chosen, runs, judgements)
+    missing = [project.name for project in known if project.name not in runs]
+    write_results(arguments.results or HERE / "RESULTS.md", chosen, runs, judgements, sys.argv[1:], missing)
+    return 1 if alarms else 0
+
+
+def put_together(folder: Path, name: str) -> Run | None:
+    """Return all items that commands have run of a project, of each what came last; None where there are none."""
+    paths = {*folder.glob(f"{name}.json"), *folder.glob(f"{name}-*.json")} - {folder / f"{name}-losses.json"}
+    found = None
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime):
+        run = Run(**json.loads(path.read_text(encoding="utf-8")))
+        run.when = run.when or f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d %H:%M}"
+        if found is not None:
+            run.items, run.seconds = {**found.items, **run.items}, found.seconds + run.seconds
+            run.losses, run.sound = (run.losses, run.sound) if run.sound is not None else (found.losses, found.sound)
+        found = run
+    return found
+
+
 def one(bench: Bench, project: Project, arguments: argparse.Namespace) -> Run:
     trained = None if arguments.no_train else bench.train(project)
     if arguments.train:
@@ -267,7 +299,7 @@ def one(bench: Bench, project: Project, arguments: argparse.Namespace) -> Run:
         run = bench.check(project, arguments.items)
         run.losses, run.sound = (None, None) if trained is None else (trained.losses, trained.sound)
         run.output = run.output if trained is None or trained.sound else trained.output + run.output
-    run.version = version(bench.python, project.package)
+    run.version, run.when = version(bench.python, project.package), f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
     return run
 
 

@@ -84,7 +84,12 @@ def print_table(chosen: list[Any], runs: dict[str, Any], judgements: list[dict[s
 
 
 def write_results(
-    path: Path, chosen: list[Any], runs: dict[str, Any], judgements: list[dict[str, str]], arguments: list[str]
+    path: Path,
+    chosen: list[Any],
+    runs: dict[str, Any],
+    judgements: list[dict[str, str]],
+    arguments: list[str],
+    missing: list[str] | None = None,
 ) -> None:
     count = sum(len(alarms(project, runs[project.name], judgements)) for project in chosen)
     tasks = {project.task for project in chosen}
@@ -97,17 +102,19 @@ def write_results(
         "",
         f"{len(chosen)} healthy projects of {len(tasks)} kinds of task: **{count} false alarms**, {quiet} projects "
         "without one. A finding that judgements.yaml does not call true is a false alarm.",
+        *([] if not missing else ["", f"Not run: {', '.join(missing)}."]),
         "",
-        "| project | package | Lightning | task | loss of plain training | seconds | alarms | skipped |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| project | package | Lightning | task | loss of plain training | run (UTC) | seconds | alarms | skipped |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for project in chosen:
         run = runs[project.name]
+        false = len(alarms(project, run, judgements))
         lines.append(
             f"| {project.name} | {project.package} {run.version} | {project.namespace} | {project.task} | {show(run)} "
-            f"| {run.seconds:.0f} | {len(alarms(project, run, judgements))} | {', '.join(skips(run)) or '-'} |"
+            f"| {run.when} | {run.seconds:.0f} | {false} | {', '.join(skips(run)) or '-'} |"
         )
-    lines += ["", "## Verdicts", "", *table(chosen, runs), "", "## Findings", ""]
+    lines += ["", "## Verdicts", "", "`-`: not run.", "", *table(chosen, runs), "", "## Findings", ""]
     lines += ["| project | item, rule | what | where | judged | reason |", "| --- | --- | --- | --- | --- | --- |"]
     for project in chosen:
         for item, finding in findings(runs[project.name]):
