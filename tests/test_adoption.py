@@ -1,7 +1,10 @@
 """The bench of other people's modules: what counts as healthy, and what as a false alarm. None of them is run here."""
 
 import importlib.util
+import json
+import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -49,6 +52,19 @@ def test_true_remark_is_no_alarm_where_its_judgement_fits():
 def test_item_without_a_report_is_a_false_alarm():
     run = SimpleNamespace(items={"checklist": {"verdict": "no report", "findings": []}})
     assert tables.alarms(SimpleNamespace(name="gan"), run, [])
+
+
+def test_results_of_several_commands_are_put_together_with_the_last_of_each_item(bench, tmp_path):
+    items = {"a": {"verdict": "failed"}, "b": {"verdict": "passed"}}
+    for number, (name, part) in enumerate([("gan", items), ("gan-a", {"a": {"verdict": "passed"}}), ("gpt", items)]):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(asdict(bench.Run(part, 0, 10.0))))
+        os.utime(path, (number, number))
+    (tmp_path / "gan-losses.json").write_text("[1.0]")
+    found = bench.put_together(tmp_path, "gan")
+    assert {name: item["verdict"] for name, item in found.items.items()} == {"a": "passed", "b": "passed"}
+    assert (found.seconds, found.when) == (20.0, "1970-01-01 00:00")
+    assert bench.put_together(tmp_path, "vae") is None
 
 
 def test_loss_that_falls_is_told_from_one_that_only_varies(bench):

@@ -4,7 +4,7 @@ python benchmarks/adoption/run.py                            every project, the 
 python benchmarks/adoption/run.py --only gan,vae --items overfit,trace    some projects, some items
 python benchmarks/adoption/run.py --train                    only whether every project trains soundly
 python benchmarks/adoption/run.py --as-pytorch-lightning     projects of `lightning` run with `pytorch_lightning`
-python benchmarks/adoption/run.py --folder runs --gather     run nothing; RESULTS.md from what commands have left in runs
+python benchmarks/adoption/run.py --folder runs --gather     runs nothing; RESULTS.md from all results in runs
 
 A project is a folder of projects/: train.py, configs/, and project.yaml, which says where its modules come from. It is
 copied and run as its owner would, `python train.py debug=checklist`, with the packages of requirements.txt and the
@@ -196,9 +196,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--environment", type=Path, default=DEFAULT_ENVIRONMENT, help="made where there is none")
     parser.add_argument("--folder", help="keep copies, outputs and results there")
     parser.add_argument("--again", action="store_true", help="run what --folder has results of, too")
-    parser.add_argument(
-        "--gather", action="store_true", help="tables of all that --folder has results of; runs nothing"
-    )
+    parser.add_argument("--gather", action="store_true", help="run nothing; tables of all results in --folder")
     parser.add_argument("--results", type=Path, help="where the tables go; RESULTS.md here after a full run")
     return parser.parse_args()
 
@@ -281,12 +279,9 @@ def gather(python: Path, folder: Path, arguments: argparse.Namespace) -> int:
 
 def put_together(folder: Path, name: str) -> Run | None:
     """Return all items that commands have run of a project, of each what came last; None where there are none."""
-    paths = [*folder.glob(f"{name}.json"), *folder.glob(f"{name}-*.json")]
-    paths = sorted(
-        (path for path in paths if path.name != f"{name}-losses.json"), key=lambda path: path.stat().st_mtime
-    )
+    paths = {*folder.glob(f"{name}.json"), *folder.glob(f"{name}-*.json")} - {folder / f"{name}-losses.json"}
     found = None
-    for path in paths:
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime):
         run = Run(**json.loads(path.read_text(encoding="utf-8")))
         run.when = run.when or f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d %H:%M}"
         if found is not None:

@@ -109,9 +109,10 @@ def write_results(
     ]
     for project in chosen:
         run = runs[project.name]
+        false = len(alarms(project, run, judgements))
         lines.append(
             f"| {project.name} | {project.package} {run.version} | {project.namespace} | {project.task} | {show(run)} "
-            f"| {run.when} | {run.seconds:.0f} | {len(alarms(project, run, judgements))} | {', '.join(skips(run)) or '-'} |"
+            f"| {run.when} | {run.seconds:.0f} | {false} | {', '.join(skips(run)) or '-'} |"
         )
     lines += ["", "## Verdicts", "", "`-`: not run.", "", *table(chosen, runs), "", "## Findings", ""]
     lines += ["| project | item, rule | what | where | judged | reason |", "| --- | --- | --- | --- | --- | --- |"]
