@@ -29,7 +29,10 @@ def digest(tensor: Tensor) -> str:
 
 
 def norm(tensor: Tensor) -> float:
-    return float(tensor.detach().to_dense().abs().float().norm()) if digest(tensor) else 0.0
+    if not digest(tensor):
+        return 0.0
+    plain = tensor.detach().to_dense()
+    return float((plain if plain.dtype is torch.bool else plain.abs()).float().norm())
 
 
 def digest_of(batch: Any) -> str:
