@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 from training_checklist import check
 
 
@@ -71,6 +71,17 @@ def test_one_seed_is_asked_for_one_result_by_fitting_twice(net, data, made):
     [finding] = check(Unsteady if made else Unsteady(), data(), items=["reproducibility"])["reproducibility"].findings
     assert finding.rule == "reproducibility/steps-differ"
     assert "Noisy.forward" in finding.where
+
+
+def test_masks_of_a_batch_are_compared(net, data):
+    class Masked(net):
+        def training_step(self, batch, batch_idx):
+            inputs, labels, mask = batch
+            return self.loss([inputs[mask], labels[mask]])
+
+    tensors = *data().part(1).tensors, torch.arange(160) % 3 > 0
+    loaders = {"train_dataloaders": DataLoader(TensorDataset(*tensors), 16)}
+    assert check(Masked(), loaders=loaders, items=["reproducibility"])["reproducibility"].status == "passed"
 
 
 def test_generator_of_a_loader_that_is_given_begins_each_fit_where_it_stood(net, data):
