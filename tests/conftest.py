@@ -5,12 +5,21 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import venv
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from faulty import forked
 from faulty.commands import Commands, sources
+
+
+@pytest.fixture(scope="session", autouse=True)
+def servers():
+    """Whatever processes were forked from ends with the tests."""
+    yield
+    forked.end_servers()
 
 
 @pytest.fixture(scope="session")
@@ -73,14 +82,12 @@ class Project:
 
     def run(self, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run `python arguments...` in the project's folder; the finished process, whatever became of it."""
-        return subprocess.run(
-            [self.python, *arguments],
-            cwd=self.folder,
-            env=self.environment | variables,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-        )
+        command, environment = [*map(str, arguments)], self.environment | variables
+        with tempfile.TemporaryDirectory() as folder:
+            said, wrong = Path(folder, "stdout"), Path(folder, "stderr")
+            code = forked.start(command, self.folder, environment, said, wrong, str(self.python)).wait()
+            texts = (path.read_text(encoding="utf-8", errors="replace") for path in (said, wrong))
+            return subprocess.CompletedProcess(command, code, *texts)
 
     def files(self) -> set[str]:
         """What lies in the project's folder, without Python's, pytest's and git's own."""

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from faulty import forked
+
 MARK = "COMMANDS_OF_TEST"  # variable that every process of a command inherits
 MINUTES = 8  # more than any command takes; one that hangs fails its test instead of the whole suite
 
@@ -52,19 +54,11 @@ class Commands:
             "OMP_NUM_THREADS": "1",  # two ranks and one process sum in the same order
         }
 
-    def start(self, folder: Path, *arguments: str | Path, **variables: str) -> subprocess.Popen[str]:
+    def start(self, folder: Path, *arguments: str | Path, **variables: str) -> subprocess.Popen | forked.Process:
         """Start Python on `arguments` in a process group of its own; what it says goes to <folder>/output."""
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "output").open("w", encoding="utf-8") as output:
-            return subprocess.Popen(
-                [sys.executable, *arguments],
-                cwd=folder,
-                env=self.environment | variables,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        output, environment = folder / "output", self.environment | variables
+        return forked.start([*map(str, arguments)], folder, environment, output, output, sys.executable)
 
     def run(self, folder: Path, *arguments: str | Path, **variables: str) -> Finished:
         """Run Python on `arguments`; nothing that it started may outlive it."""
