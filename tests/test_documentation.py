@@ -17,7 +17,7 @@ PROJECT = TEMPLATE / "{{cookiecutter.project}}"
 READMES = {"template": TEMPLATE / "README.md", "project": PROJECT / "README.md"} | {
     f"docs/{page.stem}": page for page in sorted((PROJECT / "docs").glob("*.md"))
 }
-# Those of the recipes are followed in test_recipes.py.
+# Followed in test_recipes.py, or where it is said.
 RECIPES = (
     "data=cifar10",
     "model=resnet18",
@@ -27,7 +27,9 @@ RECIPES = (
     "data=cifar10_flipped",
     "optimizer=lion",
     "+debug=dead_units",
-)  # test_recipes.py
+    "my_shards",  # needs an extra; tests/project/test_shards_of_images.py
+    "data=shards",
+)
 
 # Appended where the command does not say otherwise: seconds instead of minutes, and no download.
 SHORT = {
@@ -70,6 +72,11 @@ def ran(project, install, tmp_path_factory):
     folder = tmp_path_factory.mktemp("documented") / "project"
     shutil.copytree(project.folder, folder, ignore=shutil.ignore_patterns("outputs", "multirun", ".git"))
     copy = install(folder)
+    for number in range(20):
+        (folder / f"my_images/{number % 2}").mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (50, 40 + number), (number, 9 * number, 250)).save(
+            folder / f"my_images/{number % 2}/{number}.jpg"
+        )
     (folder / "my_digits").mkdir()
     Image.new("L", (40, 40), 255).save(folder / "my_digits/blank.png")
     torch.save(resnet18().state_dict(), folder / "resnet18-f37072fd.pth")

@@ -10,6 +10,7 @@ time. Needs the packages of a generated project, and cookiecutter.
 
 import argparse
 import gzip
+import json
 import os
 import platform
 import shutil
@@ -349,6 +350,23 @@ def cookiecutter(bench: Bench) -> None:
     bench.rows.append(Row("cookiecutter --no-input", samples, 2.0, unit="s"))
 
 
+def loader(bench: Bench) -> None:
+    """Training batches of data=image_folder at 224x224 beside torchvision's ImageFolder with the same transforms."""
+    bench.say("loader")
+    workers = 0 if bench.arguments.clock == "cpu" else 2  # CPU time of workers is not this process's
+    command = [sys.executable, str(HERE / "loader.py"), "--folder", str(bench.scratch / "photographs")]
+    command += ["--workers", str(workers), "--repeats", str(bench.arguments.repeats), "--clock", bench.arguments.clock]
+    command += [] if bench.arguments.limit < 0 else ["--images", str(64 * bench.arguments.limit)]
+    ended = subprocess.run(command, cwd=bench.project, env=bench.environment(1), capture_output=True, text=True)
+    if ended.returncode != 0:
+        sys.exit(ended.stderr)
+    told = json.loads(ended.stdout.splitlines()[-1])
+    remark = f"{told['images_per_second']:.0f} images/s, {workers} workers"
+    bench.rows.append(
+        Row("seconds an image, data=image_folder beside ImageFolder", told["ratios"], 1.10, remark=remark)
+    )
+
+
 def gpu(bench: Bench) -> None:
     """Batches of 512 beside a bare loop whose data lie on the GPU, and how often the host waits for the GPU."""
     device = bench.arguments.device
@@ -385,7 +403,8 @@ def gpu(bench: Bench) -> None:
 
 
 MEASURES: dict[str, Callable[[Bench], None]] = {
-    measure.__name__: measure for measure in (startup, sweep, cookiecutter, trivial, epoch, bf16, ddp, watch, gpu)
+    measure.__name__: measure
+    for measure in (startup, sweep, cookiecutter, trivial, epoch, bf16, ddp, loader, watch, gpu)
 }
 
 

@@ -45,11 +45,8 @@ def build(compose, tmp_path):
     """`build(folder, *overrides)`: the DataModule, set up."""
 
     def run(folder: Path, *overrides: str):
-        datamodule = instantiate(
-            compose(
-                "data=image_folder", f"data.folder={folder.as_posix()}", "data.num_workers=0", SHAPE, *overrides
-            ).data
-        )
+        overrides = (f"data.folder={folder.as_posix()}", "data.num_workers=0", SHAPE, *overrides)
+        datamodule = instantiate(compose("data=image_folder", *overrides).data)
         datamodule.prepare_data()
         datamodule.setup("fit")
         return datamodule

@@ -23,8 +23,8 @@ class SeededDataset(Dataset[Any]):
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __getitem__(self, key: tuple[int, int]) -> Any:
-        epoch, index = key
+    def __getitem__(self, key: tuple[int, int] | int) -> Any:
+        epoch, index = key if isinstance(key, tuple) else (0, key)  # whoever only looks at a sample knows no epoch
         with drawing_by(self.seed, epoch, index):
             return self.dataset[index]
 
