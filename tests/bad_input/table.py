@@ -244,7 +244,8 @@ TRAIN = [
     ),
     (
         "monitor=val/acc",
-        "monitor=val/acc names a metric that is not logged; validation logs val/accuracy, val/loss; did you mean val/accuracy?",
+        "monitor=val/acc names a metric that is not logged; validation logs val/accuracy, val/loss; "
+        "did you mean val/accuracy?",
         [".hydra", "csv", "report.html", "run.json", "train.log"],
     ),
     (

@@ -42,7 +42,7 @@ class Classes(Labelled, Protocol):
 
 
 class Images(Classes, Protocol):
-    """A DataModule of images: `test_set[k]` is (image (C, H, W) uint8, label), and the network gets (image - mean) / std.
+    """A DataModule of images: `test_set[k]` is (image (C, H, W) uint8, label). The network gets (image - mean) / std.
 
     `load_image` makes such an image of a file, for `predict=`.
     """
