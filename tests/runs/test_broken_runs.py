@@ -46,3 +46,10 @@ def test_run_in_the_working_directory_comes_to_its_end(script, tmp_path, capsys)
     script("train.py", *TINY, "logger=[csv,tensorboard]", "hydra.run.dir=.")
     assert read_record(tmp_path)["state"] == "finished"
     assert re.search(r"look +tensorboard --logdir \.$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_log_that_cannot_be_written_is_one_line(script, tmp_path):
+    (tmp_path / "run" / "train.log").mkdir(parents=True)
+    with pytest.raises(SystemExit, match=r"train\.log is no file that can be written to; move it away, or choose"):
+        script("train.py", *TINY, f"hydra.run.dir='{tmp_path}/run'")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["train.log"]

@@ -96,6 +96,32 @@ def test_run_does_not_go_on_with_other_data(finished, script, capsys):
     assert files(finished) == before
 
 
+def half(last: Path) -> None:
+    last.write_bytes(last.read_bytes()[: last.stat().st_size // 2])
+
+
+def lost(last: Path) -> None:
+    last.unlink()
+
+
+def led_nowhere(last: Path) -> None:
+    last.unlink()
+    last.symlink_to("/nowhere/last.ckpt")
+
+
+@pytest.mark.parametrize("damage", [half, lost, led_nowhere])
+def test_run_whose_last_checkpoint_is_damaged_or_gone_does_not_begin_anew(damage, finished, script, capsys):
+    damage(finished / "checkpoints" / "last.ckpt")
+    before = files(finished), times(finished)
+    with pytest.raises(SystemExit) as exited:
+        script("train.py", f"resume='{finished}'", "trainer.max_epochs=2")
+    told = capsys.readouterr().err
+    assert exited.value.code == 1
+    assert "or leave resume out and start a new run" in told
+    assert "Traceback" not in told
+    assert (files(finished), times(finished)) == before
+
+
 NOTHING_MORE = ([], ["allow=[timm.create_model]"], ["print_config=true"], ["trainer.max_epochs=1"], ["model=mlp"])
 
 

@@ -147,6 +147,11 @@ def saved_config(cfg: DictConfig) -> DictConfig:
                 f"{shortest(run)} holds another run, which would be overwritten; choose another directory"
             )
         return cfg
+    if cfg.resume is not None and checkpoint(run) is None and holds_run(run):
+        raise ConfigError(
+            f"{shortest(run)}/checkpoints has no last.ckpt that can be read, and beginning anew would overwrite what "
+            f"is there; put last.ckpt back, or leave {KEY} out and start a new run"
+        )
     saved = read_config(run)
     check_trusted(saved, run, cfg)
     kept = {key: kept_values(saved, key) for key in KEPT}
@@ -242,7 +247,12 @@ def check_weights(pl_module: "LightningModule", path: Path) -> None:
     hooks = ("configure_model", "on_load_checkpoint")
     if path.is_dir() or not pl_module.strict_loading or any(is_overridden(hook, pl_module) for hook in hooks):
         return
-    found = misfit(pl_module.state_dict(), read_checkpoint(path)["state_dict"])
+    try:
+        weights = read_checkpoint(path)["state_dict"]
+    except ConfigError as error:
+        reason = str(error).removeprefix("ckpt=").partition(";")[0]
+        raise ConfigError(f"{reason}; copy it here anew, or leave {KEY} out and start a new run") from error
+    found = misfit(pl_module.state_dict(), weights)
     if found is not None:
         name, here, there = found
         raise ConfigError(

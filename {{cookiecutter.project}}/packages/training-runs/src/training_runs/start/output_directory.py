@@ -35,6 +35,9 @@ class OutputDirectory(Callback):
         was_there = folder.is_dir() and any(folder.iterdir())
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
         make("hydra.run.dir", config.hydra.run.dir)
+        log = folder / f"{config.hydra.job.name}.log"
+        if log.exists() and not (log.is_file() and os.access(log, os.W_OK)):
+            sys.exit(f"{log} is no file that can be written to; move it away, or choose another directory")
         self.made = [] if was_there else missing or [folder]
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
