@@ -8,6 +8,10 @@ from typing import Any
 
 PLACES = ("--environment", "--folder", "--results")  # options whose values are paths of this machine
 SHORT = {"passed": "passed", "failed": "FAILED", "warning": "warning", "skipped": "skipped"}
+TOGETHER = (
+    "Put together from several commands, of each item what came last: an item may have been run before a repair that "
+    "another one led to, and the seconds are of all of them."
+)
 FALSE, TRUE = "false alarm", "true remark"
 
 
@@ -102,6 +106,7 @@ def write_results(
         "",
         f"{len(chosen)} healthy projects of {len(tasks)} kinds of task: **{count} false alarms**, {quiet} projects "
         "without one. A finding that judgements.yaml does not call true is a false alarm.",
+        *([] if missing is None else ["", TOGETHER]),
         *([] if not missing else ["", f"Not run: {', '.join(missing)}."]),
         "",
         "| project | package | Lightning | task | loss of plain training | run (UTC) | seconds | alarms | skipped |",
