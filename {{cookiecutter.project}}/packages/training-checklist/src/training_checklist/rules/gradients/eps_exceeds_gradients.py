@@ -5,6 +5,8 @@ from training_checklist.evidence.gradients import SecondMoments
 from training_checklist.finding import WARNING, Fix, Place
 from training_checklist.rule import Hit, Rule
 
+USUAL = 1e-8  # torch's default: it is not to blame then, but what makes gradients so small
+
 
 def judge(seen: SecondMoments, limits: Any) -> Iterator[Hit]:
     # By the median: at eps, a step is half of what it is without.
@@ -18,6 +20,8 @@ def judge(seen: SecondMoments, limits: Any) -> Iterator[Hit]:
     )
     if clipped:
         yield Hit(what, Place(key="trainer.gradient_clip_val"), fix=Fix("remove the clipping, or raise it"))
+    elif seen.eps <= USUAL:
+        yield Hit(what, Place(note="the gradients of most weights"), fix=Fix("ask why gradients are so small"))
     else:
         yield Hit(what, Place(key="optimizer.eps", value=f"{seen.eps:g}"))
 
@@ -34,4 +38,5 @@ RULE = Rule(
     fix=Fix("leave it at its default, 1e-8", overrides=("optimizer.eps=1e-8",)),
     faulty=lambda: SecondMoments("Adam", 1.0, median=3e-3),
     healthy=lambda: SecondMoments("Adam", 1e-8, median=3e-6),
+    symptom=True,
 )
