@@ -44,7 +44,7 @@ RULE = Rule(
     thresholds={
         "grown_mb": Threshold(
             16,
-            "MiB from the first eighth of the training to its end: ten healthy trainings of 180 to 1,250 steps grew by "
+            "MiB from the first eighth of the training to its end: twelve healthy trainings of 180 to 1,250 steps grew by "
             "at most 1.6, the records of this item among them",
         )
     },
