@@ -32,7 +32,7 @@ def points(looked: Iterable[Looked], blocks: Iterable[Block], optimizers: Sequen
         found.append(Point("processor_seconds_a_step", "", block.step, block.processor))
         found += [Point("memory_bytes", "process", block.step, block.resident)] * (block.resident is not None)
         found += [Point("memory_bytes", "device", block.step, block.allocated)] * (block.allocated is not None)
-    return sorted(found, key=lambda point: (point.series, point.of, point.step))
+    return sorted(found, key=lambda point: point.series)  # within one: by step, and modules in the order of their calls
 
 
 def of_look(look: Looked, optimizers: Sequence[str]) -> Iterable[Point]:

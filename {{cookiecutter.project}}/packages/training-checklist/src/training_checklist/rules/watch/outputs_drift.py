@@ -44,8 +44,8 @@ RULE = Rule(
     thresholds={
         "drift": Threshold(
             1000,
-            "times, one way or the other: the greatest that was measured over ten healthy networks is 14, of the head "
-            "of six ReLU layers that SGD is slow to begin with; most are below 3",
+            "times, one way or the other: the greatest that was measured over twelve healthy networks is 14, of the "
+            "head of six ReLU layers that SGD is slow to begin with; most are below 3",
         )
     },
     symptom=True,
