@@ -12,6 +12,7 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 from torch.utils.data import Dataset
+from torchvision.transforms.v2.functional import pil_to_tensor
 from training_runs.errors import DataError
 
 from ..file_names import printable
@@ -103,8 +104,7 @@ def in_channels(image: Image.Image, channels: int) -> Image.Image:
 
 def as_tensor(image: Image.Image) -> Tensor:
     """Return (C, H, W) uint8."""
-    pixels = torch.from_numpy(np.array(image))
-    return pixels.unsqueeze(0) if pixels.ndim == 2 else pixels.permute(2, 0, 1).contiguous()  # (H, W, C) -> (C, H, W)
+    return pil_to_tensor(image)
 
 
 def read_fitted(path: Path, image_shape: Sequence[int]) -> Tensor:

@@ -78,8 +78,11 @@ class ImageFolderDataModule(TransformedImages):
     def parts(self) -> dict[str, ImageFiles]:
         """Return the images of train, val and test."""
         reads = {"train": self.load_train_image, "val": self.load_image, "test": self.load_image}
-        found = self._find()
-        return {name: ImageFiles(*zip(*found[name], strict=True), reads[name], self.folder) for name in PARTS}
+        parts = {}
+        for name, samples in self._find().items():
+            paths, labels = zip(*samples, strict=True)
+            parts[name] = ImageFiles(paths, labels, reads[name], self.folder)
+        return parts
 
     def _find(self) -> dict[str, Samples]:
         """Return the samples of train, val and test.

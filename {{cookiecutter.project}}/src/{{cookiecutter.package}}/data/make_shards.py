@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
-from webdataset import TarWriter  # an extra: pip install -e '.[shards]'
+from webdataset import TarWriter  # pyrefly: ignore[missing-import] -- needs pip install -e '.[shards]'
 
 from .. import class_folders
 from .image_files import ImageFiles

@@ -1,12 +1,12 @@
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from pytorch_lightning.utilities.seed import isolate_rng
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, get_worker_info
 
 
 class SeededDataset(Dataset[Any]):
@@ -31,9 +31,12 @@ class SeededDataset(Dataset[Any]):
 
 @contextmanager
 def drawing_by(*numbers: int) -> Iterator[None]:
-    """Let random numbers of Python, NumPy and torch follow from `numbers`; afterwards all is as it was."""
+    """Let random numbers of Python, NumPy and torch follow from `numbers`; afterwards all is as it was.
+
+    But for a loader's worker, whose generators are nobody else's: to put them back takes longer than to seed them.
+    """
     seed = int(np.random.SeedSequence(numbers).generate_state(1)[0])
-    with isolate_rng(include_cuda=False):
+    with isolate_rng(include_cuda=False) if get_worker_info() is None else nullcontext():
         random.seed(seed)
         np.random.seed(seed)
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would change the devices' too
