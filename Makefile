@@ -21,7 +21,7 @@ demo: .venv/tools/installed
 	@echo "  tensorboard --logdir outputs                       look at the runs"
 
 test: .venv/test/installed
-	.venv/test/bin/python -m pytest
+	.venv/test/bin/python -m pytest --numprocesses auto --dist loadfile
 
 lint: .venv/test/installed
 	.venv/test/bin/python -m ruff check $(PYTHON_CODE)

@@ -112,10 +112,10 @@ def test_tests_of_the_project_mirror_its_code(folder):
 
 
 def test_project_is_read_in_an_hour(folder):
-    assert lines(folder / "src") <= 2200  # a quarter of it reads images: from memory, folders and shards
-    assert lines(folder / "tests") <= 1500
+    assert lines(folder / "src") <= 2450  # half of it reads images: from memory, folders and shards
+    assert lines(folder / "tests") <= 1550
 
 
 @pytest.mark.parametrize("script", ["train.py", "eval.py"])
 def test_entry_point_reads_in_one_sitting(folder, script):
-    assert len((folder / script).read_text(encoding="utf-8").splitlines()) <= 65
+    assert len((folder / script).read_text(encoding="utf-8").splitlines()) <= 68
