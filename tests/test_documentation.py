@@ -23,6 +23,7 @@ RECIPES = (
     "model=resnet18",
     "criterion=focal",
     "model=autoencoder",
+    "+experiment=language_model",
     "model=cnn_f1",
     "data=cifar10_flipped",
     "optimizer=lion",

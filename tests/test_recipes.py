@@ -37,7 +37,7 @@ def last_record(project) -> dict:
 
 def test_each_recipe_ends_in_a_command_that_works(followed):
     project, commands = followed
-    assert len(commands) == 10
+    assert len(commands) == 11
     for _, script, *overrides in commands:
         short = SHORT[1:] if any(text.startswith("data=") for text in overrides) else SHORT
         finished = project.run(script, *short, *overrides)
@@ -81,6 +81,7 @@ def test_added_configs_are_found_by_the_projects_own_tests_and_pass_them(followe
         "criterion/focal",
         "optimizer/lion",
         "debug/dead_units",
+        "experiment/language_model",
     ):
         assert f"[{name}] PASSED" in finished.stdout
 
