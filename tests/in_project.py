@@ -38,6 +38,7 @@ def own_conftest():
 def root(project) -> Path:
     """The folder of the default project, whose package can be imported from here on."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(project.folder)  # for examples/
         patch.syspath_prepend(project.folder / "src")
         yield project.folder
 

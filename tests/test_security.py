@@ -86,7 +86,8 @@ def test_generating_a_project_opens_no_connection(template, environment, tmp_pat
 def told_secrets(project, tmp_path_factory) -> tuple[str, Path]:
     """What a command said that was given secrets in every way, and where its runs lie."""
     place = tmp_path_factory.mktemp("secrets")
-    (project.folder / "src" / "talks.py").write_text(
+    talks = project.folder / "src" / "talks.py"
+    talks.write_text(
         "import logging, os\n"
         "from pytorch_lightning import Callback\n"
         "class Talks(Callback):\n"
@@ -109,6 +110,7 @@ def told_secrets(project, tmp_path_factory) -> tuple[str, Path]:
     within = project.environment | {"WANDB_API_KEY": SECRET, "MY_TOKEN": SECRET}
     command = [project.python, "train.py", "-m", *arguments, f"hydra.sweep.dir={place}/sweep", "seed=1,2"]
     finished = subprocess.run(command, cwd=project.folder, env=within, capture_output=True, encoding="utf-8")
+    talks.unlink()  # other tests look at the same project
     assert "ValueError: refused" in finished.stderr, finished.stderr
     return finished.stdout + finished.stderr, place / "sweep"
 

@@ -456,19 +456,19 @@ EVAL = [
     ),
     (
         "predict=nowhere",
-        "predict=nowhere is not a folder; name one with images (.bmp, .gif, .jpeg, .jpg, .png, .webp)",
+        "predict=nowhere is not a folder; name one with images (.bmp, .gif, .jpeg, .jpg, .png, .tif, .tiff, .webp)",
     ),
     (
         "predict=text",
-        "predict=text: a.png is not a readable image (cannot identify image file 'a.png'); remove it",
+        "text/a.png is not a readable image (cannot identify image file 'a.png'); remove it",
     ),
-    ("predict=cut", "predict=cut: a.png is not a readable image (image file is truncated); remove it"),
+    ("predict=cut", "cut/a.png is not a readable image (image file is truncated); remove it"),
     (
         "predict=huge",
-        "predict=huge: a.png is not a readable image (Image size (400000000 pixels) exceeds limit of 178956970 pixels, "
+        "huge/a.png is not a readable image (Image size (400000000 pixels) exceeds limit of 178956970 pixels, "
         "could be decompression bomb DOS attack.); remove it",
     ),
-    ("predict=nothing", "predict=nothing holds no image; put .bmp, .gif, .jpeg, .jpg, .png, .webp files there"),
+    ("predict=nothing", "predict=nothing holds no image; put .bmp, .gif, .jpeg, .jpg, .png, .tif, .tiff, .webp files there"),
 ]
 
 

@@ -35,7 +35,7 @@ HEAVY = (
 # Variables that are read while these are imported: each set of values has a server of its own.
 READ_BY_IMPORTS = ("OMP_", "MKL_", "CUDA_", "PL_")
 # And those of a rank, which is nothing that many commands are.
-OF_RANKS = ("TORCH", "SLURM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_")
+OF_RANKS = ("TORCHELASTIC_", "SLURM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_")
 
 SERVERS: dict[frozenset[tuple[str, str]], "Server"] = {}
 

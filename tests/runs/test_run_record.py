@@ -52,7 +52,8 @@ def test_hyperparameters_are_flat_and_each_is_there_once(compose):
     values = hyperparameters(compose("optimizer.lr=0.003", "model.net.dropout=0"))
     assert values["optimizer.lr"] == 0.003
     assert values["model.net.dropout"] == 0
-    assert values["data.seed"] == 42
+    assert values["seed"] == 42
+    assert "data.seed" not in values  # ${seed}
     assert not any(key.startswith(("model.optimizer", "model.criterion")) for key in values)
     assert all(value is None or isinstance(value, (str, int, float, bool)) for value in values.values())
 

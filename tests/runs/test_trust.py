@@ -22,7 +22,7 @@ HOSTILE = [
     {"_target_": "torchvision.datasets.MNIST", "root": "elsewhere", "download": True},
     {"_target_": "torchvision.datasets.DatasetFolder", "root": "elsewhere"},
     {"_target_": "torchvision.io.write_file", "filename": "file"},
-    {"_target_": "torchvision.models.resnet18", "weights": "DEFAULT"},
+    {"_target_": "torchvision.models.resnet34", "weights": "DEFAULT"},
     {"_target_": "torchvision.models.get_model", "name": "resnet18", "weights": "DEFAULT"},
     {"_target_": "torchvision.models.detection.fasterrcnn_resnet50_fpn"},  # fetches its backbone's without being asked
     {"_target_": "torchmetrics.image.fid.FrechetInceptionDistance"},

@@ -42,6 +42,8 @@ def named_targets(files: Iterable[Path]) -> Targets:
     found: Targets = {}
     for file in files:
         for key, node in targets(OmegaConf.load(file)):
+            if OmegaConf.is_missing(node, "_target_"):  # a file that others begin from
+                continue
             place = tuple(key.split(".")) if key else ()
             found.setdefault(place, set()).add(node["_target_"])
     return found
