@@ -114,6 +114,7 @@ def install(environment, tmp_path_factory):
         nowhere = "http://127.0.0.1:9"  # nothing listens there, so that every request is refused at once
         proxies = {name: nowhere for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
         own = {"HOME": str(home), "USERPROFILE": str(home), "PYTHONUTF8": "1", "CUDA_VISIBLE_DEVICES": ""}
+        own["OMP_NUM_THREADS"] = "1"  # tests run on all cores; threads that wait for one another would slow all of them
         return Project(folder, python, inherited | proxies | own)
 
     return run

@@ -54,7 +54,7 @@ def test_hyperparameters_are_flat_and_each_is_there_once(compose):
     assert values["model.net.dropout"] == 0
     assert values["seed"] == 42
     assert "data.seed" not in values  # ${seed}
-    assert not any(key.startswith(("model.optimizer", "model.criterion")) for key in values)
+    assert not any(key.startswith(("model.optimizer.", "model.criterion.")) for key in values)
     assert all(value is None or isinstance(value, (str, int, float, bool)) for value in values.values())
 
 
