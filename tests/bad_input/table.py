@@ -468,7 +468,10 @@ EVAL = [
         "huge/a.png is not a readable image (Image size (400000000 pixels) exceeds limit of 178956970 pixels, "
         "could be decompression bomb DOS attack.); remove it",
     ),
-    ("predict=nothing", "predict=nothing holds no image; put .bmp, .gif, .jpeg, .jpg, .png, .tif, .tiff, .webp files there"),
+    (
+        "predict=nothing",
+        "predict=nothing holds no image; put .bmp, .gif, .jpeg, .jpg, .png, .tif, .tiff, .webp files there",
+    ),
 ]
 
 

@@ -19,7 +19,9 @@ def as_command(folder: Path, *argv: str) -> Iterator[None]:
     with own_conftest().as_process(folder, *argv), pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         # Another project's code, which other tests have imported: the item reads what the process has loaded.
-        for name in [name for name in sys.modules if name.startswith(("digit_classifier.", "training_runs."))]:
+        for name in [
+            name for name in sys.modules if name.startswith(("digit_classifier.", "examples.", "training_runs."))
+        ]:
             patch.delitem(sys.modules, name)
         try:
             yield

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from faulty import forked
+from faulty.forked import MARK
 
-MARK = "COMMANDS_OF_TEST"  # variable that every process of a command inherits
 MINUTES = 8  # more than any command takes; one that hangs fails its test instead of the whole suite
 
 # Smaller than the sample allows, the same on every machine: 14 steps in one process, 7 in each of two.

@@ -37,6 +37,8 @@ READ_BY_IMPORTS = ("OMP_", "MKL_", "CUDA_", "PL_")
 # And those of a rank, which is nothing that many commands are.
 OF_RANKS = ("TORCHELASTIC_", "SLURM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_")
 
+MARK = "COMMANDS_OF_TEST"  # variable that every process of a command inherits, and by which it is found and ended
+
 SERVERS: dict[frozenset[tuple[str, str]], "Server"] = {}
 
 
@@ -95,7 +97,7 @@ class Server:
         self.address = str(Path(self.folder.name, "server"))
         self.process = subprocess.Popen(
             [sys.executable, __file__, self.address],
-            env=environment,
+            env={name: value for name, value in environment.items() if name != MARK},  # it is no command itself
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
