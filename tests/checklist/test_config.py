@@ -2,7 +2,7 @@
 
 import pytest
 from own_project import run_project
-from training_config import provenance
+from training_config import building, provenance
 
 PARTS = """
 import pytorch_lightning as pl
@@ -200,6 +200,7 @@ def test_experiment_without_global_package_fails(judge):
 
 
 def test_every_target_fault_is_told_at_once(judge):
+    assert building.instantiate  # it is loaded in every project of the template, and gives no argument of its own
     item = judge(
         "model._target_=parts.Litt",
         "+model.net.widht=3",

@@ -224,6 +224,7 @@ def become(
     sys.argv = arguments[arguments.index(program) :]
     sys.path.insert(0, folder if arguments[0] == "-m" else str(Path(program).absolute().parent))
     if arguments[0] == "-m":
+        gc.unfreeze()  # it has imported nothing the way the project's scripts do
         runpy.run_module(program, run_name="__main__", alter_sys=True)
     else:
         runpy.run_path(program, run_name="__main__")

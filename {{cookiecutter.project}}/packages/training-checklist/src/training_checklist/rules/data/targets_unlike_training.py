@@ -1,8 +1,9 @@
+import math
 from collections.abc import Iterator
 from typing import Any
 
 from training_checklist.evidence.values import Scale, SplitTargets
-from training_checklist.finding import FAILED, Fix
+from training_checklist.finding import FAILED, WARNING, Fix
 from training_checklist.rule import Hit, Rule, Threshold
 
 
@@ -21,6 +22,8 @@ def judge(targets: SplitTargets, limits: Any) -> Iterator[Hit]:
             f"targets of {train.name} have mean {train.mean:.3g} and std {train.std:.3g}, those of {other.name} "
             f"{other.mean:.3g} and {other.std:.3g}",
             targets.place,
+            # A deviation alone may be a few rare large targets, which one split has and a small one has not.
+            severity=None if targets.scales.differ(limits.max_target_shift, math.inf) else WARNING,
         )
 
 
@@ -47,7 +50,9 @@ RULE = Rule(
             "random splits of 60 and 512 samples, normal, lognormal, Student's t and Pareto, none is so far apart",
         ),
         "max_target_ratio": Threshold(
-            4.0, "between standard deviations, and between consecutive parts of a split: none of these splits has it"
+            4.0,
+            "between standard deviations, and between consecutive parts of a split; it only warns: none of these splits "
+            "has it, but 145 of 3,000 where one target in a hundred is 1 and the rest are close to 0",
         ),
     },
 )
