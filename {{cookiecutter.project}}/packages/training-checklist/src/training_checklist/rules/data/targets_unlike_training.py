@@ -51,8 +51,8 @@ RULE = Rule(
         ),
         "max_target_ratio": Threshold(
             4.0,
-            "between standard deviations, and between consecutive parts of a split; it only warns: none of these splits "
-            "has it, but 145 of 3,000 where one target in a hundred is 1 and the rest are close to 0",
+            "between standard deviations, and between consecutive parts of a split; only a warning: none of these "
+            "splits has it, but 145 of 3,000 where one target in a hundred is 1 and the rest are close to 0",
         ),
     },
 )
