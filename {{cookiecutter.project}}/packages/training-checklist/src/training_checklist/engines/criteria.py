@@ -33,7 +33,6 @@ class CriterionCall:
         options: further arguments, by name.
         result: the criterion's value, None where the call raised.
         outside: which labels the network has no output for, "" where it has one for all.
-        first_outside: the first sample that has such a label.
     """
 
     name: str
@@ -43,7 +42,6 @@ class CriterionCall:
     place: Place
     result: Tensor | None = None
     outside: str = ""
-    first_outside: int = 0
 
     @property
     def num_classes(self) -> int | None:
@@ -67,7 +65,7 @@ class CriterionCall:
         return float(right.float().mean()) if right.numel() else None
 
     def look_at_labels(self) -> None:
-        """Fill in `outside` and `first_outside`."""
+        """Fill in `outside`."""
         classes = self.num_classes
         if classes is None:
             return
@@ -76,7 +74,6 @@ class CriterionCall:
             labels = sorted({int(label) for label in self.target[wrong]})
             named = ", ".join(map(str, labels[:5]))
             self.outside = f"label {named} in the batch, but the network has {classes} outputs (0..{classes - 1})"
-            self.first_outside = int(wrong.nonzero()[0, 0]) if wrong.ndim else 0
 
 
 class Criteria(Listener):

@@ -100,7 +100,6 @@ class Overfit(Experiment):
         self.losses: list[float] = []  # of the classification alone, where there is one
         self.totals: list[float] = []
         self.best, self.best_step, self.first_step = math.inf, 0, 0
-        self.best_accuracy = min_accuracy  # that the batch allows
         self.goal: float | None = None
         self.accuracy: float | None = None
         self.weights: Tensor | None = None

@@ -70,20 +70,10 @@ class ProgressBar(LightningProgressBar):
             self.lines.stop()
             self.lines, self.metrics = None, {}
 
-    def on_sanity_check_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.start()
-
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.start()
 
-    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.start()
-
-    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.start()
-
-    def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.start()
+    on_sanity_check_start = on_validation_start = on_test_start = on_predict_start = on_train_start
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.stop()
