@@ -1,7 +1,7 @@
 from statistics import mean, stdev
 
 import pytest
-from training_runs.sweeps.sweep_figures import parallel_coordinates, swept_keys
+from training_runs.sweeps.sweep_figures import curves_of_jobs, parallel_coordinates, swept_keys
 
 JOBS = [
     {"optimizer.lr": lr, "criterion._target_": f"torch.nn.{name}", "seed": seed}
@@ -23,12 +23,12 @@ def test_metric_is_drawn_against_every_swept_key_but_the_seed():
     assert means.get_xydata().tolist() == [[0.001, 0.25], [0.1, 0.65]]
     assert best.get_xydata().tolist() == [[0.1, 0.8]]
     points = [point for line in named(rate, "job") for point in line.get_xydata().tolist()]
-    assert points == [[float(job["optimizer.lr"]), score] for job, score in zip(JOBS, SCORES, strict=True)]
+    assert sorted(points) == [[float(job["optimizer.lr"]), score] for job, score in zip(JOBS, SCORES, strict=True)]
 
 
 def test_jobs_that_differ_in_the_seed_alone_have_a_mean_and_a_deviation():
     rate, _ = swept_keys(JOBS, SCORES, "val/accuracy", best=7).axes
-    ends = [bar.get_segments()[0][:, 1].tolist() for bar in rate.collections]
+    ends = sorted(segment[:, 1].tolist() for bars in rate.collections for segment in bars.get_segments())
     middles = [mean(pair) for pair in ends]
     assert middles == pytest.approx([0.15, 0.35, 0.55, 0.75])
     assert [top - bottom for bottom, top in ends] == pytest.approx([2 * stdev([0, 0.1])] * 4)
@@ -73,3 +73,9 @@ def test_parallel_coordinates_have_a_line_for_every_setting_that_ends_at_its_mea
 
 def test_parallel_coordinates_take_jobs_that_all_score_the_same(tmp_path):
     parallel_coordinates(JOBS, [0.5] * len(JOBS), "val/accuracy").savefig(tmp_path / "same.png")
+
+
+def test_curves_of_jobs_name_the_best_and_draw_it_last():
+    [axes] = curves_of_jobs({3: [(0, 0.2), (9, 0.9)], 4: [(0, 0.1), (9, 0.5)]}, "val/accuracy", best=3).axes
+    assert [line.get_ydata()[-1] for line in axes.lines] == [0.5, 0.9]
+    assert [line.get_label() for line in named(axes, "best: job 3")] == ["best: job 3"]

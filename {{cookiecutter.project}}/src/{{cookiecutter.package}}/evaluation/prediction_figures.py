@@ -1,7 +1,7 @@
 """Figures of a run's predictions, drawn from what passes through the Trainer anyway."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils.data import Subset
 from torchmetrics.aggregation import CatMetric
 from training_config.errors import ConfigError
+from training_runs import drawing
 from training_runs.loggers import TensorBoardLogger
 
 
@@ -19,13 +20,14 @@ class PredictionFigures(Callback):
     `test_set` of the DataModule. What cannot be had is left out.
 
     Args:
-        enabled: nothing is kept or drawn otherwise, nor with `fast_dev_run`.
+        enabled: nothing is kept or drawn otherwise, nor with `fast_dev_run`; of the jobs of a sweep, the best one's is
+            drawn, or "each" one's.
         folder: where the files go.
         split: test, or val for a run without a test.
         worst: how many mistakes to show.
     """
 
-    def __init__(self, enabled: bool, folder: str, split: str, worst: int) -> None:
+    def __init__(self, enabled: bool | Literal["each"], folder: str, split: str, worst: int) -> None:
         if split not in ("test", "val"):
             raise ConfigError(f"callbacks.figures.split={split} must be test or val")
         self.enabled, self.folder, self.split, self.worst = enabled, Path(folder), split, worst
@@ -33,7 +35,7 @@ class PredictionFigures(Callback):
         self.kept: dict[str, CatMetric] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        self.enabled = self.enabled and not trainer.fast_dev_run
+        self.enabled = False if trainer.fast_dev_run else self.enabled
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._start("val")
@@ -89,10 +91,6 @@ class PredictionFigures(Callback):
             self.kept[name].update(values)
 
     def _draw_predictions(self, trainer: Trainer) -> None:
-        from training_runs.figures import save  # matplotlib takes half a second, which only the end of a run needs
-
-        from . import figures
-
         classes = getattr(trainer.datamodule, "class_names", None)
         if classes is None or not self.seen:
             return
@@ -101,20 +99,37 @@ class PredictionFigures(Callback):
         if not trainer.is_global_zero:
             return
         labels, indices = labels.long(), indices.long()
+        dataset = getattr(trainer.datamodule, f"{self.split}_set", None)
+        shown = None
+        if getattr(dataset, "labels", None) is not None and torch.equal(dataset.labels[indices], labels):
+            shown = Subset(dataset, indices.tolist())
+        loggers = [logger for logger in trainer.loggers if isinstance(logger, TensorBoardLogger)]
+        step = trainer.global_step
+
+        def draw() -> None:  # without the trainer, which the best job of a sweep would keep until its end
+            for name, path in self._write(probabilities, labels, classes, shown).items():
+                for logger in loggers:
+                    logger.log_png(f"{self.split}/{name}", path, step)
+
+        drawing.at_end(draw, each=self.enabled == "each")
+
+    def _write(
+        self, probabilities: Tensor, labels: Tensor, classes: list[str], shown: Subset | None
+    ) -> dict[str, Path]:
+        """Draw predictions of `shown`; return the PNG files by their names."""
+        from training_runs.figures import save  # matplotlib takes half a second, which only the end of a run needs
+
+        from . import figures
+
         drawn = {
             "confusion_matrix": figures.confusion_matrix(probabilities, labels, classes),
             "calibration": figures.calibration(probabilities, labels),
         }
-        dataset = getattr(trainer.datamodule, f"{self.split}_set", None)
-        if getattr(dataset, "labels", None) is not None and torch.equal(dataset.labels[indices], labels):
-            shown = Subset(dataset, indices.tolist())
-            if is_picture(shown[0][0]):
-                drawn["worst_mistakes"] = figures.worst_mistakes(shown, probabilities, labels, classes, self.worst)
+        if shown is not None and is_picture(shown[0][0]):
+            drawn["worst_mistakes"] = figures.worst_mistakes(shown, probabilities, labels, classes, self.worst)
         for name, figure in drawn.items():
             save(figure, self.folder / name)
-            for logger in trainer.loggers:
-                if isinstance(logger, TensorBoardLogger):
-                    logger.log_png(f"{self.split}/{name}", self.folder / f"{name}.png", trainer.global_step)
+        return {name: self.folder / f"{name}.png" for name in drawn}
 
 
 def is_pair(batch: Any) -> bool:

@@ -1,12 +1,15 @@
 """The curves of a training, drawn when it ends."""
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import CSVLogger
+
+from training_runs import drawing
+from training_runs.records.curves import read_curves
 
 
 class LearningCurves(Callback):
@@ -15,13 +18,15 @@ class LearningCurves(Callback):
     Nothing is drawn without a CSV logger, nor with `fast_dev_run`.
 
     Args:
-        enabled: nothing is drawn otherwise.
+        enabled: nothing is drawn otherwise; of the jobs of a sweep, the best one's, or "each" one's.
         folder: where learning_curves.png and .svg go.
         monitor: the metric whose best value is marked, if it is one of validation; None marks nothing.
         mode: whether the best is the largest, "max", or the smallest, "min".
     """
 
-    def __init__(self, enabled: bool, folder: str, monitor: str | None = None, mode: str = "max") -> None:
+    def __init__(
+        self, enabled: bool | Literal["each"], folder: str, monitor: str | None = None, mode: str = "max"
+    ) -> None:
         self.enabled, self.folder = enabled, Path(folder)
         self.monitor, self.mode = monitor, mode
 
@@ -29,7 +34,12 @@ class LearningCurves(Callback):
         logger = next((logger for logger in trainer.loggers if isinstance(logger, CSVLogger)), None)
         if not self.enabled or trainer.fast_dev_run or not trainer.is_global_zero or logger is None:
             return
-        curves = read_curves(Path(logger.log_dir) / "metrics.csv")
+        table = Path(logger.log_dir) / "metrics.csv"
+        drawing.at_end(lambda: self.draw(table), each=self.enabled == "each")
+
+    def draw(self, table: Path) -> None:
+        """Draw the curves that are in `table`, if it has any."""
+        curves = read_curves(table)
         if curves:
             from training_runs import figures  # matplotlib takes half a second, which only the end of a run needs
 
@@ -45,20 +55,3 @@ def best_point(
     if monitor is None or not points:
         return None
     return monitor, (max if mode == "max" else min)(points, key=lambda point: point[1])[0]
-
-
-def read_curves(table: Path) -> dict[str, list[tuple[int, float]]]:
-    """Return the (step, value) points of every metric that validation has, of training and validation."""
-    if not table.is_file():
-        return {}
-    with table.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    metrics = [name.removeprefix("val/") for name in (rows[0] if rows else {}) if name.startswith("val/")]
-    curves = {
-        f"{split}/{metric}": [
-            (int(row["step"]), float(row[f"{split}/{metric}"])) for row in rows if row.get(f"{split}/{metric}")
-        ]
-        for metric in metrics
-        for split in ("train", "val")
-    }
-    return {name: points for name, points in curves.items() if points}

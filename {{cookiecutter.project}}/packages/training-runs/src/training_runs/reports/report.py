@@ -50,11 +50,17 @@ def write_missing_report() -> None:
         return
     folder = Path(config.hydra.runtime.output_dir)
     if record_of(folder) not in (None, RunReport.former):
-        [conf] = [source.path for source in config.hydra.runtime.config_sources if source.provider == "main"]
-        try:
-            write_run_report(folder, defaults(conf, config.hydra.job.config_name))
-        except OSError as error:  # a full disk: the run itself has said so
-            print(f"{folder}/report.html cannot be written: {error.strerror}", file=sys.stderr)
+        write_report(config)
+
+
+def write_report(config: DictConfig) -> None:
+    """Write the report of the job that was composed as `config`."""
+    folder = Path(config.hydra.runtime.output_dir)
+    [conf] = [source.path for source in config.hydra.runtime.config_sources if source.provider == "main"]
+    try:
+        write_run_report(folder, defaults(conf, config.hydra.job.config_name))
+    except OSError as error:  # a full disk: the run itself has said so
+        print(f"{folder}/report.html cannot be written: {error.strerror}", file=sys.stderr)
 
 
 def record_of(run: Path) -> bytes | None:

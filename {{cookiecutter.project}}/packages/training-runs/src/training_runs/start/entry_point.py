@@ -30,7 +30,7 @@ from training_runs.launching import ranks
 from training_runs.launching.parent import end_with_supervisor
 from training_runs.records import resume
 from training_runs.reports.report import write_missing_report
-from training_runs.sweeps.sweep_summary import SweepSummary, summarise
+from training_runs.sweeps.sweep_summary import SweepSummary
 
 PLUGINS = {
     "launcher/joblib": "joblib",
@@ -104,8 +104,7 @@ def call(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
         sys.exit(INTERRUPTED)
     finally:
         write_missing_report()
-        if SweepSummary.folder is not None:
-            summarise(SweepSummary.folder)
+        SweepSummary.end()
 
 
 def hydra_arguments(given: list[str], conf: Path) -> list[str]:

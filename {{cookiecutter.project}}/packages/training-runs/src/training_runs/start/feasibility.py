@@ -51,7 +51,7 @@ KEYS = {
     "monitor": str,
     "mode": Literal["min", "max"],
     "test": bool,
-    "figures": bool,
+    "figures": bool | Literal["each"],
     "remarks": bool,
     "no_progress_minutes": Annotated[float, Field(gt=0)] | None,
     "print_config": bool,

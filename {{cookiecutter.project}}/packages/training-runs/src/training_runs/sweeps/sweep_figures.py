@@ -49,14 +49,14 @@ def swept_keys(overrides: Sequence[Mapping[str, str]], scores: Sequence[float], 
         axes.axis("off")
     for axes, key in zip(plots.flat, keys, strict=False):
         place, ticks, logarithmic = positions([job[key] for job in overrides])
-        values = list(dict.fromkeys(job[key] for job in overrides))
-        if not ticks:
-            values.sort(key=float)
-        means = [mean(each.mean for each in tried if each.overrides[key] == value) for value in values]
+        sharing = {value: [] for value in dict.fromkeys(job[key] for job in overrides)}
+        for each in tried:
+            sharing[each.overrides[key]].append(each)
+        values = list(sharing) if ticks else sorted(sharing, key=float)
+        means = [mean(each.mean for each in sharing[value]) for value in values]
         places = [place[value] for value in values]
         axes.plot(places, means, "_" if ticks else "-", color="C0", markersize=24, alpha=0.4, label="mean of a value")
-        for value in values:
-            draw_settings(axes, place[value], [each for each in tried if each.overrides[key] == value], winner)
+        draw_settings(axes, {place[value]: sharing[value] for value in values}, winner)
         axes.set(xlabel=key, xscale="log" if logarithmic else "linear")
         if ticks:
             axes.set_xticks(range(len(ticks)), map(short, ticks))
@@ -65,32 +65,36 @@ def swept_keys(overrides: Sequence[Mapping[str, str]], scores: Sequence[float], 
         axes.set_ylabel(metric)
     handles, labels = plots.flat[0].get_legend_handles_labels()
     shown = dict(zip(labels, handles, strict=True))  # each once
-    figure.legend(shown.values(), shown, loc="outside lower center", ncols=4, fontsize=8)
+    figure.legend(shown.values(), shown, loc="outside lower center", ncols=2 * min(2, columns), fontsize=8)
     return figure
 
 
-def draw_settings(axes: Axes, place: float, tried: Sequence[Setting], winner: Setting) -> None:
-    """Draw the settings that share a value at its place, side by side: jobs, and over seeds mean and deviation.
+def draw_settings(axes: Axes, sharing: Mapping[float, Sequence[Setting]], winner: Setting) -> None:
+    """Draw jobs, and over seeds mean and deviation; settings that share a value side by side.
 
     Args:
         axes: of one key.
-        place: of the value.
-        tried: the settings.
+        sharing: by the place of a value, the settings that have it.
         winner: setting and score of the best job of all.
     """
-    for number, each in enumerate(tried):
-        shift = DODGE * (number - (len(tried) - 1) / 2)
-        beside = {"transform": offset_copy(axes.transData, axes.figure, x=shift, units="points")}
-        places = [place] * len(each.scores)
-        axes.plot(places, each.scores, "o", color="C0", markersize=3, alpha=0.5, label="job", **beside)
-        if len(each.scores) > 1:
-            style = {"fmt": "_", "color": "C0", "elinewidth": 0.8, "capsize": 2, "markersize": 5} | beside
-            axes.errorbar(place, each.mean, each.spread, label="mean ± deviation over seeds", **style)
-        if each.overrides == winner.overrides:
-            axes.plot(place, winner.scores[0], "o", color="C1", markersize=4, label="best", **beside)
+    beside: dict[float, list[tuple[float, Setting]]] = {}  # all with one shift are one artist: there may be thousands
+    for place, tried in sharing.items():
+        for number, each in enumerate(tried):
+            beside.setdefault(DODGE * (number - (len(tried) - 1) / 2), []).append((place, each))
+    for shift, settings in beside.items():
+        shifted = {"transform": offset_copy(axes.transData, axes.figure, x=shift, units="points")}
+        jobs = [(place, score) for place, each in settings for score in each.scores]
+        axes.plot(*zip(*jobs, strict=True), "o", color="C0", markersize=3, alpha=0.5, label="job", **shifted)
+        several = [(place, each.mean, each.spread) for place, each in settings if len(each.scores) > 1]
+        if several:
+            style = {"fmt": "_", "color": "C0", "elinewidth": 0.8, "capsize": 2, "markersize": 5} | shifted
+            axes.errorbar(*zip(*several, strict=True), label="mean ± deviation over seeds", **style)
+        for place, each in settings:
+            if each.overrides == winner.overrides:
+                axes.plot(place, winner.scores[0], "o", color="C1", markersize=4, label="best", **shifted)
         # What lies beside its place is not among the limits that matplotlib finds.
-        ends = [*each.scores, each.mean - each.spread, each.mean + each.spread]
-        axes.update_datalim([(place, min(ends)), (place, max(ends))])
+        ends = [(place, mean + sign * spread) for place, mean, spread in several for sign in (-1, 1)]
+        axes.update_datalim(jobs + ends)
     axes.autoscale_view()
 
 
@@ -105,7 +109,7 @@ def seeds_alone(seeds: Sequence[str], tried: Setting, metric: str, best: int) ->
     axes.set_xticks(range(len(seeds)), seeds)
     axes.set_xlim(-0.5, len(seeds) - 0.5)
     axes.set(xlabel=SEED, ylabel=metric)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
     return figure
 
 
@@ -136,6 +140,25 @@ def parallel_coordinates(overrides: Sequence[Mapping[str, str]], scores: Sequenc
     axes.set_xticks(range(len(heights)), [*keys, metric], fontsize=8)
     axes.set_yticks([])
     axes.spines[:].set_visible(False)
+    return figure
+
+
+@rc_context(STYLE)
+def curves_of_jobs(curves: Mapping[int, Sequence[tuple[int, float]]], metric: str, best: int) -> Figure:
+    """Draw the metric over the steps of every job, the best one on top.
+
+    Args:
+        curves: (step, value) points by the number of the job; of many jobs, or of the few that have any.
+        metric: what they are of.
+        best: number of the best job.
+    """
+    figure = Figure(figsize=(4.2, 2.8), layout="constrained")
+    axes = figure.subplots()
+    for job, points in sorted(curves.items(), key=lambda pair: pair[0] == best):
+        style = {"color": "C1", "label": f"best: job {job}"} if job == best else {"color": "0.6", "alpha": 0.6}
+        axes.plot(*zip(*points, strict=True), marker="." if len(points) < 30 else None, **style)
+    axes.set(xlabel="step", ylabel=metric)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", fontsize=8)
     return figure
 
 

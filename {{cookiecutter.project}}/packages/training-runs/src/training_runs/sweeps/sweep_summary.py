@@ -5,7 +5,9 @@ failed, interrupted and finished jobs are all in it.
 """
 
 import csv
-from collections.abc import Mapping
+import math
+import operator
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,39 +20,74 @@ from training_config.errors import ConfigError
 from training_config.overrides import task_overrides
 from training_config.secret_values import redact_text, secret_values
 
+from training_runs import drawing
+from training_runs.records.curves import Curve, read_curves
 from training_runs.records.runs import command_line, is_alive, read_record, write_record
-from training_runs.reports.report import cell, verdicts, write_sweep_report
+from training_runs.reports.report import cell, verdicts, write_report, write_sweep_report
+from training_runs.sweeps import config_files
 from training_runs.sweeps.continued_study import continue_study
 from training_runs.sweeps.seeds import SEED, settings
 
 METRICS = ("val", "test")  # the splits whose metrics are columns
+MOST = 100  # rows in the terminal: more than that nobody reads there
 
 
 class SweepSummary(Callback):
-    """Hydra's callback that remembers where the sweep of this process lies; `entry_point.run` summarises it.
+    """Hydra's callback that remembers where the sweep of this process lies; `entry_point.run` ends it.
 
     A search that is started again goes on.
     """
 
     folder: Path | None = None
+    best: DictConfig | None = None  # the config of the job with the best score so far
+    score: float | None = None
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         SweepSummary.folder = Path(config.hydra.sweep.dir)
         SweepSummary.folder.mkdir(parents=True, exist_ok=True)  # Optuna's database lies in it from the start
+        config_files.read_once()
+        drawing.in_sweep = True
         continue_study(config)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
-        """Record why a job of a sweep was refused, which came too early for it to record that itself."""
+        """Keep the figures of the best job until the sweep ends.
+
+        Record why a job was refused, which came too early for it to record that itself.
+        """
+        if config.hydra.mode != RunMode.MULTIRUN:
+            return
         folder = Path(config.hydra.runtime.output_dir)
-        if (
-            job_return.status != JobStatus.FAILED
-            or config.hydra.mode != RunMode.MULTIRUN
-            or "starts" in known_record(folder)
-        ):
+        record = known_record(folder)
+        drawing.end_job(self._is_best(config, record))
+        if job_return.status != JobStatus.FAILED or "starts" in record:
             return
         error = f"{type(job_return._return_value).__name__}: {job_return._return_value}"
         record = {"state": "failed", "command": command_line(), "overrides": task_overrides(), "metrics": {}}
         write_record(folder, record | {"error": redact_text(error, secret_values(config))})
+
+    @classmethod
+    def end(cls) -> None:
+        """Summarise the sweep of this process, if there is one, and draw the figures of its best job."""
+        if cls.folder is None:
+            return
+        try:
+            if drawing.draw_best():
+                write_report(cls.best)
+        finally:
+            summarise(cls.folder)
+
+    @classmethod
+    def _is_best(cls, config: DictConfig, record: Mapping[str, Any]) -> bool:
+        """Whether the job of `record` has a score, and none before it a better one."""
+        score = record.get("metrics", {}).get(config.monitor)
+        if score is None or (cls.score is not None and not better(config.mode)(score, cls.score)):
+            return False
+        cls.best, cls.score = config, score
+        return True
+
+
+def better(mode: str) -> Callable[[float, float], bool]:
+    return operator.gt if mode == "max" else operator.lt
 
 
 def known_record(job: Path) -> dict[str, Any]:
@@ -86,16 +123,17 @@ def summarise(folder: Path) -> list[dict[str, Any]]:
     scored = [row for row in rows if row["metrics"].get(monitor) is not None]
     best = (max if mode == "max" else min)(scored, key=lambda row: row["metrics"][monitor], default=None)
     judged = any(row["verdicts"] for row in rows)
-    table = [table_row(row, swept_keys(rows), metric_names(rows), row is best, judged) for row in rows]
+    keys, metrics = swept_keys(rows), metric_names(rows)
+    table = [table_row(row, keys, metrics, row is best, judged) for row in rows]
     with (folder / "summary.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(table[0]))
         writer.writeheader()
         writer.writerows(table)
     spread = over_seeds(rows, monitor)
     (folder / "summary.md").write_text(markdown(folder, table, spread), encoding="utf-8")
-    draw(folder / "figures", scored, swept_keys(rows), monitor, best)
+    draw(folder / "figures", scored, keys, monitor, best)
     write_sweep_report(folder, table, spread, None if best is None else best["job"])
-    print_table(folder, table, spread, monitor)
+    print_table(folder, table, spread, monitor, mode)
     return rows
 
 
@@ -187,7 +225,7 @@ def markdown(folder: Path, table: list[dict[str, Any]], spread: list[str]) -> st
     return "\n".join([*lines, "", *(f"- {line}" for line in spread)]) + "\n"
 
 
-def print_table(folder: Path, table: list[dict[str, Any]], spread: list[str], monitor: str) -> None:
+def print_table(folder: Path, table: list[dict[str, Any]], spread: list[str], monitor: str, mode: str) -> None:
     from rich.console import Console  # not for those who only read a help text
     from rich.measure import Measurement
     from rich.table import Table
@@ -199,23 +237,33 @@ def print_table(folder: Path, table: list[dict[str, Any]], spread: list[str], mo
     names = [name for name in table[0] if name != "error" and (name.partition("/")[0] not in METRICS or name in twins)]
     for name in names:
         shown.add_column(name.rpartition(".")[2], no_wrap=True)
-    for row in table:
+    for row in shown_rows(table, monitor, mode):
         colour = {"finished": "", "failed": "red", "interrupted": "magenta"}.get(row["state"], "")
         shown.add_row(*(rounded(cell(row[name])) for name in names), style="bold green" if row["best"] else colour)
     unbounded = console.options.update(max_width=10_000)
     console.width = max(console.width, Measurement.get(console, unbounded, shown).maximum)  # a cut number is no number
     console.print(shown)
-    for row in table:
-        if row["error"]:
-            reason = f"  job {row['job']}: {row['error'].splitlines()[0]}"
-            console.print(reason, style="red", highlight=False, markup=False)
-    for line in spread:
+    if len(table) > MOST:
+        print(f"  the {MOST} best of {len(table)} jobs; all are in {folder / 'summary.md'}")
+    for row in [row for row in table if row["error"]][:MOST]:
+        reason = f"  job {row['job']}: {row['error'].splitlines()[0]}"
+        console.print(reason, style="red", highlight=False, markup=False)
+    for line in spread[:MOST]:
         console.print(f"  {line}", highlight=False)
     unfinished = sum(row["state"] != "finished" for row in table)
     if unfinished:
         print(f"  {unfinished} of the {len(table)} jobs that began did not finish; the same command with")
         print(f"  hydra.sweep.dir={folder}")
         print("  runs what has not finished and nothing else")
+
+
+def shown_rows(table: list[dict[str, Any]], monitor: str, mode: str) -> list[dict[str, Any]]:
+    """Return the rows of the `MOST` best jobs, in the order of `table`: one without a score comes last."""
+    scores = {row["job"]: row.get(monitor) for row in table}
+    sign = -1 if mode == "max" else 1
+    ranked = sorted(scores, key=lambda job: math.inf if scores[job] is None else sign * scores[job])
+    chosen = set(ranked[:MOST])
+    return [row for row in table if row["job"] in chosen]
 
 
 def draw(folder: Path, scored: list[dict[str, Any]], keys: list[str], monitor: str, best: dict[str, Any]) -> None:
@@ -231,3 +279,13 @@ def draw(folder: Path, scored: list[dict[str, Any]], keys: list[str], monitor: s
     if len([key for key in keys if key != SEED]) > 2:
         lines = sweep_figures.parallel_coordinates(overrides, scores, monitor)
         save(lines, folder / "parallel_coordinates")
+    curves = {row["job"]: curve_of(folder.parent / str(row["job"]), monitor) for row in scored}
+    curves = {job: points for job, points in curves.items() if len(points) > 1}  # a point is in swept_keys
+    if curves:
+        save(sweep_figures.curves_of_jobs(curves, monitor, best["job"]), folder / "curves_of_jobs")
+
+
+def curve_of(job: Path, metric: str) -> Curve:
+    """Return the points of a metric that a job's CSV logger has written, wherever in its directory."""
+    table = next(job.glob("*/metrics.csv"), job / "metrics.csv")
+    return read_curves(table).get(metric, [])
