@@ -81,15 +81,15 @@ def draw_settings(axes: Axes, sharing: Mapping[float, Sequence[Setting]], winner
     for place, tried in sharing.items():
         for number, each in enumerate(tried):
             beside.setdefault(DODGE * (number - (len(tried) - 1) / 2), []).append((place, each))
-    for shift, settings in beside.items():
+    for shift, placed in beside.items():
         shifted = {"transform": offset_copy(axes.transData, axes.figure, x=shift, units="points")}
-        jobs = [(place, score) for place, each in settings for score in each.scores]
+        jobs = [(place, score) for place, each in placed for score in each.scores]
         axes.plot(*zip(*jobs, strict=True), "o", color="C0", markersize=3, alpha=0.5, label="job", **shifted)
-        several = [(place, each.mean, each.spread) for place, each in settings if len(each.scores) > 1]
+        several = [(place, each.mean, each.spread) for place, each in placed if len(each.scores) > 1]
         if several:
             style = {"fmt": "_", "color": "C0", "elinewidth": 0.8, "capsize": 2, "markersize": 5} | shifted
             axes.errorbar(*zip(*several, strict=True), label="mean ± deviation over seeds", **style)
-        for place, each in settings:
+        for place, each in placed:
             if each.overrides == winner.overrides:
                 axes.plot(place, winner.scores[0], "o", color="C1", markersize=4, label="best", **shifted)
         # What lies beside its place is not among the limits that matplotlib finds.
