@@ -26,6 +26,7 @@ from training_runs.records.runs import command_line, is_alive, read_record, writ
 from training_runs.reports.report import cell, verdicts, write_report, write_sweep_report
 from training_runs.sweeps import config_files
 from training_runs.sweeps.continued_study import continue_study
+from training_runs.sweeps.finished_jobs import leave_out
 from training_runs.sweeps.seeds import SEED, settings
 
 METRICS = ("val", "test")  # the splits whose metrics are columns
@@ -48,6 +49,7 @@ class SweepSummary(Callback):
         config_files.read_once()
         drawing.in_sweep = True
         continue_study(config)
+        leave_out(config, lambda record: self._take_score(config, record))
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Keep the figures of the best job until the sweep ends.
@@ -58,7 +60,7 @@ class SweepSummary(Callback):
             return
         folder = Path(config.hydra.runtime.output_dir)
         record = known_record(folder)
-        drawing.end_job(self._is_best(config, record))
+        self._take_score(config, record)
         if job_return.status != JobStatus.FAILED or "starts" in record:
             return
         error = f"{type(job_return._return_value).__name__}: {job_return._return_value}"
@@ -77,13 +79,13 @@ class SweepSummary(Callback):
             summarise(cls.folder)
 
     @classmethod
-    def _is_best(cls, config: DictConfig, record: Mapping[str, Any]) -> bool:
-        """Whether the job of `record` has a score, and none before it a better one."""
+    def _take_score(cls, config: DictConfig, record: Mapping[str, Any]) -> None:
+        """Keep the figures of the job of `record` if none before it has a better score."""
         score = record.get("metrics", {}).get(config.monitor)
-        if score is None or (cls.score is not None and not better(config.mode)(score, cls.score)):
-            return False
-        cls.best, cls.score = config, score
-        return True
+        best = score is not None and (cls.score is None or better(config.mode)(score, cls.score))
+        if best:
+            cls.best, cls.score = config, score
+        drawing.end_job(best)
 
 
 def better(mode: str) -> Callable[[float, float], bool]:
