@@ -39,6 +39,7 @@ def test_table_has_more_than_a_hundred_rows(table):
     assert int(table.strip().splitlines()[-1].split()[0]) > 100
 
 
+@pytest.mark.slow
 def test_no_bad_value_of_any_key_ends_in_a_traceback(project):
     told = run_within(project, GENERATED)
     last = told.strip().splitlines()[-1]
@@ -54,6 +55,7 @@ def test_exit_code_and_stderr_are_those_of_a_real_process(project, tmp_path):
     assert not (tmp_path / "run.json").exists()
 
 
+@pytest.mark.slow
 def test_config_error_of_ranks_is_one_line_and_ends_the_job(project, tmp_path):
     few = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2", "data.val_size=1")
     finished = project.run("train.py", *SMALL, *few, f"hydra.run.dir='{tmp_path}'")
@@ -63,6 +65,7 @@ def test_config_error_of_ranks_is_one_line_and_ends_the_job(project, tmp_path):
     assert "Traceback" not in finished.stderr
 
 
+@pytest.mark.slow
 def test_project_in_a_directory_with_a_space_trains_and_evaluates(generate, install, tmp_path):
     project = install(generate(tmp_path / "größe und 数字"))
     one_batch = ("++trainer.limit_train_batches=1", "++trainer.limit_val_batches=1", "hydra.run.dir=outputs/a run")

@@ -117,6 +117,7 @@ def test_sweep_gives_every_combination_a_numbered_directory(elsewhere):
     assert [record(job)["state"] for job in jobs] == ["finished"] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "targets"),
     [
@@ -161,6 +162,7 @@ def test_own_tests_of_the_project_write_nothing_into_it(own_tests):
     assert written == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("logger", "offline"), [("wandb", ["logger.wandb.offline=true"]), ("mlflow", [])])
 def test_logger_that_was_chosen_writes_into_the_run(generate, install, tmp_path, logger, offline):
     project = install(generate(tmp_path / "out", logger=logger))

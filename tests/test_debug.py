@@ -27,6 +27,7 @@ def planted(kind: str) -> tuple[str, str]:
     return FAULT, f"+callbacks.fault.kind={kind}"
 
 
+@pytest.mark.slow
 def test_distributed_passes_on_the_default_project(commands, tmp_path):
     finished, item = distributed(commands, tmp_path, commands.project / "train.py")
     assert (finished.code, item["verdict"], item["findings"]) == (0, "passed", []), finished.output
@@ -35,6 +36,7 @@ def test_distributed_passes_on_the_default_project(commands, tmp_path):
     assert not list(tmp_path.glob("outputs/**/debug/.*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "what"),
     [
@@ -49,6 +51,7 @@ def test_distributed_names_the_rank_that_fails(commands, tmp_path, kind, what):
     assert what in item["findings"][0]["what"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "code", "what"),
     [

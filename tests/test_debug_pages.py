@@ -18,6 +18,7 @@ OPTIONS = "packages/training-checklist/src/training_checklist/conf/debug"
 ITEMS = sorted(path.stem for path in (PROJECT / OPTIONS).glob("*.yaml"))
 FINDING = re.compile(r"^(\w+ (failed|warning): |\+debug=)", re.MULTILINE)
 TABLE = "\n┏"
+SLOW = {"checklist", "distributed", "profile", "reproducibility"}  # items that train several times
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,9 @@ def test_code_of_the_examples_is_clean(examples):
     assert_clean(project.folder)
 
 
-@pytest.mark.parametrize("item", ITEMS)
+@pytest.mark.parametrize(
+    "item", [pytest.param(item, marks=pytest.mark.slow) if item in SLOW else item for item in ITEMS]
+)
 def test_example_fails_as_its_page_shows(examples, item, request):
     project, commands = examples
     [[_, *arguments]] = commands[item]

@@ -18,6 +18,7 @@ def project(generate, install, tmp_path_factory):
     return install(folder)
 
 
+@pytest.mark.slow
 def test_own_tests_pass_and_write_nothing(project):
     before = project.files()
     finished = project.run("-m", "pytest", "-q", "--tb=short")
@@ -45,6 +46,7 @@ def test_failing_run_is_told_in_one_piece_and_has_a_record(project):
     assert "Traceback" not in finished.stderr
 
 
+@pytest.mark.slow
 def test_sweep_of_two_jobs_has_a_report(project):
     finished = project.run("train.py", "-m", *SHORT, "seed=1,2")
     assert finished.returncode == 0, finished.stdout + finished.stderr

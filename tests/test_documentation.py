@@ -86,6 +86,7 @@ def ran(project, install, tmp_path_factory):
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", of("python"), ids=shlex.join)
 def test_command_works(ran, command):
     _, *arguments = shortened(command)
@@ -93,6 +94,7 @@ def test_command_works(ran, command):
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [each for each in of("torchrun") if "--nnodes" not in each], ids=shlex.join)
 def test_command_of_several_processes_works(ran, command):
     finished = ran.run("-m", "torch.distributed.run", *shortened(command)[1:], "trainer.accelerator=cpu")

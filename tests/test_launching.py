@@ -72,7 +72,7 @@ def product(commands, tmp_path_factory):
     return folder, commands.train(folder, "-m", "trainer=cpu,ddp", "optimizer.lr=0.01,0.001")
 
 
-@pytest.mark.parametrize(("sweep", "count"), [("alternating", 3), ("product", 4)])
+@pytest.mark.parametrize(("sweep", "count"), [("alternating", 3), pytest.param("product", 4, marks=pytest.mark.slow)])
 def test_a_sweep_writes_one_tree_with_one_set_of_files_a_job(sweep, count, request):
     folder, finished = request.getfixturevalue(sweep)
     assert finished.code == 0, finished.output
@@ -90,6 +90,7 @@ def test_a_sweep_writes_one_tree_with_one_set_of_files_a_job(sweep, count, reque
     assert len(list(folder.rglob("run.json"))) == count
 
 
+@pytest.mark.slow
 def test_two_ranks_take_half_the_steps(alternating, product):
     for folder, _ in (alternating, product):
         for record in read_jobs(folder):
@@ -97,6 +98,7 @@ def test_two_ranks_take_half_the_steps(alternating, product):
             assert (record["state"], record["world_size"], record["steps"]) == ("finished", ranks, 14 // ranks)
 
 
+@pytest.mark.slow
 def test_a_result_does_not_depend_on_the_place_in_the_sweep(alternating, product):
     first, single, last = read_jobs(alternating[0])
     assert first["metrics"] == last["metrics"]
@@ -135,6 +137,7 @@ def outputs(finished: Finished) -> list[str]:
     return [finished.output[start:end] for start, end in pairwise([*starts, len(finished.output)])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FAILURES)
 def test_a_failed_job_names_the_rank_and_what_stopped_it(kind, failures):
     record, (rank, reason) = failures.ddp[kind], FAILURES[kind]
@@ -143,6 +146,7 @@ def test_a_failed_job_names_the_rank_and_what_stopped_it(kind, failures):
     assert reason in record["error"]
 
 
+@pytest.mark.slow
 def test_the_other_jobs_run_when_some_fail(failures):
     assert failures.finished.code == 1
     failed = failures.cpu["batch_raise_0"]  # one process is rank 0
@@ -152,6 +156,7 @@ def test_the_other_jobs_run_when_some_fail(failures):
     assert [record["metrics"] for record in healthy] == [healthy[0]["metrics"]] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in FAILURES if "raise" in kind])
 def test_the_cause_is_shown_before_its_consequences(kind, failures):
     output = outputs(failures.finished)[list(FAILURES).index(kind)]
@@ -161,6 +166,7 @@ def test_the_cause_is_shown_before_its_consequences(kind, failures):
     assert "Traceback (most recent call last)" in output[:cause] or kind == "constructor_raise_1"
 
 
+@pytest.mark.slow
 def test_a_sweep_with_failures_is_summarised(failures):
     sweep = the_sweep(failures.folder)
     records = [*failures.ddp.values(), *failures.cpu.values()]
@@ -177,7 +183,7 @@ def test_a_sweep_with_failures_is_summarised(failures):
 # Interruptions
 
 
-@pytest.mark.parametrize("target", ["the process group", "the parent alone"])
+@pytest.mark.parametrize("target", ["the process group", pytest.param("the parent alone", marks=pytest.mark.slow)])
 def test_ctrl_c_ends_the_sweep(target, commands, tmp_path):
     process, first = start_endless_sweep(commands, tmp_path)
     send = os.killpg if target == "the process group" else os.kill
@@ -188,6 +194,7 @@ def test_ctrl_c_ends_the_sweep(target, commands, tmp_path):
     assert jobs_of(first.parent) == ["0"]
 
 
+@pytest.mark.slow
 def test_the_ranks_end_when_their_parent_is_killed(commands, tmp_path):
     process, first = start_endless_sweep(commands, tmp_path)
     process.kill()
@@ -206,6 +213,7 @@ def start_endless_sweep(commands, folder):
     return process, the_sweep(folder) / "0"
 
 
+@pytest.mark.slow
 def test_ranks_end_when_their_supervisor_is_killed_too(commands, tmp_path):
     process, _ = start_endless_sweep(commands, tmp_path)
     others = set(commands.alive()) - {process.pid}
@@ -228,6 +236,7 @@ SILENT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SILENT)
 def test_a_rank_that_says_nothing_is_named_and_ends_the_job(kind, commands, tmp_path):
     fault = ("+callbacks.fault._target_=faulty.planted.PlantedFailure", f"+callbacks.fault.kind={kind}")
@@ -246,6 +255,7 @@ def test_a_rank_that_says_nothing_is_named_and_ends_the_job(kind, commands, tmp_
 # What a Trainer can be asked for
 
 
+@pytest.mark.slow
 def test_workers_mixed_precision_and_accumulation_work_on_two_ranks(commands, tmp_path):
     finished = commands.train(
         tmp_path,
@@ -294,6 +304,7 @@ def test_torchrun_starts_one_run_of_two_ranks(commands, tmp_path):
     assert (record["state"], record["world_size"], record["steps"]) == ("finished", 2, 7)
 
 
+@pytest.mark.slow
 def test_torchrun_on_two_nodes_starts_one_run(commands, tmp_path):
     rendezvous = ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{free_port()}", "--rdzv-id", "two-nodes")
     # Both are this machine, which may not be able to resolve its own name.
@@ -324,6 +335,7 @@ def test_srun_starts_one_run_named_after_its_step(commands, tmp_path):
     assert (record["state"], record["world_size"], record["steps"]) == ("finished", 2, 7)
 
 
+@pytest.mark.slow
 def test_sbatch_alone_starts_no_rank(commands, alternating, tmp_path):
     # The batch script itself is a step too, and its name is no number.
     batch = {"SLURM_JOB_ID": "4242", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
@@ -368,6 +380,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.slow
 def test_an_interpreter_trains_on_one_device_and_is_refused_several(commands, alternating, tmp_path):
     finished = commands.run(tmp_path, "-c", PYTHON, *SMALL)
     assert finished.code == 0, finished.output

@@ -112,6 +112,7 @@ def test_editable_installation_alone_gives_a_project_that_trains(folder, install
     succeeded(project.run("train.py", *SHORT, "+debug=fast_dev_run"))
 
 
+@pytest.mark.slow
 def test_project_without_the_checklist_installs_and_trains(folder, install):
     shutil.rmtree(folder / "packages" / "training-checklist")
     project = install(folder, "--editable", folder)
@@ -125,6 +126,7 @@ def test_projects_own_wheel_carries_the_libraries(folder, wheel):
     assert carried == set().union(*sources)
 
 
+@pytest.mark.slow
 def test_project_works_with_published_libraries_in_the_place_of_its_packages(folder, install, wheels):
     shutil.rmtree(folder / "packages")
     project = install(folder, "--editable", folder, *wheels.values())

@@ -35,6 +35,7 @@ def last_record(project) -> dict:
     return json.loads(newest.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_each_recipe_ends_in_a_command_that_works(followed):
     project, commands = followed
     assert len(commands) == 11
@@ -45,6 +46,7 @@ def test_each_recipe_ends_in_a_command_that_works(followed):
         assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
+@pytest.mark.slow
 def test_all_recipes_work_together(followed):
     project, _ = followed
     finished = project.run("train.py", *SHORT, "model=resnet18", "criterion=focal", "optimizer=lion")
@@ -56,6 +58,7 @@ def test_all_recipes_work_together(followed):
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
+@pytest.mark.slow
 def test_added_check_fails_with_the_place_where_its_threshold_is_crossed(followed):
     project, _ = followed
     finished = project.run("train.py", *SHORT, "+debug=dead_units", "++checks.dead_units.max_dead=-1")
@@ -63,6 +66,7 @@ def test_added_check_fails_with_the_place_where_its_threshold_is_crossed(followe
     assert "  where net.stage1.1\n" in finished.stdout
 
 
+@pytest.mark.slow
 def test_added_check_can_be_an_item_of_the_checklist(followed):
     project, _ = followed
     items = ("hydra.callbacks.debug.only=[dead_units]", "+checks.checklist.items.dead_units=fast_dev_run")
@@ -71,6 +75,7 @@ def test_added_check_can_be_an_item_of_the_checklist(followed):
     assert "dead_units" in finished.stdout
 
 
+@pytest.mark.slow
 def test_added_configs_are_found_by_the_projects_own_tests_and_pass_them(followed):
     project, _ = followed
     finished = project.run("-m", "pytest", "-v", "tests/test_configs.py")
@@ -87,6 +92,7 @@ def test_added_configs_are_found_by_the_projects_own_tests_and_pass_them(followe
         assert f"[{name}] PASSED" in finished.stdout
 
 
+@pytest.mark.slow
 def test_added_code_is_clean_and_typed(followed):
     project, _ = followed
     assert_clean(project.folder)

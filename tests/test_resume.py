@@ -97,6 +97,7 @@ def test_a_run_that_is_asked_to_stop_saves_and_says_how_to_go_on(signum, code, c
     assert resumed(commands, tmp_path) == whole("workers")
 
 
+@pytest.mark.slow
 def test_a_killed_rank_ends_the_job_which_resumes_to_the_same_weights(commands, whole, tmp_path):
     process = commands.start(
         tmp_path, commands.project / "train.py", *KINDS["ddp"], *RUN, *stop(signal.SIGKILL, rank=1)
@@ -107,6 +108,7 @@ def test_a_killed_rank_ends_the_job_which_resumes_to_the_same_weights(commands, 
     assert resumed(commands, tmp_path) == whole("ddp")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_ranks_that_are_asked_to_stop_do_so_at_one_step(signum, code, commands, whole, tmp_path):
     endless = [text for text in RUN if "max_epochs" not in text and "every_n" not in text]
@@ -124,6 +126,7 @@ def test_ranks_that_are_asked_to_stop_do_so_at_one_step(signum, code, commands, 
     commands.wait_until_gone(15)
 
 
+@pytest.mark.slow
 def test_ranks_that_are_asked_to_stop_amid_a_long_validation_save_after_it(commands, whole, tmp_path):
     slow = ("seconds=12", "mark=${output_dir}/slow")  # longer than an agent waits for ranks that it has asked
     slow = ("+callbacks.slow._target_=faulty.stopping.SlowValidation", *(f"+callbacks.slow.{each}" for each in slow))

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 
 def benchmark(template, project, out, *arguments: str) -> list[str]:
     """The rows of the table that `run.py` wrote."""
@@ -15,6 +17,7 @@ def benchmark(template, project, out, *arguments: str) -> list[str]:
     return [line for line in out.read_text(encoding="utf-8").splitlines() if line.startswith("| ")][2:]
 
 
+@pytest.mark.slow
 def test_speed_of_the_project_is_measured_beside_a_bare_loop(template, project, tmp_path):
     [row] = benchmark(template, project, tmp_path / "RESULTS.md", "trivial")
     assert row.startswith("| epoch, CPU, a linear layer, batch 32 | ")

@@ -157,6 +157,7 @@ def test_best_job_of_a_sweep_alone_has_figures_unless_each_was_to_have_them(comm
 # Launchers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["joblib", "submitit_local", "ray"])
 def test_another_launcher_runs_a_sweep(launcher, commands, tmp_path):
     finished = commands.train(tmp_path, "-m", f"launcher={launcher}", "trainer=cpu", "logger=csv", "seed=1,2")
@@ -201,6 +202,7 @@ def test_slurm_is_asked_for_what_the_config_says(commands, tmp_path):
 # Optuna
 
 
+@pytest.mark.slow
 def test_optuna_finds_the_same_parameters_with_the_same_seed(commands, tmp_path):
     found = []
     for name in ("first", "second"):

@@ -76,6 +76,7 @@ def test_update_brings_the_change_and_keeps_local_edits(repository, project, run
     run(project, *CRUFT, "check")
 
 
+@pytest.mark.slow
 def test_update_replaces_the_packages_where_the_owner_has_changed_every_file_of_the_code(repository, project, run):
     mine = {}
     for path in (path for folder in ("src", "tests") for path in (project / folder).rglob("*.py")):
@@ -103,6 +104,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_update_brings_back_nothing_that_was_not_chosen(repository, project, run):
     workflow = repository / "{{cookiecutter.project}}/.github/workflows/test.yml"
     workflow.write_text(workflow.read_text(encoding="utf-8") + "\n# theirs\n", encoding="utf-8")

@@ -46,6 +46,7 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 def test_prompt_has_batch_and_logits_and_goes_on(root, tmp_path):
     terminal = Terminal(tmp_path, root / "train.py", "+debug=breakpoint", *SMALL)

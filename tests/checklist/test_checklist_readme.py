@@ -45,6 +45,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_own_item_gives_a_verdict(run):
     assert run("+debug=loss_range").returncode == 0
     failed = run("+debug=loss_range", "++checks.loss_range.max_loss=0")
@@ -53,6 +54,7 @@ def test_own_item_gives_a_verdict(run):
     assert "mine/loss-in-range" in failed.stdout
 
 
+@pytest.mark.slow
 def test_own_rule_judges_what_an_item_has_recorded(run):
     (run.folder / "first_loss.py").write_text(block("python", "first-loss-in-range"), encoding="utf-8")
     named = "++checks.rules={first_loss: first_loss}"
@@ -62,6 +64,7 @@ def test_own_rule_judges_what_an_item_has_recorded(run):
     assert "mine/first-loss-in-range" in failed.stdout
 
 
+@pytest.mark.slow
 def test_settings_add_an_item_to_the_checklist_and_leave_another_out(run):
     settings = yaml.safe_load(block("yaml", "leave_out"))
     settings["checks"]["checklist"] |= yaml.safe_load("{items: {loss_range: fast_dev_run}}")

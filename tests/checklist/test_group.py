@@ -54,6 +54,7 @@ def project(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_group_is_called_as_the_project_says_and_its_own_is_left_alone(project):
     own = project("+debug=overfit")
     assert "noise 7" in own.stdout

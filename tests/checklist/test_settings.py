@@ -35,6 +35,7 @@ def test_setting_decides_and_the_argument_itself_on_the_command_line_decides_ove
     assert "after 3 steps" in item["findings"][0]["what"]
 
 
+@pytest.mark.slow
 def test_item_that_is_left_out_is_shown_with_the_reason(train):
     only = "hydra.callbacks.debug.only=[config,distributed]"
     run = train("+debug=checklist", only, "++checks.checklist.leave_out={distributed: one device only}")

@@ -39,7 +39,13 @@ def newest(project):
     return max(project.folder.glob("outputs/*/*/*/run.json"), key=lambda path: path.stat().st_mtime).parent
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in ("segmentation", "fine_tuning") else name
+        for name in EXAMPLES
+    ],
+)
 def test_example_trains_resumes_and_is_evaluated(project, name):
     chosen, written, reason = EXAMPLES[name]
     torch.save(resnet18().state_dict(), project.folder / "weights.pth")
@@ -67,6 +73,7 @@ def test_own_table_is_read_and_predicted_beside_what_is_right(project, tmp_path)
     assert {float(row["label"]) for row in table} < {row["price"] for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["torch_export"])
 def test_module_with_an_example_input_is_exported_and_one_without_says_what_it_lacks(project, form):
     said(project, "train.py", "+experiment=tabular_regression", *SHORT)

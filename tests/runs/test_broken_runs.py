@@ -31,6 +31,7 @@ def test_damaged_job_does_not_keep_its_sweep_from_being_summarised(script, tmp_p
     assert re.findall(r'href="([^"]+)"', (sweep / "report.html").read_text(encoding="utf-8")) == ["0/report.html"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error:Callback")
 def test_job_that_is_refused_twice_says_why_the_second_time_too(script, tmp_path):
     refused = ["-m", *TINY, "seed=1,2", "scheduler=plateau"]

@@ -22,6 +22,7 @@ class Interrupt(Callback):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_search_that_goes_on_keeps_every_job_and_tries_the_open_trial_again(script, tmp_path, monkeypatch):
     monkeypatch.setattr(Interrupt, "jobs", 0)
     monkeypatch.chdir(tmp_path)
@@ -52,6 +53,7 @@ def test_search_that_goes_on_keeps_every_job_and_tries_the_open_trial_again(scri
         ]
 
 
+@pytest.mark.slow
 def test_search_that_has_all_its_trials_runs_nothing_more(script, tmp_path, monkeypatch):
     monkeypatch.setattr(Interrupt, "jobs", STOPPED + 1)
     monkeypatch.chdir(tmp_path)

@@ -16,6 +16,7 @@ def test_run_ends_with_where_its_logger_has_written(train, tmp_path, capsys, mon
     assert loggers != "csv" or (tmp_path / shown).is_file()
 
 
+@pytest.mark.slow
 def test_wandb_that_is_offline_names_the_command_that_sends_the_run(train, tmp_path, capsys):
     pytest.importorskip("wandb")
     train("logger=wandb", "logger.wandb.offline=true")
@@ -23,6 +24,7 @@ def test_wandb_that_is_offline_names_the_command_that_sends_the_run(train, tmp_p
     assert list((tmp_path / folder).glob("*.wandb"))
 
 
+@pytest.mark.slow
 def test_mlflow_names_the_command_that_serves_its_file_or_the_address_of_its_server(tmp_path):
     pytest.importorskip("mlflow")
     file = f"sqlite:///{tmp_path}/mlflow.db"

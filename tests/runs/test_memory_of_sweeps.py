@@ -5,6 +5,7 @@ import signal
 from collections import Counter
 from typing import ClassVar
 
+import pytest
 from in_project import own_conftest
 from pytorch_lightning import Callback, LightningModule, Trainer
 
@@ -20,6 +21,7 @@ class Census(Callback):
         Census.found.append(Counter(kind for each in gc.get_objects() for kind in kinds if isinstance(each, kind)))
 
 
+@pytest.mark.slow
 def test_jobs_of_a_sweep_keep_no_trainer_and_no_network_of_those_before(script, monkeypatch):
     monkeypatch.setattr(Census, "found", [])
     before = signal.getsignal(signal.SIGTERM)

@@ -29,12 +29,14 @@ def test_run_that_did_not_diverge_has_no_remark(tiny):
     assert read_record(tiny)["remarks"] == []
 
 
+@pytest.mark.slow
 def test_rerun_of_a_run_that_diverged_agrees(train, train_as_given):
     run = train(*DIVERGING)
     again = train_as_given(f"rerun='{run}'")
     assert read_record(again)["rerun"]["agrees"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["1e30,0.01", "0.01,1e30"])
 def test_job_that_diverged_is_never_the_best_of_a_sweep(order, sweep):
     jobs = sweep("optimizer=sgd", f"optimizer.lr={order}", "monitor=val/loss", "mode=min")

@@ -43,21 +43,25 @@ def test_example_has_its_files_and_commands():
     assert len(COMMANDS) == 5
 
 
+@pytest.mark.slow
 def test_every_run_of_the_example_finishes_and_has_a_report(copied, records):
     assert [record["state"] for record in records] == ["finished"] * 3
     assert len(list(copied[0].glob("outputs/**/report.html"))) == 3
 
 
+@pytest.mark.slow
 def test_run_of_the_example_that_was_made_longer_agrees_with_one_that_was_as_long_at_once(records):
     assert [len(record["starts"]) for record in records[:2]] == [2, 1]
     assert [record["epochs"] for record in records[:2]] == [6, 6]
     assert records[1]["rerun"]["agrees"]
 
 
+@pytest.mark.slow
 def test_example_runs_in_two_processes(records):
     assert [record["world_size"] for record in records] == [1, 1, 2]
 
 
+@pytest.mark.slow
 def test_sweep_of_the_example_has_a_summary(copied):
     folder, said = copied
     [sweep] = {path.parents[1] for path in folder.glob("multirun/**/run.json")}

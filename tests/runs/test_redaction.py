@@ -148,6 +148,7 @@ def test_no_file_of_a_run_holds_a_planted_secret(careless_run, seed):
     assert [word for word in planted.harmless if word not in kept] == []
 
 
+@pytest.mark.slow
 def test_no_file_of_a_debug_item_or_a_sweep_holds_a_planted_secret(careless_run):
     planted = Planted(seed=4)
     folder = careless_run(planted, "+debug=config", "hydra.mode=MULTIRUN", "seed=1")

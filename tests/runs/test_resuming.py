@@ -138,7 +138,13 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant",
+    [
+        name if name in ("sgd", "own workers, augmented samples") else pytest.param(name, marks=pytest.mark.slow)
+        for name in VARIANTS
+    ],
+)
 def test_run_that_was_killed_amid_an_epoch_ends_as_if_it_had_not_been(variant, stopped, resumed, whole):
     overrides = VARIANTS[variant]
     assert differences(resumed(stopped(11, *overrides)), whole(*overrides)) == []
@@ -150,6 +156,7 @@ def test_default_callbacks_go_on_amid_an_epoch(stopped, resumed, whole):
     assert set(differences(resumed(stopped(11, everything)), whole(everything))) <= {"csv"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if "," in name or "number" in name])
 def test_run_that_was_killed_after_an_epoch_ends_as_if_it_had_not_been(variant, stopped, resumed, whole):
     overrides = VARIANTS[variant]
