@@ -1,6 +1,6 @@
 """The config files of a sweep, each of them read once."""
 
-from copy import copy
+from copy import deepcopy
 
 from hydra._internal.config_repository import ConfigRepository
 from hydra.plugins.config_source import ConfigResult
@@ -20,6 +20,6 @@ def read_once() -> None:
         key = (config_path, *(source.path for source in repository.get_sources()))
         if key not in kept:
             kept[key] = READ(repository, config_path)
-        return copy(kept[key])  # Hydra puts another config in the place of the one that it has read
+        return deepcopy(kept[key])  # what Hydra composes shares the nodes of what it has read
 
     ConfigRepository.load_config = load_config
