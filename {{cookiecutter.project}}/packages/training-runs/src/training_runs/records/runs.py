@@ -7,8 +7,9 @@ import re
 import shlex
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,26 +43,43 @@ def find_run(name: str | Path, key: str = "run") -> Path:
         if not (folder / RECORD).is_file():
             raise ConfigError(f"{key}={name} is not the directory of a run: it has no {RECORD}; try {key}=last")
         return folder
-    runs = [path.parent for root in ("outputs", "multirun") for path in Path(root).glob(f"**/{RECORD}")]
-    # A run with debug items is a few steps long, and a checklist's items are runs inside a run.
-    runs = [run for run in runs if "debug" not in run.parts and not (run / "debug").is_dir()]
-    runs = [run for run in runs if any(run.glob("checkpoints/*.ckpt"))]
-    started = {run: when for run in runs if (when := last_started(run)) is not None}
-    if not started:
+    found = None
+    for written, run in sorted(((path / RECORD).stat().st_mtime, path) for path in recorded_runs())[::-1]:
+        if found is not None and written < found[0]:  # a record is written after its run has started
+            break
+        # A run with debug items is a few steps long.
+        if (run / "debug").is_dir() or not any(run.glob("checkpoints/*.ckpt")):
+            continue
+        when = last_started(run)
+        if when is not None and (found is None or when > found[0]):
+            found = when, run
+    if found is None:
         raise ConfigError(
             f"{key}=last: no run in outputs/ or multirun/ has a checkpoint yet; start one with python train.py"
         )
-    return max(started, key=started.get)
+    return found[1]
 
 
-def last_started(run: Path) -> str | None:
-    """Return when a run was last started; None, and a word about it, where its record does not say."""
+def recorded_runs() -> Iterator[Path]:
+    """Yield the directories below outputs/ and multirun/ that hold a record, but for those inside of such a one."""
+    for root in ("outputs", "multirun"):
+        for folder, inside, files in os.walk(root):
+            if RECORD in files:
+                inside.clear()
+                yield Path(folder)
+            inside[:] = [name for name in inside if name != "debug"]
+
+
+def last_started(run: Path) -> float | None:
+    """Return when a run was last started, in seconds since 1970; None, and a word on it, if its record does not say."""
     try:
         record = read_record(run)
+        return datetime.fromisoformat(record.get("starts", [record])[-1]["started"]).timestamp()
     except ConfigError as error:
         print(f"{str(error).partition(';')[0]}: passed over", file=sys.stderr)
-        return None
-    return record.get("starts", [record])[-1].get("started")
+    except (KeyError, TypeError, ValueError):  # a job that was refused never started
+        pass
+    return None
 
 
 def holds_run(folder: Path) -> bool:
