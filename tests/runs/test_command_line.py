@@ -38,10 +38,17 @@ def test_unknown_key_is_named_with_the_nearest_ones(conf, argument, line):
 @pytest.mark.parametrize(
     ("config_name", "override", "lines"),
     [
-        ("train", "model=cn", ["model=cn is no option of conf/model; did you mean cnn?"]),
-        ("train", "optimizer=adma", ["optimizer=adma is no option of conf/optimizer; did you mean adam or adamw?"]),
+        ("train", "model=cn", ["model: there are ", "model=cn is no option of conf/model; did you mean cnn?"]),
+        (
+            "train",
+            "optimizer=adma",
+            [
+                "optimizer: there are adam, adamw, sgd",
+                "optimizer=adma is no option of conf/optimizer; did you mean adam or adamw?",
+            ],
+        ),
         ("train", "criterion=huber", ["criterion=huber is no option of conf/criterion; there are cross_entropy, "]),
-        ("trian", "seed=1", ["conf has no trian.yaml; did you mean train?"]),
+        ("trian", "seed=1", ["conf: there are ", "conf has no trian.yaml; did you mean train?"]),
         ("train", "optimizer.lrr=1", []),
     ],
 )

@@ -243,14 +243,15 @@ def are_key_and_value(first: str, second: str) -> bool:
 
 
 def unknown_option(error: HydraException, conf: Path) -> list[str]:
-    """Return a line where a group lacks an option, or there is no such config: those of a similar name, else all."""
+    """Return a line where a group lacks an option, or there is no such config: all, then those of a similar name."""
     if not isinstance(error, MissingConfigException) or not error.missing_cfg_file:
         return []
     group, _, option = error.missing_cfg_file.removesuffix(".yaml").rpartition("/")
     options = error.options or [path.stem for path in (conf / group).glob("*.yaml")]
-    near = suggestion(option, options, "there are") if options else "; there are none"
     place = f"{group}={option} is no option of {conf.name}/{group}" if group else f"{conf.name} has no {option}.yaml"
-    return [place + near]
+    there = f"there are {', '.join(options)}" if options else "there are none"
+    near = suggestion(option, options)
+    return [f"{group or conf.name}: {there}", place + near] if near else [f"{place}; {there}"]
 
 
 def unknown_keys(arguments: list[str], conf: Path, config_name: str) -> list[str]:
