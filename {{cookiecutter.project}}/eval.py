@@ -1,8 +1,8 @@
-"""Test a finished run, or classify images with it, from its own directory.
+"""Test a finished run, or predict with it, from its own directory.
 
 python eval.py run=last                       test metrics, predictions and figures of the newest run
 python eval.py run=<directory> ckpt=last      of another run, its last checkpoint
-python eval.py run=last predict=<folder>      classify the images in a folder
+python eval.py run=last predict=<file>        predict for new samples: a file, or a folder of files
 python eval.py run=last export=onnx           a file that runs without this code; or torch_export
 python eval.py summary=last                   the table, figures and report of the newest sweep
 """
@@ -33,13 +33,13 @@ def main(cfg: DictConfig) -> None:
 
 
 def evaluate(cfg: DictConfig, run: Path) -> None:
-    """Test, classify or export with a checkpoint of a run."""
+    """Test, predict or export with a checkpoint of a run."""
     checkpoint = find_checkpoint(run, cfg.ckpt)
     # Imported here: --help, --cfg, completion, summaries and most mistakes are answered without torch.
-    from {{ cookiecutter.package }}.evaluation.evaluate import classify_folder, export_run, test_run
+    from {{ cookiecutter.package }}.evaluation.evaluate import export_run, predict_files, test_run
 
     if cfg.predict is not None:
-        classify_folder(run, checkpoint, Path(str(cfg.predict)), cfg)
+        predict_files(run, checkpoint, Path(str(cfg.predict)), cfg)
     elif cfg.export is not None:
         export_run(run, checkpoint, cfg)
     else:

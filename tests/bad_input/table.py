@@ -456,7 +456,8 @@ EVAL = [
     ),
     (
         "predict=nowhere",
-        "predict=nowhere is not a folder; name one with images (.bmp, .gif, .jpeg, .jpg, .png, .tif, .tiff, .webp)",
+        "predict=nowhere is no file and no folder; "
+        "name one with images (.bmp, .gif, .jpeg, .jpg, .png, .tif, .tiff, .webp)",
     ),
     (
         "predict=text",
@@ -470,7 +471,8 @@ EVAL = [
     ),
     (
         "predict=nothing",
-        "predict=nothing holds no image; put .bmp, .gif, .jpeg, .jpg, .png, .tif, .tiff, .webp files there",
+        "predict=nothing holds nothing to predict for; "
+        "put images (.bmp, .gif, .jpeg, .jpg, .png, .tif, .tiff, .webp) there",
     ),
 ]
 

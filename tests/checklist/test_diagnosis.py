@@ -19,6 +19,7 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.utils.data import DataLoader, Dataset
+from torchmetrics import MeanAbsoluteError
 from training_checklist.diagnosis.diagnose import diagnose, print_traceback
 from training_checklist.finding import FAILED, Finding, Fix, Place
 from training_checklist.hydra_callbacks.exceptions import print_panel
@@ -213,6 +214,19 @@ def test_target_that_does_not_fit_the_criterion_is_told_with_what_would(criterio
     finding = diagnosed(criterion(), torch.full(logits, 2.0), target)
     assert why in finding.why
     assert fix in told(finding)
+
+
+@pytest.mark.parametrize(("predictions", "targets", "name"), [((4, 1), (4,), "predictions"), ((4,), (4, 1), "targets")])
+def test_metric_of_a_column_and_a_row_is_told_which_to_squeeze(predictions, targets, name):
+    finding = diagnosed(MeanAbsoluteError().update, torch.zeros(predictions), torch.zeros(targets))
+    assert finding.rule == "crash/metric-shapes"
+    assert told(finding).startswith(f"{name}.squeeze(-1) before the metric")
+
+
+def test_argument_given_by_place_and_by_name_is_named():
+    finding = diagnosed(DataLoader, [1], 4, batch_size=4)
+    assert finding.why == "DataLoader is given batch_size twice, once by its place and once by its name"
+    assert told(finding).startswith("keep batch_size=... and take out the other")
 
 
 def test_size_mismatch_in_an_expression_names_the_expression():
@@ -559,8 +573,10 @@ def test_exception_of_a_job_is_shown_with_traceback_panel_and_exit_code(train, c
     assert stopped.value.code == 1
     shown = capfd.readouterr().err
     assert shown.count("Traceback (most recent call last)") == 1
-    assert shown.index("Traceback") < shown.index("where ") < shown.index("Error executing job")
-    assert "expects 400 features, gets 784" in shown
+    assert shown.index("Traceback") < shown.index("where ") < shown.index("expects 400 features, gets 784")
+    panel = shown[shown.index("where ") :]
+    assert "Error executing job" not in panel
+    assert "HYDRA_FULL_ERROR" not in panel
 
 
 @pytest.mark.parametrize("everything", ["0", "1"])

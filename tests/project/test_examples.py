@@ -58,19 +58,53 @@ def test_example_trains_resumes_and_is_evaluated(project, name):
     assert {path.name for path in (run / "eval/best").iterdir()} == {"metrics.json"} | written
 
 
-def test_own_table_is_read_and_predicted_beside_what_is_right(project, tmp_path):
-    rows = [{"size": n, "rooms": n % 5, "price": 3 * n} for n in range(100)]
-    with (tmp_path / "houses.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, ["size", "rooms", "price"])
+def write_table(path, rows) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    own = (f"data.csv='{tmp_path.as_posix()}/houses.csv'", "data.target=price", "model.features=2")
-    said(project, "train.py", "+experiment=tabular_regression", *SHORT, *own)
+
+
+def test_own_table_of_numbers_words_and_empty_cells_is_read_and_new_rows_are_predicted(project, tmp_path):
+    rows = [
+        {"size": n if n % 9 else "", "town": ["oslo", "bergen", ""][n % 3], "rooms": n % 5, "price": 300 * n}
+        for n in range(100)
+    ]
+    write_table(tmp_path / "houses.csv", rows)
+    own = (f"data.csv='{tmp_path.as_posix()}/houses.csv'", "data.target=price", "data.unit=100")
+    refused = project.run("train.py", "+experiment=tabular_regression", *SHORT, *own)
+    right = "data.features=10 but houses.csv has 4, with one for each word of town; say data.features=4"
+    assert refused.stderr.strip().splitlines()[-1] == right
+    said(project, "train.py", "+experiment=tabular_regression", *SHORT, *own, "data.features=4")
     said(project, "eval.py", "run=last")
-    with (newest(project) / "eval/best/predictions.csv").open(newline="", encoding="utf-8") as file:
-        table = list(csv.DictReader(file))
-    assert len(table) == 20
-    assert {float(row["label"]) for row in table} < {row["price"] for row in rows}
+    assert {float(row["label"]) for row in predictions(project)} < {row["price"] / 100 for row in rows}
+
+    new = [{name: cell for name, cell in row.items() if name != "price"} for row in rows[:7]]
+    write_table(tmp_path / "new.csv", [new[0] | {"town": "a word of no training row"}, *new])
+    said(project, "eval.py", "run=last", f"predict='{tmp_path.as_posix()}/new.csv'")
+    assert [set(row) for row in predictions(project, "_new")] == [{"sample", "prediction"}] * 8
+
+
+def predictions(project, name: str = "") -> list[dict[str, str]]:
+    with (newest(project) / f"eval/best/predictions{name}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_new_texts_are_classified_and_data_that_read_no_files_say_so(project, tmp_path):
+    write_table(tmp_path / "new.csv", [{"text": "the mean of the data"}, {"text": "parse the arguments"}])
+    said(project, "train.py", "+experiment=text_classifier", *SHORT)
+    said(project, "eval.py", "run=last", f"predict='{tmp_path.as_posix()}/new.csv'")
+    assert {row["prediction"] for row in predictions(project, "_new")} <= {
+        "argparse",
+        "asyncio",
+        "decimal",
+        "email",
+        "logging",
+        "statistics",
+    }
+    said(project, "train.py", "+experiment=segmentation", *SHORT, "data.batch_size=4")
+    refused = project.run("eval.py", "run=last", f"predict='{tmp_path.as_posix()}/new.csv'")
+    assert "nothing can be predicted, since CanvasData has no predict_dataloader" in refused.stderr
 
 
 @pytest.mark.slow

@@ -38,17 +38,47 @@ def test_unknown_key_is_named_with_the_nearest_ones(conf, argument, line):
 @pytest.mark.parametrize(
     ("config_name", "override", "lines"),
     [
-        ("train", "model=cn", ["model=cn is no option of conf/model; did you mean cnn?"]),
-        ("train", "optimizer=adma", ["optimizer=adma is no option of conf/optimizer; did you mean adam or adamw?"]),
-        ("train", "model=transformer", []),
-        ("trian", "seed=1", ["conf has no trian.yaml; did you mean train?"]),
+        ("train", "model=cn", ["model: there are ", "model=cn is no option of conf/model; did you mean cnn?"]),
+        (
+            "train",
+            "optimizer=adma",
+            [
+                "optimizer: there are adam, adamw, sgd",
+                "optimizer=adma is no option of conf/optimizer; did you mean adam or adamw?",
+            ],
+        ),
+        ("train", "criterion=huber", ["criterion=huber is no option of conf/criterion; there are cross_entropy, "]),
+        ("trian", "seed=1", ["conf: there are ", "conf has no trian.yaml; did you mean train?"]),
         ("train", "optimizer.lrr=1", []),
     ],
 )
 def test_unknown_option_or_config_is_named_with_the_nearest_ones(conf, config_name, override, lines):
     with initialize_config_dir(str(conf), version_base="1.3"), pytest.raises(HydraException) as refused:
         compose(config_name, overrides=[override])
-    assert unknown_option(refused.value, conf) == lines
+    found = unknown_option(refused.value, conf)
+    assert [line[: len(start)] for line, start in zip(found, lines, strict=True)] == lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "last"),
+    [
+        (["criterion=huber"], "criterion=huber is no option of conf/criterion; there are "),
+        (["optimizer.lrr=1"], "optimizer.lrr is no key of train.yaml; did you mean "),
+        (["seed=-1"], "seed=-1 must be a whole number from 0 to 4294967295 or null"),
+    ],
+)
+def test_line_with_the_fix_is_the_last_and_hydra_adds_one_at_most(script, capfd, arguments, last):
+    with pytest.raises(SystemExit):
+        script("train.py", "data=mnist_sample", *arguments)
+    said = capfd.readouterr().err.splitlines()
+    assert said[-1].startswith(last)
+    assert len(said) <= 2
+
+
+def test_full_error_shows_everything_that_hydra_knows(script, monkeypatch):
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    with pytest.raises(HydraException, match="criterion/huber"):
+        script("train.py", "criterion=huber")
 
 
 @pytest.mark.parametrize(

@@ -240,3 +240,20 @@ def test_path_of_a_run_is_taken_as_it_is_printed(name, finished, script, evaluat
     assert f"evaluate        python eval.py run={name}" in capsys.readouterr().out
     evaluate(f"run={run}")
     assert (read_record(run)["state"], read_record(run)["epochs"]) == ("finished", 2)
+
+
+def test_key_that_the_runs_own_model_has_and_the_default_lacks_can_be_changed(script, finished):
+    script("train.py", f"resume='{finished}'", "trainer.max_epochs=2", "model.net.hidden_sizes=[256]")
+    assert "++model.net.hidden_sizes=[256]" in read_record(finished)["starts"][-1]["overrides"]
+
+
+def test_class_weights_that_the_checkpoint_would_undo_are_refused(script, train_in, tmp_path, capsys):
+    weights = "criterion.weight=[{},1,1,1,1,1,1,1,1,1]"
+    run = train_in(tmp_path, *TINY, "+" + weights.format(2))
+    before = files(run)
+    with pytest.raises(SystemExit):
+        script("train.py", f"resume='{run}'", "trainer.max_epochs=2", weights.format(3))
+    refusal = "criterion.weight=[3,1,1,1,1,1,1,1,1,1] cannot change a run that goes on: its checkpoint holds"
+    assert capsys.readouterr().err.splitlines()[-1].startswith(refusal)
+    assert files(run) == before
+    script("train.py", f"resume='{run}'", "trainer.max_epochs=2", weights.format(2))

@@ -40,6 +40,7 @@ class TextData(LightningDataModule):
         self.csv, self.class_names, self.words, self.length = csv, list(class_names), words, length
         self.batch_size, self.seed = batch_size, seed
         self.source = "docstrings of Python" if csv is None else Path(csv).name
+        self.predict_files: list[Path] | None = None  # eval.py predict=new.csv sets it
 
     def setup(self, stage: str) -> None:
         found = docstrings(self.class_names) if self.csv is None else read_texts(Path(self.csv))
@@ -65,7 +66,12 @@ class TextData(LightningDataModule):
     def test_dataloader(self) -> DataLoader:
         return DataLoader(self.test_set, batch_size=self.batch_size)
 
-    predict_dataloader = test_dataloader
+    def predict_dataloader(self) -> DataLoader:
+        if self.predict_files is None:
+            return self.test_dataloader()
+        texts = [text for path in self.predict_files for text, _ in read_texts(path)]
+        numbers = torch.tensor([self.numbers(text) for text in texts])
+        return DataLoader(Texts(numbers, torch.zeros(len(texts))), batch_size=self.batch_size)
 
 
 class Texts(TensorDataset):
@@ -91,7 +97,7 @@ def docstrings(modules: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def read_texts(path: Path) -> list[tuple[str, str]]:
     with path.open(newline="", encoding="utf-8") as file:
-        return [(row["text"], row["label"]) for row in csv.DictReader(file)]
+        return [(row["text"], row.get("label", "")) for row in csv.DictReader(file)]
 
 
 class BagOfWords(nn.Module):

@@ -2,6 +2,9 @@
 
 What lacks something is not refused: its part is left out, and eval.py says why. Training asks for none of it.
 
+`predict=` sets `predict_files` of a DataModule to a list of paths, those of the files that it was given; they are then
+what `predict_dataloader` is to read, instead of the test samples. `__init__` sets it to None.
+
 | part              | DataModule                             | LightningModule                              |
 | ----------------- | -------------------------------------- | -------------------------------------------- |
 | test metrics      | `test_dataloader`                      | `test_step` that logs them                   |
@@ -9,8 +12,8 @@ What lacks something is not refused: its part is left out, and eval.py says why.
 | what is right     | `Labelled`                             |                                              |
 | confusion matrix, | `Classes`                              | `predict_step`: probabilities (B, classes)   |
 | calibration       |                                        |                                              |
-| worst mistakes,   | `Images`                               | the same                                     |
-| `predict=` files  |                                        |                                              |
+| worst mistakes    | `Images`                               | the same                                     |
+| `predict=` files  | `predict_files`                        | `predict_step`, as above                     |
 | export            | `Images`; else nothing                 | `example_input_array`, two samples or more   |
 """
 
@@ -81,15 +84,13 @@ def no_table(predictions: Any) -> str | None:
     return None
 
 
-def no_classes(datamodule: LightningDataModule, predictions: Tensor, labels: Tensor | None) -> str | None:
+def no_classes(datamodule: LightningDataModule, predictions: Tensor) -> str | None:
     """Return why these are no predictions of a classification, or None where they are."""
     classes = getattr(datamodule, "class_names", None)
     if classes is None:
         return f"{type(datamodule).__name__} has no class_names: this is no classification"
     if predictions.ndim != 2 or predictions.shape[1] != len(classes):
         return f"predict_step does not return probabilities (B, {len(classes)}), one for each of class_names"
-    if labels is None:
-        return f"{type(datamodule).__name__} has no test_set.labels with a class for each prediction"
     return None
 
 

@@ -8,7 +8,6 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from pydantic import NonNegativeInt, PositiveInt
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
-from torch import Tensor
 from training_config.building import instantiate
 from training_config.check import find_problems
 from training_config.errors import ConfigError
@@ -59,7 +58,10 @@ def write_parts(
         return {"no predictions": why}
     predictions = torch.cat(batches).cpu()
     labels = contract.labels_of(datamodule, len(predictions))
-    if why := contract.no_classes(datamodule, predictions, labels):
+    why = contract.no_classes(datamodule, predictions)
+    if labels is None and why is None:
+        why = f"{type(datamodule).__name__} has no test_set.labels with a class for each prediction"
+    if why:
         write_numbers(output / "predictions.csv", predictions, labels)
         return {"no figures": why}
     names, classes = image_names(datamodule, len(predictions)), datamodule.class_names
@@ -73,34 +75,50 @@ def write_parts(
     return {}
 
 
-def classify_folder(run: Path, checkpoint: Path, folder: Path, cfg: DictConfig) -> None:
-    """Print the class of every image in `folder`, and write all probabilities to the run."""
+def predict_files(run: Path, checkpoint: Path, place: Path, cfg: DictConfig) -> None:
+    """Write predictions for a file, or those in a folder, to the run; print the class of each that is one sample."""
     model, datamodule, trainer = rebuild(run, checkpoint, cfg)
-    paths = images_in(folder)
-    datamodule.predict_files = paths
-    probabilities = predict(trainer, model, datamodule)
-    table = output_dir(run, checkpoint) / f"predictions_{printable(folder.resolve().name)}.csv"
-    names = [path.relative_to(folder).as_posix() for path in paths]
-    write_predictions(table, names, probabilities, datamodule.class_names)
-    answers = {
-        printable(name): f"{datamodule.class_names[int(row.argmax())]}  ({row.max():.1%})"
-        for name, row in zip(names, probabilities, strict=True)
-    }
+    if why := contract.no_predictions(model, datamodule):
+        raise ConfigError(f"predict={printable(str(place))}: nothing can be predicted, since {why}")
+    datamodule.predict_files = paths = files_at(place, datamodule)
+    batches = trainer.predict(model, datamodule=datamodule)
+    if why := contract.no_table(batches):
+        raise ConfigError(f"predict={printable(str(place))}: {why}")
+    predictions, answers = torch.cat(batches).cpu(), {}
+    name = place.resolve().name if place.is_dir() else place.stem
+    table = output_dir(run, checkpoint) / f"predictions_{printable(name)}.csv"
+    if contract.no_classes(datamodule, predictions):
+        write_numbers(table, predictions, labels=None)
+    else:
+        classes, names = datamodule.class_names, [str(row) for row in range(len(predictions))]
+        if len(paths) == len(predictions):  # a file is a sample
+            names = [path.relative_to(place).as_posix() if path != place else path.name for path in paths]
+            best = zip(names, *predictions.max(dim=1), strict=True)
+            answers = {printable(name): f"{classes[int(index)]}  ({share:.1%})" for name, share, index in best}
+        write_predictions(table, names, predictions, classes)
     print_summary({}, answers | {"written": str(shortest(table))})
 
 
-def images_in(folder: Path) -> list[Path]:
-    """Return the image files in `folder` and below it.
+def files_at(place: Path, datamodule: LightningDataModule) -> list[Path]:
+    """Return the file at `place`, or those in the folder there and below it: images, where the data are images.
 
     Raises:
-        ConfigError: no such folder, or no image in it.
+        ConfigError: there are none, or the DataModule reads no others than its own.
     """
-    where, endings = printable(str(folder)), ", ".join(SUFFIXES)
-    if not folder.is_dir():
-        raise ConfigError(f"predict={where} is not a folder; name one with images ({endings})")
-    paths = find_images(folder)
+    where, owner = printable(str(place)), type(datamodule).__name__
+    if not hasattr(datamodule, "predict_files"):
+        raise ConfigError(
+            f"predict={where} cannot be read by {owner}: it has no predict_files, see docs/evaluation.md"
+        )
+    images = hasattr(datamodule, "load_image")
+    kind = f"images ({', '.join(SUFFIXES)})" if images else f"what {owner} reads"
+    if place.is_file() and (not images or place.suffix.lower() in SUFFIXES):
+        return [place]
+    if not place.is_dir():
+        raise ConfigError(f"predict={where} is no file and no folder; name one with {kind}")
+    paths = find_images(place) if images else sorted(path for path in place.rglob("*") if path.is_file())
     if not paths:
-        raise ConfigError(f"predict={where} holds no image; put {endings} files there")
+        raise ConfigError(f"predict={where} holds nothing to predict for; put {kind} there")
     return paths
 
 
@@ -181,11 +199,6 @@ def load_weights(model: LightningModule, checkpoint: Path) -> None:
             f"use ckpt=best or ckpt=last, or name the checkpoint's run with run=..."
         )
     model.load_state_dict(theirs)
-
-
-def predict(trainer: Trainer, model: LightningModule, datamodule: LightningDataModule) -> Tensor:
-    """Return probabilities (N, num_classes) of the DataModule's predict set, in its order, on the CPU."""
-    return torch.cat(trainer.predict(model, datamodule=datamodule)).cpu()
 
 
 def output_dir(run: Path, checkpoint: Path) -> Path:

@@ -44,4 +44,5 @@ def write_numbers(path: Path, predictions: Tensor, labels: Tensor | None) -> Non
         writer.writerow(["sample", *known, *names])
         for row, numbers in enumerate(columns.tolist()):
             label = [] if labels is None else [labels[row].item()]
-            writer.writerow([row, *label, *(f"{number:.6g}" for number in numbers)])
+            # 7 digits: what float32 tells apart
+            writer.writerow([row, *(f"{each:.7g}" if isinstance(each, float) else each for each in label + numbers)])

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, get_type_hints
 
 from hydra.errors import InstantiationException
@@ -47,7 +48,8 @@ def locate(name: str) -> Any:
                 raise ImportError(f"importing {path} fails: {error}") from error
             if not position:
                 raise ImportError(f"there is no module {part!r}; is it installed?") from error
-            raise ImportError(f"{before} has no {part!r}{suggestion(part, dir(found))}") from error
+            modules = [module.name for module in iter_modules(getattr(found, "__path__", []))]
+            raise ImportError(f"{before} has no {part!r}{suggestion(part, [*modules, *dir(found)])}") from error
         except Exception as error:  # the module's own code
             raise ImportError(f"importing {path} fails: {type(error).__name__}: {error}") from error
     return found

@@ -156,8 +156,9 @@ def _plain(error: BaseException) -> Finding:
         return Finding(
             "crash/config-not-found", FAILED, str(error), place, f"there is no {wanted}{hint}", Fix(f"{group}=...")
         )
-    why, fix = "it was refused before any training", Fix("as the message says")
-    return Finding("crash/refused", FAILED, str(error), Place(note="see its message"), why, fix)
+    why = "a value, or two that do not go together, was refused; the first line names it"
+    fix = Fix("change what the first line names, and give the command again")
+    return Finding("crash/refused", FAILED, str(error), Place(note="the command, or a config"), why, fix)
 
 
 def _unknown(crash: Crash) -> Cause:

@@ -221,6 +221,19 @@ def broadcast(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def metric_shapes(crash: Crash, match: re.Match) -> Cause:
+    predictions, targets = match.groups()
+    why = f"the metric compares number by number; predictions are ({predictions}), targets ({targets})"
+    for extra, fewer, name in ((predictions, targets, "predictions"), (targets, predictions, "targets")):
+        if extra == f"{fewer}, 1":
+            return Cause(
+                why,
+                f"{name}.squeeze(-1) before the metric and the criterion; a criterion such as MSELoss would compare "
+                "every prediction with every target",
+            )
+    return Cause(why, "give the network's output the shape of the targets, or reduce it to one number a target first")
+
+
 def reshape(crash: Crash, match: re.Match) -> Cause:
     shape, size = match.groups()
     return Cause(
@@ -366,6 +379,10 @@ PATTERNS: list[Pattern] = [
     (r"Expected floating point type for target with class probabilities, got (\w+)", target_is_one_hot),
     (r"Expected target size \[.*?\], got \[.*?\]", class_dimension),
     (r"[Tt]arget size \((.*?\)?)\) .*?input size \((.*?\]?\)?)\)", same_size),
+    (
+        r"[Pp]redictions and targets are expected to have the same shape, but got .*?\[(.*?)\].*?\[(.*?)\]",
+        metric_shapes,
+    ),
     (r"result type Float can't be cast to the desired output type (?:Long|Int)", target_is_integer),
     (r"Found dtype (?:Long|Int) but expected Float", target_is_integer),
     (r"all elements of (input|target) should be between 0 and 1", not_probabilities),

@@ -236,6 +236,14 @@ def empty_dataset(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def given_twice(crash: Crash, match: re.Match) -> Cause:
+    called, argument = match.groups()
+    return Cause(
+        f"{called} is given {argument} twice, once by its place and once by its name",
+        f"keep {argument}=... and take out the other; name every argument after the first",
+    )
+
+
 def nothing_to_train(crash: Crash, match: re.Match) -> Cause:
     return Cause(
         "the optimizer was given no parameters: the model has none yet, or a filter or generator was used up before",
@@ -470,6 +478,7 @@ PATTERNS: list[Pattern] = [
     (r"Too many open files|received \d+ items of ancdata", too_many_files),
     (r"[Cc]an't pickle|[Cc]annot pickle|Can't get local object", not_picklable),
     (r"num_samples should be a positive integer value, but got num_samples=0", empty_dataset),
+    (r"TypeError: (\S+?)(?:\.__init__)?\(\) got multiple values for argument '(\w+)'", given_twice),
     (r"optimizer got an empty parameter list", nothing_to_train),
     (r"monitor='([^']+)'\)` could not find the monitored key", monitor),
     (r"Early stopping conditioned on metric `([^`]+)` which is not available", monitor),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from training_checklist.finding import NOWHERE, Place
 
 RATE, DECAY, CLIPPING = "optimizer.lr", "optimizer.weight_decay", "trainer.gradient_clip_val"
-BY_HAND, SAME_DRAWS, ZEROS = "by hand", "same random numbers", "zeros for inputs"
+BY_HAND, SAME_DRAWS, ZEROS = "steps without hooks and callbacks", "same random numbers", "zeros for inputs"
 
 
 @dataclass

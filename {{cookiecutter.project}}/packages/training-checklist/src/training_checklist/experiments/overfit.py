@@ -125,7 +125,7 @@ class Overfit(Experiment):
             several = "several optimizers may work against one another: no loss needs to fall"
             self._give_up(trainer, several if trainer.optimizers else "there is no optimizer")
             return
-        off = ["shuffling and augmentation in the dataset (one batch is fetched once)"]
+        off = ["shuffling", "augmentation in the dataset"]
         dropouts = [name for name, module in pl_module.named_modules() if isinstance(module, DROPOUTS)]
         for name in dropouts:
             pl_module.get_submodule(name).eval()
@@ -223,7 +223,8 @@ class Overfit(Experiment):
         found.memorised = self._reached(self.losses, self.accuracy) or fell or right
         self.facts |= {"first_loss": self.losses[0], "last_loss": self.losses[-1], "accuracy": self.accuracy}
         self.facts |= {"steps": found.steps, "update_ratio": self.update}
-        self.seen = f"{found.standing} after {found.steps} steps; off: {'; '.join(self.facts['turned_off'])}"
+        off = ", ".join(self.facts["turned_off"])
+        self.seen = f"{found.standing} after {found.steps} steps on one batch; switched off: {off}"
         if self.out_of_time and not found.memorised:
             self.skip(f"{found.standing} after {found.steps} steps in {self.seconds:g} s, which {found.course}")
             return

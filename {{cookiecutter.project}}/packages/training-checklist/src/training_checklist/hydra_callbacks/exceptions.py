@@ -20,6 +20,8 @@ class Diagnosed(CompactHydraException):
     It does not hold the exception itself, with whose traceback a sweep would keep the model of every failed job.
     """
 
+    is_shown = True  # whoever prints exceptions need not print it again
+
 
 class ExceptionPanel(Callback):
     """Hydra's callback that shows traceback and diagnosis of what a job raised.

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,9 +61,25 @@ def locate(arguments: list[str]) -> list[str]:
             f"resume={name} goes on with one run; "
             "a sweep goes on with its own command and hydra.sweep.dir=<its directory>"
         )
-    folder = quoted(str(find_run(name, KEY).resolve()))
-    kept = [argument for argument in arguments if argument != given.input_line]
+    run = find_run(name, KEY).resolve()
+    folder = quoted(str(run))
+    kept = [as_addition(argument, run) for argument in arguments if argument != given.input_line]
     return [*kept, f"{KEY}={folder}", f"hydra.run.dir={folder}", "hydra.output_subdir=null"]
+
+
+def as_addition(argument: str, run: Path) -> str:
+    """Return an override of a key that the run's own config has, though the composed one may not, so that it parses.
+
+    Hydra composes the defaults, in which the run may have chosen another model, and refuses keys that they lack.
+    """
+    key, equals, _ = argument.partition("=")
+    if argument.startswith(("-", "+", "~", "hydra.")) or "." not in key or not equals:
+        return argument
+    try:
+        saved = OmegaConf.to_container(read_config(run), resolve=False)
+    except ConfigError:  # said where the config is needed
+        return argument
+    return f"++{argument}" if lookup(saved, key)[0] else argument
 
 
 def parse(overrides: list[str]) -> list[Override]:
@@ -175,8 +192,8 @@ def saved_config(cfg: DictConfig) -> DictConfig:
         changed = next((part for part in KEPT if kept_values(saved, part) != kept[part]), None)
         if changed is not None and checkpoint(run) is not None:
             raise ConfigError(
-                f"{override.input_line} cannot change a run that goes on: its checkpoint holds the state of {changed}; "
-                f"leave it out, or leave {KEY} out and start a new run"
+                f"{override.input_line.lstrip('+')} cannot change a run that goes on: its checkpoint holds the state "
+                f"of {changed}; leave it out, or leave {KEY} out and start a new run"
             )
     with open_dict(saved):
         saved[KEY] = cfg.output_dir
@@ -235,12 +252,12 @@ def check_data(before: str | None, now: str | None) -> None:
 
 
 def check_weights(pl_module: "LightningModule", path: Path) -> None:
-    """Refuse a network that the weights of a checkpoint do not fit.
+    """Refuse a network that the weights of a checkpoint do not fit, and an override that they would undo.
 
     One that builds its layers or changes checkpoints in Lightning's hooks is left to Lightning's own words.
 
     Raises:
-        ConfigError: it names the first weight that does not fit.
+        ConfigError: it names the first weight that does not fit, or the override.
     """
     from pytorch_lightning.utilities.model_helpers import is_overridden
 
@@ -259,6 +276,27 @@ def check_weights(pl_module: "LightningModule", path: Path) -> None:
             f"{path} belongs to another network: {name} is {there} in it and {here} in this one; leave out what "
             f"changes the network, or leave {KEY} out and start a new run"
         )
+    lost = without_effect(pl_module, weights, given_now())
+    if lost is not None:
+        override, name = lost
+        raise ConfigError(
+            f"{override.lstrip('+')} cannot change a run that goes on: its checkpoint holds "
+            f"{name}={weights[name].tolist()}; leave it out, or leave {KEY} out and start a new run"
+        )
+
+
+def without_effect(
+    pl_module: "LightningModule", weights: Mapping[str, Any], overrides: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return an override, and the buffer that it has set and that the weights of a checkpoint will set back, or None.
+
+    Such as the class weights of a criterion: torch keeps an argument under its name, and its value among the weights.
+    """
+    for name, buffer in pl_module.named_buffers():
+        named = [text for text in overrides if key_of(text).rpartition(".")[2] == name.rpartition(".")[2]]
+        if named and name in weights and not buffer.cpu().equal(weights[name].cpu()):
+            return named[-1], name
+    return None
 
 
 def way_on(run: Path, state: str) -> str:

@@ -22,6 +22,8 @@ def silence_known_warnings() -> None:
     warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated")
     # torch 2.15 renames an argument whose new name older versions do not know.
     warnings.filterwarnings("ignore", message=".*broadcast_buffers.* is deprecated")
+    # A run that goes on writes where it has written before.
+    warnings.filterwarnings("ignore", message=".*Checkpoint directory .* exists and is not empty")
     # The samplers here repeat no sample, which is what this warns of.
     warnings.filterwarnings("ignore", message="Using `DistributedSampler` with the dataloaders")
 

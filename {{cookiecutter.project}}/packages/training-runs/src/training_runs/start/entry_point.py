@@ -30,6 +30,7 @@ from training_runs.launching import ranks
 from training_runs.launching.parent import end_with_supervisor
 from training_runs.records import resume
 from training_runs.reports.report import write_missing_report
+from training_runs.start.hydra_messages import message, take_over
 from training_runs.sweeps.sweep_summary import SweepSummary
 
 PLUGINS = {
@@ -50,8 +51,8 @@ ConfigStore.__deepcopy__ = lambda store, memo: store
 def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
     """Call a function made by `hydra.main`; where an override names no known key, add the nearest that exist.
 
-    Hydra prints what is wrong with a command line and exits; the exception it printed is the exit's context. To be the
-    last that a script does: a process that has trained ends here.
+    What is wrong is the context of Hydra's exit, and `message` has the words. To be the last that a script does: a
+    process that has trained ends here.
 
     Args:
         entry_point: reads the command line and runs its jobs.
@@ -92,12 +93,14 @@ def call(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
         sys.argv[1:] = hydra_arguments(sys.argv[1:], conf)
     except ConfigError as error:
         sys.exit(str(error))
+    take_over()
     try:
         entry_point()
     except SystemExit as stop:
         if isinstance(stop.__context__, KeyboardInterrupt):  # Lightning makes exit code 1 of it
             sys.exit(INTERRUPTED)
-        for line in hints(stop.__context__, conf, config_name):
+        error = stop.__context__
+        for line in message(error, hints(error, conf, config_name)):
             print(line, file=sys.stderr)
         raise
     except KeyboardInterrupt:
@@ -239,16 +242,15 @@ def are_key_and_value(first: str, second: str) -> bool:
 
 
 def unknown_option(error: HydraException, conf: Path) -> list[str]:
-    """Return a line where a group lacks an option, or there is no such config, and one of a similar name exists."""
+    """Return a line where a group lacks an option, or there is no such config: all, then those of a similar name."""
     if not isinstance(error, MissingConfigException) or not error.missing_cfg_file:
         return []
     group, _, option = error.missing_cfg_file.removesuffix(".yaml").rpartition("/")
     options = error.options or [path.stem for path in (conf / group).glob("*.yaml")]
-    near = suggestion(option, options)
-    if not near:  # Hydra has listed all that there are
-        return []
     place = f"{group}={option} is no option of {conf.name}/{group}" if group else f"{conf.name} has no {option}.yaml"
-    return [place + near]
+    there = f"there are {', '.join(options)}" if options else "there are none"
+    near = suggestion(option, options)
+    return [f"{group or conf.name}: {there}", place + near] if near else [f"{place}; {there}"]
 
 
 def unknown_keys(arguments: list[str], conf: Path, config_name: str) -> list[str]:

@@ -135,7 +135,10 @@ def impossible(cfg: DictConfig) -> Iterator[str]:
                 yield f"{group}.{name}={part} has no _target_; name a class with {group}.{name}._target_=..., or null"
     for group in ("data", "model", "trainer"):
         if chosen(cfg, f"{group}._target_") is None:
-            yield f"{group} has no _target_; choose an option of conf/{group}"
+            yield (
+                f"{group} has no _target_; name a class in its config (_target_: package.module.Class), "
+                f"or choose an option of conf/{group}"
+            )
     for key in ("criterion", "optimizer", "scheduler.scheduler"):
         part = chosen(cfg, key)
         if part is not None and chosen(cfg, f"{key}._target_") is None:

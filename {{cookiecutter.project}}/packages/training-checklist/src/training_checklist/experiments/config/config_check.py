@@ -70,7 +70,7 @@ class ConfigWatch(Callback):
     """Judges a job's config before anything is built from it; where no other item is on, the Trainer does nothing.
 
     Args:
-        all: whether to show where every key was set, and not only those set twice or by the command line.
+        all: whether to show where every key was set, and not only those set by the command line or in two files.
     """
 
     def __init__(self, all: bool) -> None:
@@ -432,12 +432,12 @@ class ConfigCheck(Experiment):
         )
 
     def _show(self, config: DictConfig) -> None:
-        self.seen = f"{self.fitted} targets fit"
+        self.seen = f"{self.fitted} _target_s take their arguments"
         if self.provenance is None:
             return
         history = {key: settings for key, settings in self.provenance.history.items() if key[0] != KEY}
         told = {key: s for key, s in history.items() if len(s) > 1 or s[0].file == COMMAND_LINE}
-        self.seen = f"{len(history)} keys, {len(told)} of them set twice or by the command line; {self.seen}"
+        self.seen = f"{len(history)} keys, {len(told)} of them set by the command line or in two files; {self.seen}"
         self.facts["set"] = {
             ".".join(key): [{"value": setting.value, "where": str(setting)} for setting in settings]
             for key, settings in told.items()
@@ -451,7 +451,7 @@ class ConfigCheck(Experiment):
         path.write_text("".join(f"{text}\n" for text in lines.values()), encoding="utf-8")
         console = Console()
         console.print()
-        heading = "Every key" if self.everything else "Keys set twice or by the command line"
+        heading = "Every key" if self.everything else "Keys set by the command line or in two files"
         more = "" if self.everything else "; all of them: ++checks.config.all=true"
         console.print(Text(f"{heading}, with where it was set ({len(history)} keys{more})", "bold"), soft_wrap=True)
         for key in history if self.everything else told:

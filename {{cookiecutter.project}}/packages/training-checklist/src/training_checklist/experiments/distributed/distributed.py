@@ -215,8 +215,8 @@ class Distributed(Experiment):
                     *(Agreement(kind, len(self.parameters), obstacle=obstacle) for kind in ("parameters", "gradients"))
                 )
             self.seen = (
-                f"{self.world_size} ranks ran in step for {self.facts['steps']} steps ({self.meetings.count} checks); "
-                f"{self.facts['network']}"
+                f"{self.world_size} ranks took {self.facts['steps']} steps together, "
+                f"compared {self.meetings.count} times; {self.facts['network']}"
             )
         self._end()
         if self.peers is not None:

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from training_checklist.engines.parameter_names import shown
-from training_checklist.evidence.one_batch import ZEROS, OneBatch, OneTrial
+from training_checklist.evidence.one_batch import BY_HAND, ZEROS, OneBatch, OneTrial
 from training_checklist.finding import FAILED, Fix, Place
 from training_checklist.rule import CannotJudge, Hit, Rule
 
@@ -17,7 +17,9 @@ def judge(batch: OneBatch, limits: Any) -> Iterator[Hit]:
             f"sample it is not known how far it should"
         )
     tried = ", ".join(dict.fromkeys(each.change for each in batch.trials or [] if each.change != ZEROS))
-    what = f"{batch.failure}; {f'no change of these helps: {tried}' if tried else batch.reason or 'nothing was tried'}"
+    what = (
+        f"{batch.failure}; {f'none of these changes helps: {tried}' if tried else batch.reason or 'nothing was tried'}"
+    )
     yield Hit(f"{what}; {batch.reason}" if tried and batch.reason else what, *clue(batch))
 
 
@@ -55,7 +57,7 @@ RULE = Rule(
     evidence=OneBatch,
     judge=judge,
     fix=Fix(items=("trace", "gradients")),
-    faulty=lambda: OneBatch([1.4, 1.1], accuracy=0.4, goal=0.05, trials=[OneTrial("by hand", 1.1, 100)]),
+    faulty=lambda: OneBatch([1.4, 1.1], accuracy=0.4, goal=0.05, trials=[OneTrial(BY_HAND, 1.1, 100)]),
     healthy=lambda: OneBatch([1.4, 1.1, 0.04], accuracy=1.0, goal=0.05, memorised=True),
     symptom=True,
 )

@@ -1,0 +1,67 @@
+"""What would come to light after hours is refused before the first step."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from pytorch_lightning import LightningDataModule, LightningModule, Trainer
+from training_config.errors import ConfigError
+from training_runs.callbacks.monitor_check import MonitorCheck
+from training_runs.checkpoints.plain_hyperparameters import check_plain
+
+
+class Line(LightningModule):
+    def __init__(self, width: int, optimizer: object = None, folder: Path | None = None) -> None:
+        super().__init__()
+        self.save_hyperparameters()
+        self.layer = torch.nn.Linear(width, 1)
+
+    def training_step(self, batch, batch_idx):
+        return self.layer(batch).mean()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+class Validated(Line):
+    def validation_step(self, batch, batch_idx):
+        pass
+
+
+class Data(LightningDataModule):
+    def train_dataloader(self):
+        return torch.utils.data.DataLoader(torch.zeros(4, 2))
+
+
+@pytest.mark.parametrize(
+    ("module", "lacking"), [(Line, "Line has no validation_step"), (Validated, "Data has no val_dataloader")]
+)
+def test_metric_of_validation_is_refused_where_there_is_none(module, lacking):
+    check = MonitorCheck(OmegaConf.create({"monitor": "val/loss", "callbacks": {"stop": {"monitor": "${monitor}"}}}))
+    with pytest.raises(ConfigError, match=f"^monitor=val/loss is a metric of validation, and {lacking}; write one, or"):
+        fit(check, module(2))
+
+
+def test_metric_of_training_needs_no_validation():
+    fit(MonitorCheck(OmegaConf.create({"monitor": "train/loss"})), Line(2))
+
+
+def fit(check: MonitorCheck, module: LightningModule) -> None:
+    quiet = dict.fromkeys(("enable_checkpointing", "enable_progress_bar", "enable_model_summary", "logger"), False)
+    Trainer(accelerator="cpu", max_steps=1, callbacks=[check], **quiet).fit(module, datamodule=Data())
+
+
+def test_hyperparameters_that_no_checkpoint_gives_back_are_named():
+    with pytest.raises(ConfigError) as refused:
+        check_plain(Line(2, partial(torch.optim.Adam, lr=0.1), Path("here")))
+    assert str(refused.value).endswith("write self.save_hyperparameters(ignore=['optimizer', 'folder'])")
+
+
+@pytest.mark.filterwarnings("ignore:Attribute")
+def test_plain_hyperparameters_and_what_lightning_leaves_out_are_taken():
+    check_plain(Line(2))
+    check_plain(Line(2, [0.1, torch.float32, None, {"a": torch.zeros(2)}]))
+    check_plain(Line(2, lambda parameters: None))  # cannot be pickled: Lightning warns, and saves the others
+    check_plain(LightningDataModule())
