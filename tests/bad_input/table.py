@@ -291,6 +291,12 @@ TRAIN = [
         NOTHING,
     ),
     (
+        "hydra.run.dir=s3://bucket/run",
+        "hydra.run.dir=s3://bucket/run is an address; name a directory, of a mounted store too, and copy the run when it "
+        "ends",
+        NOTHING,
+    ),
+    (
         "output_dir=FOLDER/file",
         "output_dir=FOLDER/file is no directory to write to; leave it, and say hydra.run.dir=... to place a run",
         NOTHING,
