@@ -10,7 +10,7 @@ from training_config.processes import needs_processes
 NUMBERS = (
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_PORT"),
     *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES"),
-    "SLURM_RESTART_COUNT",
+    *("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT"),
 )
 # Those that Lightning takes this process's rank from: any other than 0 writes no file.
 RANKS = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
@@ -44,6 +44,11 @@ def launched() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ or (
         os.environ.get("SLURM_STEP_ID", "").isdigit() and int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
     )
+
+
+def restarted() -> bool:
+    """Whether SLURM (after `scontrol requeue`, say) or torchrun (--max-restarts) has started this job before."""
+    return any(int(os.environ.get(f"{name}_RESTART_COUNT", "0")) > 0 for name in ("SLURM", "TORCHELASTIC"))
 
 
 def misshapen() -> list[str]:

@@ -138,8 +138,8 @@ def keeps_its_config(folder: Path) -> bool:
 
 
 def goes_on(folder: Path, record: dict[str, Any]) -> bool:
-    """Whether the job that runs now is the same again that an earlier start of its sweep, or SLURM, has begun."""
-    again = HydraConfig.get().mode == RunMode.MULTIRUN or int(os.environ.get("SLURM_RESTART_COUNT", "0")) > 0
+    """Whether the job that runs now is the same again that its sweep, SLURM or torchrun has started before."""
+    again = HydraConfig.get().mode == RunMode.MULTIRUN or ranks.restarted()
     worth = record["state"] != "failed" or checkpoint(folder) is not None
     return again and worth and record["overrides"] == task_overrides()
 

@@ -25,7 +25,7 @@ class OutputDirectory(Callback):
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         folder = Path(config.hydra.run.dir).absolute()
-        again = config.get("resume") is not None or int(os.environ.get("SLURM_RESTART_COUNT", "0")) > 0
+        again = config.get("resume") is not None or ranks.restarted()
         if holds_run(folder) and not again and not ranks.launched():
             named = config.hydra.run.dir
             sys.exit(
