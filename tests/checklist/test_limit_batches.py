@@ -261,6 +261,35 @@ def test_sampler_that_draws_few_samples_again_and_again_is_named(examine, net, d
     assert rules(examine("limit_batches", net(), Sampled())) == ([] if rule is None else [rule])
 
 
+class KeyedByEpoch(torch.utils.data.Dataset):
+    """Takes an index, or a key that holds one: of (epoch, index), or as text."""
+
+    def __init__(self, dataset):
+        self.dataset = dataset
+
+    def __len__(self):
+        return len(self.dataset)
+
+    def __getitem__(self, key):
+        return self.dataset[key[1] if isinstance(key, tuple) else int(key)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "rule"),
+    [
+        ([(3, index) for index in range(160)], "data/sorted-by-class"),
+        ([(3, index) for index in torch.randperm(160).tolist()], None),
+        ([str(index) for index in torch.randperm(160).tolist()], None),  # no order is known of these
+    ],
+)
+def test_order_is_known_of_samples_that_are_drawn_by_epoch_and_index(examine, net, data, keys, rule):
+    class Keyed(data):
+        def train_dataloader(self):
+            return DataLoader(KeyedByEpoch(by_class(self.part(1))), 16, sampler=Drawn(keys))
+
+    assert rules(examine("limit_batches", net(), Keyed())) == ([] if rule is None else [rule])
+
+
 def test_held_out_samples_that_are_drawn_twice_are_named(examine, net, data):
     class Sampled(data):
         def val_dataloader(self):
