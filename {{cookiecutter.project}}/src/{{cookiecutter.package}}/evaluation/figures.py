@@ -90,4 +90,6 @@ def calibration(probabilities: Tensor, labels: Tensor) -> Figure:
     axes.set(ylabel="accuracy", xlim=(0, 1), ylim=(0, 1), title=f"expected calibration error {error:.2%}")
     below.bar(centres, count.tolist(), width=0.9 / BINS, color="gray")
     below.set(xlabel="confidence", ylabel="samples", yscale="log")
+    below.yaxis.set_major_formatter("{x:g}")
+    below.yaxis.set_minor_formatter("")  # else 6 x 10^0 where all lies within a power of ten
     return figure
