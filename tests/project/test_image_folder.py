@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from PIL import Image
 from training_config.errors import ConfigError
@@ -69,6 +70,21 @@ def test_one_folder_is_split_by_class_and_seed(build, tmp_path):
     assert sorted(datamodule.val_set.labels.tolist()) == [0, 0, 1, 1, 2, 2]
     assert paths(build(folder, "data.val_share=0.2", "seed=9")) == parts
     assert paths(build(folder, "data.val_share=0.2", "data.split_seed=9")) != parts
+
+
+def test_shares_are_of_the_whole_class(build, tmp_path):
+    parts = paths(build(fill(tmp_path / "animals"), "data.val_share=0.4", "data.test_share=0.4"))
+    assert {name: len(names) for name, names in parts.items()} == {"train": 6, "val": 12, "test": 12}
+    with pytest.raises(InstantiationException, match=r"test_share=0\.6 must be less than 1"):
+        build(tmp_path / "animals", "data.val_share=0.4", "data.test_share=0.6")
+
+
+def test_transform_that_fails_is_named_with_the_image_which_is_not_blamed(build, tmp_path):
+    crop = "{_target_: torchvision.transforms.v2.RandomCrop, size: [24, 24]}"
+    datamodule = build(fill(tmp_path / "animals"), f"data.train_transforms=[{crop}]")
+    said = r"data\.train_transforms fail on .*\.(png|jpg), \d+x2[0-3] pixels: Required crop size"
+    with pytest.raises(ConfigError, match=said):
+        [datamodule.train_set[index] for index in range(10)]
 
 
 def test_folders_train_val_and_test_are_taken_as_they_are(build, tmp_path):
