@@ -16,6 +16,8 @@ from hydra.core.hydra_config import HydraConfig
 from training_runs.start import resolvers
 from training_runs.sweeps.sweep_summary import SweepSummary
 
+from {{ cookiecutter.package }} import class_folders
+
 # A run of a second: two steps, one batch to validate and one to test.
 TINY = (
     "data=mnist_sample",
@@ -29,6 +31,7 @@ TINY = (
 )
 
 resolvers.register()
+class_folders.register()
 
 
 @pytest.fixture(scope="session")
