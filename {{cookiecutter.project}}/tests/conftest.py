@@ -16,8 +16,6 @@ from hydra.core.hydra_config import HydraConfig
 from training_runs.start import resolvers
 from training_runs.sweeps.sweep_summary import SweepSummary
 
-from {{ cookiecutter.package }} import class_folders
-
 # A run of a second: two steps, one batch to validate and one to test.
 TINY = (
     "data=mnist_sample",
@@ -31,7 +29,6 @@ TINY = (
 )
 
 resolvers.register()
-class_folders.register()
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,10 @@ from training_config.errors import ConfigError
 from training_runs.schedules import build_schedule
 from training_runs.start.feasibility import check_job
 
+from {{ cookiecutter.package }} import class_folders
 from {{ cookiecutter.package }}.models import ImageClassifier
+
+class_folders.register()
 
 PROJECT = Path(__file__).parents[1]
 CONF = PROJECT / "conf"

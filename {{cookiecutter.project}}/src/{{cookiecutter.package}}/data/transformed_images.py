@@ -84,8 +84,8 @@ def read_transformed(
         pixels = transformed if isinstance(transformed, Tensor) else as_tensor(transformed)
         pixels = pixels.as_subclass(Tensor)
     except Exception as error:  # as many kinds as there are transforms
-        size = "x".join(map(str, picture.size))
-        raise ConfigError(f"data.{name} fail on {printable(str(path))}, {size} pixels: {error}") from error
+        error.add_note(f"data.{name}, of {printable(str(path))}: {picture.width} x {picture.height} pixels")
+        raise
     if pixels.dtype != torch.uint8 or tuple(pixels.shape) != tuple(image_shape):
         raise ConfigError(
             f"data.{name} give {list(pixels.shape)} {pixels.dtype} of an image; they must give {list(image_shape)} "

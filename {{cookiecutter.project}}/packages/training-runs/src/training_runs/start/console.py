@@ -22,6 +22,8 @@ def silence_known_warnings() -> None:
     warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated")
     # torch 2.15 renames an argument whose new name older versions do not know.
     warnings.filterwarnings("ignore", message=".*broadcast_buffers.* is deprecated")
+    # Of short epochs: steps are counted over all of them, and what an epoch logs at its end is always logged.
+    warnings.filterwarnings("ignore", message=".*is smaller than the logging interval")
     # The samplers here repeat no sample, which is what this warns of.
     warnings.filterwarnings("ignore", message="Using `DistributedSampler` with the dataloaders")
 
