@@ -216,3 +216,14 @@ def test_prediction_sees_an_image_as_the_test_does(run, evaluate, tmp_path):
     assert len(tested) == 9
     assert predicted == tested
     assert list(predicted) == list(tested)
+
+
+def test_worst_mistakes_have_the_names_of_their_files(build, tmp_path):
+    from digit_classifier.evaluation import figures
+
+    images = build(fill(tmp_path / "animals")).test_set
+    wrong = torch.eye(3)[(images.labels + 1) % 3]
+    axes = figures.worst_mistakes(images, wrong, images.labels, CLASSES, 3, images.names).axes[0]
+    others = {"cat": "dog", "dog": "owl", "owl": "cat"}
+    said = [f"{file}\n{others[label]} (100%)\nis {label}" for label, file in (name.split("/") for name in images.names)]
+    assert sorted(text.get_text() for text in axes.texts) == sorted(said)

@@ -77,16 +77,14 @@ def composed(name: str) -> DictConfig:
 
 @pytest.mark.parametrize("name", CONCRETE)
 def test_option_composes_and_fits_its_targets(name):
-    cfg = composed(name)
-    if lacks_images(cfg):
+    if lacks_images(cfg := composed(name)):
         pytest.skip(f"data.folder={cfg.data.folder} is not on this machine")
     check_job(cfg, trains=False)  # a machine without GPU has options for one too
 
 
 def lacks_images(cfg: DictConfig) -> bool:
     """Whether the classes are names of folders that are not here."""
-    data = OmegaConf.to_container(cfg).get("data") or {}
-    return str(data.get("class_names")).startswith("${class_names:") and not Path(cfg.data.folder).exists()
+    return "${class_names:" in str(OmegaConf.to_container(cfg)) and not Path(cfg.data.folder).exists()
 
 
 @pytest.mark.parametrize("name", ABSTRACT)

@@ -109,7 +109,11 @@ class PredictionFigures(Callback):
         if getattr(dataset, "labels", None) is not None and torch.equal(dataset.labels[indices], labels):
             shown = Subset(dataset, indices.tolist())
             if is_picture(shown[0][0]):
-                drawn["worst_mistakes"] = figures.worst_mistakes(shown, probabilities, labels, classes, self.worst)
+                files = getattr(dataset, "names", None)
+                names = [files[index] for index in indices.tolist()] if files else ()
+                drawn["worst_mistakes"] = figures.worst_mistakes(
+                    shown, probabilities, labels, classes, self.worst, names
+                )
         for name, figure in drawn.items():
             save(figure, self.folder / name)
             for logger in trainer.loggers:
