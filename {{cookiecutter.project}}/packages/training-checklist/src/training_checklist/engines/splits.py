@@ -77,7 +77,10 @@ class Split:
         with isolate_rng():
             source = batches.sampler if type(batches) is BatchSampler else chain.from_iterable(batches)
             indices = pass_on(list, islice(source, LISTED))
-        return indices if all(map(is_key, indices)) and len(indices) > 1 else None
+        if len(indices) < 2 or not all(map(is_key, indices)) or len({*map(type, indices)}) > 1:
+            return None
+        # Tuples that ascend may be places in an order that the dataset makes; others are shuffled in any case.
+        return None if isinstance(indices[0], tuple) and indices == sorted(indices) else indices
 
     def chosen(self, number: int) -> list[int]:
         """Return at most `number` indices from all over the dataset, ascending, the same each time."""
@@ -104,7 +107,7 @@ class Split:
 
 
 def is_key(drawn: Any) -> bool:
-    return all(isinstance(number, int) for number in (drawn if isinstance(drawn, tuple) else (drawn,)))
+    return isinstance(drawn, int) or (isinstance(drawn, tuple) and all(isinstance(number, int) for number in drawn))
 
 
 @contextmanager
