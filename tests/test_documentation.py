@@ -24,6 +24,7 @@ RECIPES = (
     "criterion=focal",
     "model=autoencoder",
     "+experiment=language_model",
+    "+experiment=my_images",
     "model=cnn_f1",
     "data=cifar10_flipped",
     "optimizer=lion",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from clean import assert_clean, assert_typed
 from documentation import follow
+from PIL import Image
 
 # Enough to see that it runs; the images are CIFAR-10's in shape alone.
 SHORT = ("data=cifar10", "data.val_size=20", "trainer.max_epochs=1", "++trainer.limit_train_batches=2")
@@ -21,12 +22,21 @@ def write_cifar10(folder, images_a_file: int) -> None:
         np.concatenate([labels, pixels], axis=1).tofile(folder / name)
 
 
+def write_folders(folder, each: int) -> None:
+    """Write images of two classes, dark and bright."""
+    for name, grey in (("bright", 160), ("dark", 40)):
+        (folder / name).mkdir(parents=True)
+        for number in range(each):
+            Image.new("RGB", (60, 40 + number), (grey, grey + number, grey)).save(folder / name / f"{number}.png")
+
+
 @pytest.fixture(scope="module")
 def followed(generate, install, tmp_path_factory):
     """A project in which every recipe has been followed, and the commands that the recipes give."""
     project = install(generate(tmp_path_factory.mktemp("recipes")))
     commands = follow((project.folder / "docs/recipes.md").read_text(encoding="utf-8"), project.folder)
     write_cifar10(project.folder / "data/cifar-10-batches-bin", images_a_file=40)
+    write_folders(project.folder / "my_images", each=20)
     return project, commands
 
 
@@ -38,7 +48,7 @@ def last_record(project) -> dict:
 @pytest.mark.slow
 def test_each_recipe_ends_in_a_command_that_works(followed):
     project, commands = followed
-    assert len(commands) == 11
+    assert len(commands) == 12
     for _, script, *overrides in commands:
         first = next((text.partition("=")[0] for text in overrides if text.startswith(("data=", "+experiment="))), "")
         short = SHORT[{"": 0, "data": 1, "+experiment": 2}[first] :]  # an experiment has data of its own
@@ -88,6 +98,7 @@ def test_added_configs_are_found_by_the_projects_own_tests_and_pass_them(followe
         "optimizer/lion",
         "debug/dead_units",
         "experiment/language_model",
+        "experiment/my_images",
     ):
         assert f"[{name}] PASSED" in finished.stdout
 

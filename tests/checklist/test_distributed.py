@@ -97,6 +97,8 @@ class Net(LightningModule):
             data = Subset(data, range(64 if self.global_rank == 0 else 48))
         if self.mistake == "sharded":
             data = Subset(data, range(self.global_rank, 64, 2))
+        if self.mistake == "places":
+            return DataLoader(OfRank(self.global_rank), 8, sampler=[(0, place) for place in range(32)])
         if self.mistake == "one_share":
             return DataLoader(data, 8, sampler=DistributedSampler(data, num_replicas=2, rank=0))
         return DataLoader(data, 8, shuffle=True)
@@ -110,6 +112,16 @@ class Samples(Dataset):
         generator = torch.Generator().manual_seed(index)
         noise = 0.1 * torch.randn(4)
         return {"x": torch.randn(4, generator=generator) + noise, "y": index % 2}
+
+
+class OfRank(Samples):
+    """Samples by their position, and by (epoch, place) those of a rank."""
+
+    def __init__(self, rank):
+        self.rank = rank
+
+    def __getitem__(self, key):
+        return super().__getitem__(2 * key[1] + self.rank if isinstance(key, tuple) else key)
 
 
 def run_rank(rank: int, folder: Path, mistakes: list[str]) -> None:
@@ -140,7 +152,7 @@ def run_rank(rank: int, folder: Path, mistakes: list[str]) -> None:
                 enable_checkpointing=False,
                 enable_progress_bar=mistake in BARS,
                 enable_model_summary=False,
-                use_distributed_sampler=mistake not in ("uneven", "sharded", "all", "apart"),
+                use_distributed_sampler=mistake not in ("uneven", "sharded", "all", "apart", "places"),
             ).fit(Net(mistake))
             check.conclude(folder / mistake)
         except Exception as error:
@@ -170,7 +182,7 @@ MISTAKES = {
     "alone": ("monitored-value-differs", "val/loss, which EarlyStopping monitors", r"self\.log\('val/loss', \.\.\.\)"),
     "gather": ("lone-collective", "rank 0 alone has called", r"self\.all_gather\(torch\.ones\(1\)\)"),
 }
-HEALTHY = ("none", "sharded", "allowed", *BARS)
+HEALTHY = ("none", "sharded", "places", "allowed", *BARS)
 
 
 @pytest.fixture(autouse=True)

@@ -261,6 +261,38 @@ def test_sampler_that_draws_few_samples_again_and_again_is_named(examine, net, d
     assert rules(examine("limit_batches", net(), Sampled())) == ([] if rule is None else [rule])
 
 
+class KeyedByEpoch(torch.utils.data.Dataset):
+    """Takes an index, or a key that holds one: of (epoch, index), or as text."""
+
+    def __init__(self, dataset):
+        self.dataset = dataset
+
+    def __len__(self):
+        return len(self.dataset)
+
+    def __getitem__(self, key):
+        return self.dataset[key[1] if isinstance(key, tuple) else int(key)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "order"),
+    [
+        ([(3, index) for index in torch.randperm(160).tolist()], "shuffled"),
+        ([(3, place) for place in range(160)], None),  # a dataset may shuffle by itself
+        ([str(index) for index in torch.randperm(160).tolist()], None),
+    ],
+)
+def test_samples_that_are_drawn_by_other_keys_are_not_said_to_be_read_in_order(examine, net, data, keys, order):
+    class Keyed(data):
+        def train_dataloader(self):
+            return DataLoader(KeyedByEpoch(by_class(self.part(1))), 16, sampler=Drawn(keys))
+
+    verdict = examine("limit_batches", net(), Keyed())
+    assert rules(verdict) == []
+    assert (f"training set {order}" in verdict.seen) == (order is not None)
+    assert "in order" not in verdict.seen
+
+
 def test_held_out_samples_that_are_drawn_twice_are_named(examine, net, data):
     class Sampled(data):
         def val_dataloader(self):

@@ -51,6 +51,14 @@ def test_interpolation_that_leads_nowhere_is_named():
     assert "nowhere" in line.partition("resolve:")[2]
 
 
+def test_sentence_of_a_resolver_stands_alone():
+    def refuse(folder):
+        raise ConfigError(f"data.folder={folder} is no folder")
+
+    OmegaConf.register_new_resolver("refuse", refuse, replace=True)
+    assert problems(net={"names": "${refuse:here}"}) == ["data.folder=here is no folder"]
+
+
 def test_unknown_argument_is_named_with_the_nearest_one():
     [line] = problems(layer=LINEAR | {"biass": True})
     assert line == "layer.biass is not an argument of torch.nn.Linear; did you mean bias?"

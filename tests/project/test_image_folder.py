@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
+from omegaconf import OmegaConf
 from PIL import Image
 from training_config.errors import ConfigError
 from training_runs.errors import DataError
+from training_runs.start.refusals import one_line
 
 CLASSES = ("cat", "dog", "owl")
 SHAPE = "data.image_shape=[3,24,24]"
@@ -69,6 +72,21 @@ def test_one_folder_is_split_by_class_and_seed(build, tmp_path):
     assert sorted(datamodule.val_set.labels.tolist()) == [0, 0, 1, 1, 2, 2]
     assert paths(build(folder, "data.val_share=0.2", "seed=9")) == parts
     assert paths(build(folder, "data.val_share=0.2", "data.split_seed=9")) != parts
+
+
+def test_shares_are_of_the_whole_class(build, tmp_path):
+    parts = paths(build(fill(tmp_path / "animals"), "data.val_share=0.4", "data.test_share=0.4"))
+    assert {name: len(names) for name, names in parts.items()} == {"train": 6, "val": 12, "test": 12}
+    with pytest.raises(InstantiationException, match=r"test_share=0\.6 must be less than 1"):
+        build(tmp_path / "animals", "data.val_share=0.4", "data.test_share=0.6")
+
+
+def test_transform_that_fails_is_named_with_the_image_which_is_not_blamed(build, tmp_path):
+    crop = "{_target_: torchvision.transforms.v2.RandomCrop, size: [24, 24]}"
+    datamodule = build(fill(tmp_path / "animals"), f"data.train_transforms=[{crop}]")
+    said = r"^Required crop size (.|\n)*data\.train_transforms, of .*\.(png|jpg): \d+ x 2[0-3] pixels$"
+    with pytest.raises(ValueError, match=said):
+        [datamodule.train_set[index] for index in range(10)]
 
 
 def test_folders_train_val_and_test_are_taken_as_they_are(build, tmp_path):
@@ -156,6 +174,15 @@ def test_transforms_that_give_something_else_than_the_network_takes_are_refused(
         build(fill(tmp_path / "animals"), small)
 
 
+def test_what_is_wrong_with_transforms_is_one_line_from_a_loader_process_too(build, tmp_path):
+    small = "[{_target_: PIL.ImageOps.fit, _partial_: true, size: [8, 8]}]"
+    datamodule = build(fill(tmp_path / "animals"), f"data.train_transforms={small}", "data.num_workers=1")
+    with pytest.raises(ConfigError) as refused, one_line(OmegaConf.create()):
+        list(datamodule._loader(datamodule.train_set, sampler=None))
+    assert str(refused.value).startswith("data.train_transforms give [3, 8, 8] torch.uint8 of an image")
+    assert "\n" not in str(refused.value)
+
+
 def test_augmentation_follows_from_seed_epoch_and_image(build, tmp_path):
     datamodule = build(fill(tmp_path / "animals"))
 
@@ -189,3 +216,14 @@ def test_prediction_sees_an_image_as_the_test_does(run, evaluate, tmp_path):
     assert len(tested) == 9
     assert predicted == tested
     assert list(predicted) == list(tested)
+
+
+def test_worst_mistakes_have_the_names_of_their_files(build, tmp_path):
+    from digit_classifier.evaluation import figures
+
+    images = build(fill(tmp_path / "animals")).test_set
+    wrong = torch.eye(3)[(images.labels + 1) % 3]
+    axes = figures.worst_mistakes(images, wrong, images.labels, CLASSES, 3, images.names).axes[0]
+    others = {"cat": "dog", "dog": "owl", "owl": "cat"}
+    said = [f"{file}\n{others[label]} (100%)\nis {label}" for label, file in (name.split("/") for name in images.names)]
+    assert sorted(text.get_text() for text in axes.texts) == sorted(said)

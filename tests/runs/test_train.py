@@ -179,6 +179,13 @@ def test_help_answers_without_torch(quick, script):
     assert script.removesuffix(".py") in finished.stdout
 
 
+def test_help_of_evaluation_lists_what_it_takes_and_nothing_of_training(quick):
+    said = quick("--help", script="eval.py").stdout
+    assert "predict=<folder>" in said
+    assert "ckpt: best" in said
+    assert "optimizer" not in said
+
+
 def test_composed_config_is_shown_without_torch(quick):
     finished = quick("--cfg", "job", "optimizer=sgd")
     assert finished.returncode == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from training_config.errors import ConfigError
 from training_config.values import Fraction
 from training_runs.errors import DataError
 from training_runs.sampling.seeded_dataset import SeededDataset
@@ -34,8 +35,8 @@ class ImageFolderDataModule(TransformedImages):
     Args:
         folder: where the images are.
         labels: None, or a CSV with the columns path (relative to `folder`), label, and maybe part (train, val, test).
-        val_share: of each class's training images, at least one.
-        test_share: likewise, taken first.
+        val_share: of each class's images (those in train/ where test/ is there), at least one.
+        test_share: likewise.
         split_seed: chooses which ones. Apart from `seed`, so that runs with different seeds share a validation set.
         cache_dir: keeps the mean and deviation that auto asks for, computed over the training images as evaluation
             sees them; may be deleted at any time.
@@ -53,6 +54,8 @@ class ImageFolderDataModule(TransformedImages):
         **images: Any,
     ) -> None:
         super().__init__(**images)
+        if val_share + test_share >= 1:
+            raise ConfigError(f"data.val_share={val_share} + data.test_share={test_share} must be less than 1")
         self.folder = Path(folder)
         self.labels = None if labels is None else Path(labels)
         self.val_share, self.test_share, self.split_seed = val_share, test_share, split_seed
@@ -127,10 +130,11 @@ class ImageFolderDataModule(TransformedImages):
         return parts
 
     def _split(self, parts: dict[str, Samples]) -> dict[str, Samples]:
-        train = parts.get("train", [])
+        train, left = parts.get("train", []), 1.0
         for name, share in (("test", self.test_share), ("val", self.val_share)):
             if name not in parts:
-                train, parts[name] = split_by_class(train, share, self.split_seed)
+                train, parts[name] = split_by_class(train, share / left, self.split_seed)
+                left -= share
                 log.info(
                     "%s: a share of %g of each class is for %s, %d images", self.source, share, name, len(parts[name])
                 )

@@ -13,6 +13,7 @@ from torchvision.transforms.v2 import Compose
 from training_config.errors import ConfigError
 from training_runs.errors import DataError
 
+from ..file_names import printable
 from .image_files import as_tensor, in_channels, opened
 from .labelled_images import Deviation, LabelledImages
 
@@ -78,9 +79,13 @@ def read_transformed(
     """Return (C, H, W) uint8: the image in grey or colour, after `transforms`."""
     with opened(path, content) as image:
         picture = in_channels(image, image_shape[0])
+    try:
         transformed = Compose(transforms)(picture)
         pixels = transformed if isinstance(transformed, Tensor) else as_tensor(transformed)
         pixels = pixels.as_subclass(Tensor)
+    except Exception as error:  # as many kinds as there are transforms
+        error.add_note(f"data.{name}, of {printable(str(path))}: {picture.width} x {picture.height} pixels")
+        raise
     if pixels.dtype != torch.uint8 or tuple(pixels.shape) != tuple(image_shape):
         raise ConfigError(
             f"data.{name} give {list(pixels.shape)} {pixels.dtype} of an image; they must give {list(image_shape)} "

@@ -70,7 +70,8 @@ def write_parts(
     save(figures.calibration(predictions, labels), output / "calibration")
     if not hasattr(datamodule, "image_shape"):
         return {"no worst_mistakes": f"{type(datamodule).__name__} has no image_shape: it has no images to show"}
-    mistakes = figures.worst_mistakes(datamodule.test_set, predictions, labels, classes, worst)
+    files = getattr(datamodule.test_set, "names", ())
+    mistakes = figures.worst_mistakes(datamodule.test_set, predictions, labels, classes, worst, files)
     save(mistakes, output / "worst_mistakes")
     return {}
 

@@ -47,7 +47,8 @@ def deployable(model: LightningModule, datamodule: LightningDataModule) -> tuple
     if hasattr(datamodule, "image_shape"):
         datamodule.setup("test")
         images = torch.stack([datamodule.test_set[index][0] for index in range(min(CHECKED, len(datamodule.test_set)))])
-        return Deployed(model, datamodule).eval().cpu(), images, "test images", "probabilities"
+        deployed = Deployed(model, datamodule).eval().cpu().to(memory_format=torch.contiguous_format)  # for files
+        return deployed, images, "test images", "probabilities"
     example = model.example_input_array
     if not isinstance(example, Tensor) or len(example) < 2:
         raise ConfigError(

@@ -35,7 +35,7 @@ def confusion_matrix(probabilities: Tensor, labels: Tensor, classes: Sequence[st
 
 @rc_context(STYLE)
 def worst_mistakes(
-    dataset: Dataset, probabilities: Tensor, labels: Tensor, classes: Sequence[str], most: int
+    dataset: Dataset, probabilities: Tensor, labels: Tensor, classes: Sequence[str], most: int, names: Sequence = ()
 ) -> Figure:
     """Draw up to `most` wrongly classified images, the most confident first.
 
@@ -45,6 +45,7 @@ def worst_mistakes(
         labels: (N,).
         classes: what to call each class.
         most: how many at the most.
+        names: N, of the files, where they are files.
     """
     confidence, predicted = probabilities.max(dim=1)
     wrong = torch.nonzero(predicted != labels).flatten()
@@ -53,8 +54,8 @@ def worst_mistakes(
     rows = max(1, math.ceil(len(worst) / columns))
     images = [dataset[index][0] for index in worst.tolist()]
     channels, height, width = images[0].shape if images else (1, 1, 1)
-    # One picture of all, each with room for two lines above it: an axes each would take a second to lay out.
-    pitch, room = round(1.1 * width) + 1, round(0.4 * height) + 1
+    # One picture of all, each with room for its lines above it: an axes each would take a second to lay out.
+    pitch, room = round(1.1 * width) + 1, round((0.5 if names else 0.4) * height) + 1
     sheet = torch.full((rows * (height + room), columns * pitch, channels), 255, dtype=torch.uint8)
     figure = Figure(figsize=(1.2 * columns, 1.2 * rows * (height + room) / pitch + 0.4), layout="constrained")
     axes = figure.subplots()
@@ -62,7 +63,8 @@ def worst_mistakes(
         top, left = place // columns * (height + room) + room, place % columns * pitch
         sheet[top : top + height, left : left + width] = image.permute(1, 2, 0)  # (C, H, W) -> (H, W, C)
         found, label = classes[int(predicted[index])], classes[int(labels[index])]
-        said = f"{found} ({confidence[index]:.0%})\nis {label}"
+        file = f"{names[index].rpartition('/')[2][-20:]}\n" if names else ""  # as much as is as wide as an image
+        said = f"{file}{found} ({confidence[index]:.0%})\nis {label}"
         axes.text(left + width / 2 - 0.5, top - 1, said, ha="center", va="bottom", fontsize=8)
     axes.imshow(sheet.squeeze(-1).numpy(), cmap="gray", vmin=0, vmax=255)
     axes.axis("off")
@@ -90,4 +92,6 @@ def calibration(probabilities: Tensor, labels: Tensor) -> Figure:
     axes.set(ylabel="accuracy", xlim=(0, 1), ylim=(0, 1), title=f"expected calibration error {error:.2%}")
     below.bar(centres, count.tolist(), width=0.9 / BINS, color="gray")
     below.set(xlabel="confidence", ylabel="samples", yscale="log")
+    below.yaxis.set_major_formatter("{x:g}")
+    below.yaxis.set_minor_formatter("")  # else 6 x 10^0 where all lies within a power of ten
     return figure

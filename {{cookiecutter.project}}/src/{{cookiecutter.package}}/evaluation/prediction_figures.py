@@ -126,7 +126,9 @@ class PredictionFigures(Callback):
             "calibration": figures.calibration(probabilities, labels),
         }
         if shown is not None and is_picture(shown[0][0]):
-            drawn["worst_mistakes"] = figures.worst_mistakes(shown, probabilities, labels, classes, self.worst)
+            files = getattr(shown.dataset, "names", None)
+            names = [files[index] for index in shown.indices] if files else ()
+            drawn["worst_mistakes"] = figures.worst_mistakes(shown, probabilities, labels, classes, self.worst, names)
         for name, figure in drawn.items():
             save(figure, self.folder / name)
         return {name: self.folder / f"{name}.png" for name in drawn}

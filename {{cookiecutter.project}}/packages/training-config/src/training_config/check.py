@@ -112,11 +112,12 @@ def unresolved(cfg: DictConfig) -> list[str]:
             parent[key]
         except OmegaConfBaseException as error:
             raw = OmegaConf.to_container(parent, resolve=False)[key]
+            why = str(error).splitlines()[0]
             # What a resolver says of its own arguments is a sentence already.
-            problems[full_key] = raw, str(error).splitlines()[0].partition(RAISED)[2] or str(error).splitlines()[0]
+            problems[full_key] = raw, why.partition(RAISED)[2] or f"{full_key}={raw} does not resolve: {why}"
     unknown = {*missing(cfg)}
     roots = {root_of(key, problems, unknown) for key in problems}
-    return [f"{key}={raw} does not resolve: {why}" for key, (raw, why) in problems.items() if key in roots]
+    return [line for key, (_, line) in problems.items() if key in roots]
 
 
 def root_of(key: str, problems: Mapping[str, tuple[str, str]], unknown: Set[str]) -> str:

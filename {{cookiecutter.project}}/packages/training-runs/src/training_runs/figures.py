@@ -1,10 +1,13 @@
 """How figures look and how they are saved, and the curves of a training. Nothing here needs a display."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from matplotlib import rc_context, rc_params_from_file
 from matplotlib.figure import Figure
+
+from training_runs.fonts import choose_fonts
 
 STYLE = rc_params_from_file(Path(__file__).with_name("publication.mplstyle"), use_default_template=False)
 
@@ -13,9 +16,12 @@ STYLE = rc_params_from_file(Path(__file__).with_name("publication.mplstyle"), us
 def save(figure: Figure, path: Path) -> None:
     """Write `path` as .png for screens and as .svg for papers."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path.with_suffix(".png"))
-    figure.set_layout_engine("none")  # it is laid out: half of the time
-    figure.savefig(path.with_suffix(".svg"))
+    choose_fonts(figure)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a line for each letter and file
+        figure.savefig(path.with_suffix(".png"))
+        figure.set_layout_engine("none")  # it is laid out: half of the time
+        figure.savefig(path.with_suffix(".svg"))
 
 
 @rc_context(STYLE)

@@ -56,15 +56,21 @@ def length(sized: Any) -> int | None:
         return None
 
 
-def content_of(dataset: Any) -> str | None:
-    """Return a digest of some samples after one seed: equal where datasets are; None where they cannot be read."""
+def content_of(dataset: Any, drawn: list[Any] | None = None) -> str | None:
+    """Return a digest of some samples after one seed: equal where datasets are; None where they cannot be read.
+
+    Args:
+        dataset: with a length.
+        drawn: what a sampler drew; the first of these are taken instead of positions.
+    """
     samples = length(dataset)
     if not samples or not hasattr(dataset, "__getitem__"):
         return None
-    positions = sorted({samples * part // PROBED for part in range(PROBED)})
+    keys = drawn[:PROBED] if drawn is not None else sorted({samples * part // PROBED for part in range(PROBED)})
     with isolate_rng(include_cuda=False):
         seed_all()
         try:
-            return digest_of([dataset[position] for position in positions])
+            fetch = getattr(dataset, "__getitems__", None)
+            return digest_of(fetch(keys) if fetch is not None else [dataset[key] for key in keys])
         except Exception:  # a dataset may want other keys than numbers
             return None

@@ -18,6 +18,9 @@ STAGES = {"train": RunningStage.TRAINING, "val": RunningStage.VALIDATING, "test"
 CHUNK = 64  # samples fetched at once
 LISTED = 100_000  # indices of a sampler that are looked at: some 10 ms
 
+# What a sampler draws: an index, or a tuple of it and the epoch or the like, which are in order as their numbers are.
+Key = int | tuple[int, ...]
+
 
 @dataclass
 class Split:
@@ -66,15 +69,18 @@ class Split:
         batches = self.loader.batch_sampler
         return type(self.loader.sampler if type(batches) in (BatchSampler, type(None)) else batches).__name__
 
-    def order(self) -> list[int] | None:
-        """Return the first indices in the order in which they are loaded, or None where there are none."""
+    def order(self) -> list[Key] | None:
+        """Return the first keys in the order in which they are loaded, or None where there are none that have one."""
         if not self.indexable:
             return None
         batches = self.loader.batch_sampler
         with isolate_rng():
             source = batches.sampler if type(batches) is BatchSampler else chain.from_iterable(batches)
             indices = pass_on(list, islice(source, LISTED))
-        return indices if all(isinstance(index, int) for index in indices) and len(indices) > 1 else None
+        if len(indices) < 2 or not all(map(is_key, indices)) or len({*map(type, indices)}) > 1:
+            return None
+        # Tuples that ascend may be places in an order that the dataset makes; others are shuffled in any case.
+        return None if isinstance(indices[0], tuple) and indices == sorted(indices) else indices
 
     def chosen(self, number: int) -> list[int]:
         """Return at most `number` indices from all over the dataset, ascending, the same each time."""
@@ -98,6 +104,10 @@ class Split:
         if hasattr(self.dataset, "__getitems__"):
             return pass_on(self.dataset.__getitems__, indices)
         return [pass_on(self.dataset.__getitem__, index) for index in indices]
+
+
+def is_key(drawn: Any) -> bool:
+    return isinstance(drawn, int) or (isinstance(drawn, tuple) and all(isinstance(number, int) for number in drawn))
 
 
 @contextmanager

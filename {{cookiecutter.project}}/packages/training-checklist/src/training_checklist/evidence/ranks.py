@@ -233,7 +233,8 @@ class Loader:
         content: of some samples at fixed positions, or None where they could not be read.
         whole: whether its sampler goes through the whole dataset once an epoch.
         splits: whether its sampler is one that gives each rank samples of its own.
-        drawn: the positions in the dataset of the first epoch, in order.
+        drawn: what its sampler drew in the first epoch, in order: positions in the dataset, or other keys.
+        first: content of the first of these: a dataset may have samples of each rank's own under one key.
     """
 
     batches: int | None = None
@@ -244,6 +245,7 @@ class Loader:
     dataset: str = "Dataset"
     sampler: str = "RandomSampler"
     drawn: list[Any] = field(default_factory=list)
+    first: str | None = None
 
 
 @dataclass

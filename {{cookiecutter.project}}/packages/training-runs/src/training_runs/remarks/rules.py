@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
+from training_runs.remarks.answers import FAR
 from training_runs.remarks.evidence import Evidence, means
 from training_runs.remarks.trend import SHORTEST, SURE, falls, rises, scatter
 
@@ -97,7 +98,8 @@ def like_chance(evidence: Evidence) -> tuple[str, str] | None:
                 return None
             what = (
                 f"{name} is {value:.4f}; {answer}, without a look at the inputs, has {answer.accuracy:.4f} "
-                f"± {answer.error:.4f} (standard error of {answer.samples:,} samples)"
+                f"± {answer.error:.4f} (standard error of {answer.samples:,} samples): "
+                f"less than {FAR:g} of these above it may be chance"
             )
             return what, whether_it_learns(evidence)
     return None

@@ -24,6 +24,8 @@ def silence_known_warnings() -> None:
     warnings.filterwarnings("ignore", message=".*broadcast_buffers.* is deprecated")
     # A run that goes on writes where it has written before.
     warnings.filterwarnings("ignore", message=".*Checkpoint directory .* exists and is not empty")
+    # Of short epochs: steps are counted over all of them, and what an epoch logs at its end is always logged.
+    warnings.filterwarnings("ignore", message=".*is smaller than the logging interval")
     # The samplers here repeat no sample, which is what this warns of.
     warnings.filterwarnings("ignore", message="Using `DistributedSampler` with the dataloaders")
 

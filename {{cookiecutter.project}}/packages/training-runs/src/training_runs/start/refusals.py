@@ -43,6 +43,11 @@ def one_line(cfg: DictConfig) -> Iterator[None]:
         if cause is None or is_own(cause):
             raise
         raise ConfigError(refusal(cfg, error, cause)) from error
+    except CompactHydraException as error:
+        if not str(error).startswith("Caught "):
+            raise
+        # Of a loader process: torch has put the traceback of that process before the sentence.
+        raise type(error)(str(error).rpartition(f"{type(error).__name__}: ")[2].strip()) from error
     except Exception as error:
         if (lacking := without_constructor(error)) is not None:
             raise ConfigError(lacking) from error

@@ -10,7 +10,7 @@ from torch import Tensor, distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from training_checklist.engines.around_step import around_step
-from training_checklist.engines.drawn_indices import DrawnIndices, flat
+from training_checklist.engines.drawn_indices import DrawnIndices, content_of, flat
 from training_checklist.engines.fingerprints import checksums, digest_of
 from training_checklist.engines.first_difference import differing
 from training_checklist.engines.places import of_function
@@ -194,13 +194,14 @@ class Distributed(Experiment):
         share = None
         if self.meetings is not None and not self.epoch_seen:
             drawn = [flat(self.drawn.of(loader, len(self.batches))) for loader in self.loaders]
-            share = self.batches, drawn
+            first = [content_of(loader.dataset, keys) for loader, keys in zip(self.loaders, drawn, strict=True)]
+            share = self.batches, [*zip(drawn, first, strict=True)]
         answers = self._meet(trainer, EPOCH_END, share)
         if answers and not self.epoch_seen:
             self.epoch_seen = True
-            for loaders, (_, indices) in zip(self.shares, answers, strict=True):
-                for loader, drawn in zip(loaders, indices, strict=True):
-                    loader.drawn = drawn
+            for loaders, (_, found) in zip(self.shares, answers, strict=True):
+                for loader, (drawn, first) in zip(loaders, found, strict=True):
+                    loader.drawn, loader.first = drawn, first
             self._judge_shares(trainer, self.shares, [batches for batches, _ in answers])
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

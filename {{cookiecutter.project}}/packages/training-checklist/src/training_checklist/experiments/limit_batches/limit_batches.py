@@ -306,7 +306,7 @@ class LimitBatches(Experiment):
         order = orders.train
         if order is not None:
             self.facts["train_order"] = f"{'in order' if order.ascending else 'shuffled'} ({order.sampler})"
-        self.in_order = order is None or order.ascending
+        self.in_order = order.ascending if order is not None else not train.indexable
         return orders
 
     def _load(self, parts: dict[str, Part], split: Split, trainer: Trainer) -> None:

@@ -42,7 +42,8 @@ def in_common(shares: Shares, one: int, two: int, limits: Any) -> str:
     if same and same >= limits.same_batches * len(batches):
         return f"the same {same} of their {len(batches)} first batches"
     for loader, other in same_datasets(shares, one, two):
-        if loader.drawn and loader.drawn == other.drawn and len(set(loader.drawn)) > 1:
+        alike = loader.drawn == other.drawn and loader.first == other.first
+        if alike and len(set(loader.drawn)) > 1:
             return f"the same {len(loader.drawn)} samples in the same order, augmented apart"
         if loader.whole and other.whole:
             return f"all {loader.samples} samples in every epoch, in orders of their own"
