@@ -69,6 +69,7 @@ class Finished:
         if self.code is None:
             return f"stopped after {self.seconds:.0f} s"
         lines = [line.strip() for line in self.output.splitlines() if line.strip(" │╭╮╰╯─┃━")]
+        lines = [line for line in lines if "HYDRA_FULL_ERROR" not in line]
         return lines[-1][:160] if lines else "no output"
 
 
