@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -135,3 +136,19 @@ def test_carried_wheels_are_all_that_a_machine_with_torch_can_lack(gpu):
     carried = gpu.wheels.wanted("3.12")
     assert {"hydra-core", "omegaconf", "antlr4-python3-runtime", "pytorch-lightning", "cookiecutter"} <= set(carried)
     assert not {"torch", "torchvision", "triton", "nvidia-cublas", "numpy", "pytest"} & set(carried)
+
+
+def test_wheel_is_installed_where_its_package_lacks_or_is_too_old_for_another(gpu, tmp_path, monkeypatch):
+    wheels = {}
+    for name, needs in {"absent": ["old>=2", "new>=2; python_version < '3'"], "old": [], "new": []}.items():
+        wheels[name] = tmp_path / f"{name}-2.0-py3-none-any.whl"
+        with ZipFile(wheels[name], "w") as wheel:
+            lines = [f"Name: {name}", *(f"Requires-Dist: {need}" for need in needs)]
+            wheel.writestr(f"{name}-2.0.dist-info/METADATA", "\n".join(lines) + "\n\n")
+    monkeypatch.setattr(gpu.wheels, "LIBRARIES", [])
+    monkeypatch.setattr(gpu.wheels, "installed", {"old": "1.5", "new": "1.5"}.get)
+    assert set(gpu.wheels.to_install(wheels)) == {"absent", "old"}
+    library = tmp_path / "pyproject.toml"
+    library.write_text('[project]\ndependencies = ["new>=2"]\n', encoding="utf-8")
+    monkeypatch.setattr(gpu.wheels, "LIBRARIES", [library])
+    assert set(gpu.wheels.to_install(wheels)) == {"absent", "old", "new"}

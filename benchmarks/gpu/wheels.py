@@ -11,12 +11,17 @@ import argparse
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Callable
+from email import message_from_bytes
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from zipfile import ZipFile
 
 TEMPLATE = Path(__file__).parents[2]
 WHEELS = Path(__file__).with_name(".wheels")  # ignored by git
 LOCKS = (TEMPLATE / "{{cookiecutter.project}}" / "locks" / "base.lock", TEMPLATE / "requirements" / "tools.txt")
+LIBRARIES = sorted((TEMPLATE / "{{cookiecutter.project}}" / "packages").glob("*/pyproject.toml"))
 WITH_TORCH = (
     *("torch", "torchvision", "triton", "cuda-.*", "nvidia-.*", "numpy", "pillow", "sympy", "mpmath", "networkx"),
     *("setuptools", "fsspec", "filelock"),
@@ -92,23 +97,60 @@ def download(python_version: str) -> int:
 
 def install(site: Path) -> int:
     """Install into `site` the wheels of packages that this Python lacks; 0 also where they do not fit."""
-    lacking = [path for path in sorted(WHEELS.glob("*.whl")) if not installed(path.name.split("-")[0])]
+    lacking = to_install({wheel_name(path): path for path in sorted(WHEELS.glob("*.whl"))})
     if not lacking:
         return 0
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-deps"]
     options = ["--no-compile", "--no-cache-dir", "--upgrade", "--target", str(site)]
-    print(f"lacking here: {', '.join(path.name.split('-')[0] for path in lacking)}", flush=True)
-    if subprocess.run([*pip, *options, *map(str, lacking)]).returncode != 0:
+    print(f"lacking here: {', '.join(sorted(lacking))}", flush=True)
+    if subprocess.run([*pip, *options, *map(str, lacking.values())]).returncode != 0:
         print("these wheels do not fit this Python: what needs them will fail", file=sys.stderr)
     return 0
 
 
-def installed(name: str) -> bool:
+def to_install(wheels: dict[str, Path]) -> dict[str, Path]:
+    """Return the wheels of what is not there, and of what is too old for the libraries of a project or for those."""
+    chosen: set[str] = {name for name in wheels if installed(name) is None}
+    asked = [requirement for path in LIBRARIES for requirement in dependencies(path)]
+    while True:
+        needs = [*asked, *(need for name in chosen for need in wheel_needs(wheels[name]))]
+        further = {name for name, fits in map(parsed, needs) if name in wheels and not fits(installed(name))} - chosen
+        if not further:
+            return {name: wheels[name] for name in chosen}
+        chosen |= further
+
+
+def parsed(need: str) -> tuple[str, Callable[[str | None], bool]]:
+    """Return the name in a requirement, and whether a version meets it; one for other machines is always met."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    requirement = Requirement(need)
+    if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+        return "", lambda version: True
+    specifier = requirement.specifier
+    return canonicalize_name(requirement.name), lambda here: here is not None and specifier.contains(here, True)
+
+
+def dependencies(path: Path) -> list[str]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))["project"]["dependencies"]
+
+
+def wheel_needs(path: Path) -> list[str]:
+    with ZipFile(path) as wheel:
+        [name] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+        return message_from_bytes(wheel.read(name)).get_all("Requires-Dist", [])
+
+
+def wheel_name(path: Path) -> str:
+    return re.sub(r"[-_.]+", "-", path.name.split("-")[0]).lower()
+
+
+def installed(name: str) -> str | None:
     try:
-        version(name.replace("_", "-"))
+        return version(name)
     except PackageNotFoundError:
-        return False
-    return True
+        return None
 
 
 if __name__ == "__main__":
