@@ -19,8 +19,9 @@ import tarfile
 import tempfile
 import time
 import traceback
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from bench import HERE, Bench, Broken, Row, TimeUp
 from parts import PARTS, PATIENCE, Part, generate
@@ -99,7 +100,7 @@ def report(evidence: Path) -> str:
         for part in PARTS
         if state(evidence, part).is_file()
     }
-    rows = [Row(**row) for found in done.values() for row in found["rows"]]
+    rows = [row for part, found in done.items() for row in rows_of(part, found)]
     on_gpu = [part for part, found in done.items() if found["device"] == "cuda"]
     lines = ["# On a GPU", "", "Written by `benchmarks/gpu/run.sh`.", ""]
     if not on_gpu:
@@ -118,6 +119,15 @@ def report(evidence: Path) -> str:
     lines += [f"Not done: {', '.join(left)}.", ""] if left else []
     lines += ["| what | value | target | | |", "| --- | --- | --- | --- | --- |", *(row.text() for row in rows), ""]
     return "\n".join(lines)
+
+
+def rows_of(part: Part, found: dict[str, Any]) -> list[Row]:
+    """Return the rows of a part; times that a rehearsal took over a few batches are not judged."""
+    rows = [Row(**row) for row in found["rows"]]
+    if found["device"] == "cpu" and part.name.startswith("speed "):
+        ran = {"verdict": "", "remark": "a few batches: its code ran"}
+        rows = [row if row.verdict == "failed" else replace(row, **ran) for row in rows]
+    return rows
 
 
 def hand_over(evidence: Path, text: str) -> None:

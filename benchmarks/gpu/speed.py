@@ -14,10 +14,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from bench import HERE
 from loader import write_images
 from run import Bench, Row, find_data, measure, race
-
-from bench import HERE
 
 BATCH = 512
 MOST = 1.10  # of the bare loop's time for an epoch
