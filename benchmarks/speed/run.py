@@ -82,7 +82,8 @@ class Bench:
     rows: list[Row] = field(default_factory=list)
 
     def environment(self, threads: int | None = None) -> dict[str, str]:
-        source = [self.project / "src", *self.project.glob("packages/*/src"), HERE]
+        own = os.environ.get("PYTHONPATH")  # where the packages are, perhaps
+        source = [self.project / "src", *self.project.glob("packages/*/src"), HERE, *([own] if own else [])]
         environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(map(str, source))}
         return environment | ({} if threads is None else {"OMP_NUM_THREADS": str(threads)})
 
