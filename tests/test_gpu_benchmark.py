@@ -113,7 +113,7 @@ def test_rehearsal_says_that_nothing_was_verified(gpu, tmp_path):
 
 def test_results_are_of_the_parts_that_there_are(gpu):
     text = (GPU / "RESULTS.md").read_text(encoding="utf-8")
-    assert f" of {len(gpu.parts.PARTS)} parts are done" in text
+    assert f"{len(gpu.parts.PARTS)} of {len(gpu.parts.PARTS)} parts are done" in text
 
 
 @pytest.mark.parametrize(("samples", "limit", "verdict"), [([1.0, 1.2, 1.05], 1.1, "met"), ([1.2], 1.1, "missed")])
