@@ -1,3 +1,6 @@
+import random
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -55,6 +58,19 @@ def test_running_once_more_changes_no_result(examine, net, monkeypatch):
         states.append(module.state_dict())
     for one, two in zip(states[0].values(), states[1].values(), strict=True):
         assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("draw", [random.random, np.random.random], ids=["python", "numpy"])
+def test_step_that_is_run_once_more_draws_the_same_numbers(examine, net, draw):
+    drawn = []
+
+    class Drawing(net):
+        def training_step(self, batch, batch_idx):
+            drawn.append(draw())
+            return super().training_step(batch, batch_idx) * (float("inf") if batch_idx == 2 else 1)
+
+    assert examine("overflow", Drawing()).status == "failed"
+    assert drawn[-1] == drawn[-2]
 
 
 def test_factor_that_fp16_cannot_hold_is_found_on_a_cpu(examine, net):

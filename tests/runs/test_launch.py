@@ -1,9 +1,10 @@
 import re
+from types import SimpleNamespace
 
 import pytest
 from in_project import own_conftest
 from training_config.errors import ConfigError
-from training_runs.launching import launch
+from training_runs.launching import launch, supervise
 from training_runs.launching.watchdog import verdict
 from training_runs.records.runs import claim, is_alive, release
 
@@ -22,6 +23,21 @@ def test_second_start_in_several_processes_is_refused_before_any_of_them(compose
         launch.run_in_processes(cfg, "train.py")
     release(tmp_path, lock)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ranks_have_as_long_to_stop_under_a_torch_without_the_argument(monkeypatch):
+    with_it = SimpleNamespace(__dataclass_fields__={"shutdown_timeout": None})
+    without, context = (
+        SimpleNamespace(__dataclass_fields__={}),
+        SimpleNamespace(close=lambda signal=None, timeout=30: timeout),
+    )
+    monkeypatch.setattr(supervise, "PContext", context)
+    monkeypatch.setattr(supervise, "LaunchConfig", with_it)
+    assert supervise.patience() == {"shutdown_timeout": supervise.STOP_SECONDS}
+    assert context.close() == 30
+    monkeypatch.setattr(supervise, "LaunchConfig", without)
+    assert supervise.patience() == {}
+    assert context.close() == supervise.STOP_SECONDS
 
 
 def test_more_processes_than_cores_are_refused_in_one_line(train, capsys, monkeypatch):

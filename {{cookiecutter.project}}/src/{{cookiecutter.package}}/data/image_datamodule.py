@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 from pydantic import FiniteFloat, PositiveInt
+from torch.utils.data import DataLoader, Dataset, Sampler
 from training_config.errors import ConfigError
+from training_runs.sampling.batches_on_device import CPU, Where, cutting_device
 
 from .image_files import read_fitted
 from .in_memory import InMemoryDataset
@@ -22,6 +24,7 @@ class ImageDataModule(LabelledImages):
         split_seed: chooses which ones. Apart from `seed`, so that runs with different seeds share a validation set.
         mean: of each channel, of pixels scaled to 0..1.
         std: likewise.
+        device: where batches are cut; see `cutting_device`.
         **images: as of `LabelledImages`. Without workers it is fastest, since a batch is one indexing operation.
     """
 
@@ -31,11 +34,13 @@ class ImageDataModule(LabelledImages):
         split_seed: int,
         mean: Sequence[FiniteFloat],
         std: Sequence[Deviation],
+        device: Where = "auto",
         **images: Any,
     ) -> None:
         super().__init__(**images)
         self.val_size = val_size
         self.split_seed = split_seed
+        self.device: Where = device
         self.normalise_by(mean, std)
         self.load_image = partial(read_fitted, image_shape=self.image_shape)
 
@@ -59,6 +64,12 @@ class ImageDataModule(LabelledImages):
             self.val_set = InMemoryDataset(images[val], labels[val])
         if stage in ("test", "predict") and not hasattr(self, "test_set"):
             self.test_set = InMemoryDataset(*self._checked(self.load(train=False)))
+
+    def _loader(self, dataset: Dataset, sampler: Sampler | None) -> DataLoader[Batch]:
+        if isinstance(dataset, InMemoryDataset):  # not the files of a prediction
+            device = cutting_device(self.device, dataset.images.nbytes, self.num_workers, self.trainer)
+            dataset = dataset if device == CPU else dataset.on(device)
+        return super()._loader(dataset, sampler)
 
     def _checked(self, data: Batch) -> Batch:
         images, labels = data

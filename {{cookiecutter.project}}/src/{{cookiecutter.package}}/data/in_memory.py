@@ -1,11 +1,13 @@
 """A dataset that lives in memory and hands out whole batches."""
 
 from collections.abc import Sequence
+from copy import copy
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
+from training_runs.sampling.batches_on_device import beside
 
 T = TypeVar("T")
 
@@ -23,6 +25,12 @@ class InMemoryDataset(Dataset[tuple[Tensor, Tensor]]):
         self.images = images
         self.labels = labels
 
+    def on(self, device: torch.device) -> "InMemoryDataset":
+        """Return the same dataset with its images and labels on `device`."""
+        there = copy(self)
+        there.images, there.labels = self.images.to(device), self.labels.to(device)
+        return there
+
     def __len__(self) -> int:
         return len(self.labels)
 
@@ -31,6 +39,7 @@ class InMemoryDataset(Dataset[tuple[Tensor, Tensor]]):
 
     def __getitems__(self, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
         chosen = torch.as_tensor(indices)
+        chosen = beside(self.images, chosen)
         return self.images[chosen], self.labels[chosen]
 
 

@@ -140,7 +140,7 @@ class LabelledImages(LightningDataModule):
             num_workers=self.num_workers,
             collate_fn=pass_through if isinstance(dataset, InMemoryDataset) else None,
             worker_init_fn=outlive_stop,
-            pin_memory=on_gpu,
+            pin_memory=on_gpu and not (isinstance(dataset, InMemoryDataset) and dataset.images.is_cuda),
             persistent_workers=self.num_workers > 0,
             # A generator of its own: else every new iterator draws from the global one and shifts dropout.
             generator=torch.Generator().manual_seed(self.seed),

@@ -69,3 +69,8 @@ _states = part("trainer.states")
 RunningStage, TrainerState = _states.RunningStage, _states.TrainerState
 is_overridden = part("utilities.model_helpers").is_overridden
 isolate_rng = part("utilities.seed").isolate_rng
+_seed = fabric("utilities.seed")
+collect_rng_states, set_rng_states = (
+    _seed._collect_rng_states,
+    _seed._set_rng_states,
+)  # of Python, NumPy, torch and CUDA

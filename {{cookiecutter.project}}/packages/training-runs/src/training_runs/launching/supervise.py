@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from filelock import BaseFileLock
-from torch.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, SignalException
+from torch.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, PContext, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from training_config.errors import ConfigError
@@ -54,8 +54,8 @@ def main(count: int, failure_file: Path, run: Path, minutes: float | None, comma
             local_addr="localhost",
             max_restarts=0,
             monitor_interval=0.1,
-            shutdown_timeout=STOP_SECONDS,
             logs_specs=DefaultLogsSpecs(log_dir=scratch),
+            **patience(),
         )
         try:
             elastic_launch(config, sys.executable)(*command)
@@ -66,6 +66,17 @@ def main(count: int, failure_file: Path, run: Path, minutes: float | None, comma
         except SignalException as stopped:
             return 128 + stopped.sigval
     return 0
+
+
+def patience() -> dict[str, int]:
+    """Return the argument that gives ranks `STOP_SECONDS` to stop.
+
+    torch 2.11 has none, and kills them after the 30 seconds that its method has as a default.
+    """
+    if "shutdown_timeout" in LaunchConfig.__dataclass_fields__:
+        return {"shutdown_timeout": STOP_SECONDS}
+    PContext.close.__defaults__ = (None, STOP_SECONDS)
+    return {}
 
 
 def stop_with_parent(run: Path) -> None:

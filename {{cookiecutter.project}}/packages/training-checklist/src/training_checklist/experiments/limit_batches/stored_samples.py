@@ -141,7 +141,7 @@ def stored_inputs(dataset: Any, indices: list[int]) -> Tensor | None:
     row = raw_row(base)
     known = indices if inside is None else [inside[index] for index in indices]
     try:
-        return None if row is None else torch.stack([torch.as_tensor(row(index)) for index in known]).float()
+        return None if row is None else torch.stack([torch.as_tensor(row(index)).cpu() for index in known]).float()
     except (TypeError, ValueError, RuntimeError):
         return None
 

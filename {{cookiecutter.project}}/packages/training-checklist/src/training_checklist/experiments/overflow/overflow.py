@@ -25,7 +25,7 @@ from training_checklist.evidence.numerics import (
 from training_checklist.experiments.experiment import Experiment, stop
 from training_checklist.experiments.overflow.forward_frames import Frames
 from training_checklist.finding import Finding, Place
-from training_checklist.lightning import LightningModule, Trainer, is_overridden
+from training_checklist.lightning import LightningModule, Trainer, collect_rng_states, is_overridden, set_rng_states
 
 MIXED = ("16-mixed", "bf16-mixed")  # Lightning makes the second of the first on a CPU
 CLIP_HOOKS = ("on_after_backward", "on_before_optimizer_step", "configure_gradient_clipping", "training_step")
@@ -72,7 +72,7 @@ class Overflow(Experiment):
         self.steps = self.batch_idx = self.bad_gradients = 0
         self.frames: Frames | None = None
         self.batch: Any = None
-        self.random = torch.get_rng_state()
+        self.random = collect_rng_states()
         self.live: NotFinite | None = None  # where a step drives its optimizers itself and cannot be run once more
         self.around = ExitStack()
         self.crashed: Finding | None = None
@@ -94,7 +94,7 @@ class Overflow(Experiment):
         probe = trainer.precision in MIXED if self.probe is None else self.probe
         if probe and self.steps == 0 and pl_module.automatic_optimization:
             self._probe(trainer, pl_module)
-        self.random = torch.get_rng_state()
+        self.random = collect_rng_states()
         self.frames.start(everything=batch_idx in self.trace_batches)
         if self.live is not None:
             self.live.clear()
@@ -171,7 +171,7 @@ class Overflow(Experiment):
 
     def _probe(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Try the step in FP16."""
-        self.random = torch.get_rng_state()
+        self.random = collect_rng_states()
         tried = self._replay(pl_module, torch.autocast(pl_module.device.type, torch.float16))
         self.facts["probe"] = tried.error or "done"
         if tried.error:
@@ -214,7 +214,7 @@ class Overflow(Experiment):
         try:
             with isolated(pl_module), context:
                 frames = Frames(pl_module, None)
-                torch.set_rng_state(self.random)
+                set_rng_states(self.random)
                 with Tracer(pl_module, watch):
                     loss = loss_in(call_step(pl_module, "training_step", self.batch, self.batch_idx))
                 replay.loss = math.nan if loss is None else float(loss.detach().sum())

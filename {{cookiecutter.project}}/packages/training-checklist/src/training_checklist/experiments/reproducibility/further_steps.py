@@ -16,10 +16,8 @@ from training_checklist.engines.held import attributes
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import loss_in
 from training_checklist.evidence.repetition import FurtherStep
-from training_checklist.lightning import LightningModule, Trainer, fabric
+from training_checklist.lightning import LightningModule, Trainer, collect_rng_states, set_rng_states
 
-_seed = fabric("utilities.seed")
-_collect_rng_states, _set_rng_states = _seed._collect_rng_states, _seed._set_rng_states
 LIGHTNINGS = set(vars(LightningModule()))
 SIZED = (list, tuple, set, dict, deque)
 
@@ -61,9 +59,9 @@ class Recorder:
         if len(self.steps) < len(self.others):
             kept, random = self.others[len(self.steps)]
             batch = copy.deepcopy(kept)
-            _set_rng_states(random)
+            set_rng_states(random)
         try:
-            self.given.append((copy.deepcopy(batch), _collect_rng_states()))
+            self.given.append((copy.deepcopy(batch), collect_rng_states()))
         except (TypeError, RuntimeError) as error:  # of batches that hold a graph, or what cannot be copied
             self.over, self.obstacle = True, f"a batch cannot be copied ({type(error).__name__}: {error})"
             return batch
