@@ -112,7 +112,7 @@ def test_tests_of_the_project_mirror_its_code(folder):
 
 
 def test_project_is_read_in_an_hour(folder):
-    assert lines(folder / "src") <= 2450  # half of it reads images: from memory, folders and shards
+    assert lines(folder / "src") <= 2500  # half of it reads images: from memory, folders and shards
     assert lines(folder / "tests") <= 1550
 
 

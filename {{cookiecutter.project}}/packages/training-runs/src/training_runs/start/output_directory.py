@@ -67,7 +67,9 @@ def close_logs(folder: Path) -> None:
 
 def make(key: str, folder: str) -> None:
     if "://" in str(folder):  # which a Path would take for the name of a folder here
-        sys.exit(f"{key}={folder} is an address; name a directory, of a mounted store too, and copy the run when it ends")
+        sys.exit(
+            f"{key}={folder} is an address; name a directory, of a mounted store too, and copy the run when it ends"
+        )
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
