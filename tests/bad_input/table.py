@@ -292,8 +292,8 @@ TRAIN = [
     ),
     (
         "hydra.run.dir=s3://bucket/run",
-        "hydra.run.dir=s3://bucket/run is an address; name a directory, of a mounted store too, and copy the run when it "
-        "ends",
+        "hydra.run.dir=s3://bucket/run is an address; name a directory, of a mounted store too, and copy the run when "
+        "it ends",
         NOTHING,
     ),
     (

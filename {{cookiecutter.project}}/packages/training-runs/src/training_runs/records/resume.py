@@ -1,6 +1,5 @@
 """Going on with a run that stopped: in its own directory, with its own saved config and what is overridden now."""
 
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
