@@ -108,9 +108,7 @@ def files_at(place: Path, datamodule: LightningDataModule) -> list[Path]:
     """
     where, owner = printable(str(place)), type(datamodule).__name__
     if not hasattr(datamodule, "predict_files"):
-        raise ConfigError(
-            f"predict={where} cannot be read by {owner}: it has no predict_files, see docs/evaluation.md"
-        )
+        raise ConfigError(f"predict={where} cannot be read by {owner}: it has no predict_files, see docs/evaluation.md")
     images = hasattr(datamodule, "load_image")
     kind = f"images ({', '.join(SUFFIXES)})" if images else f"what {owner} reads"
     if place.is_file() and (not images or place.suffix.lower() in SUFFIXES):

@@ -72,11 +72,14 @@ class SweepSummary(Callback):
         """Summarise the sweep of this process, if there is one, and draw the figures of its best job."""
         if cls.folder is None:
             return
+        folder, best = cls.folder, cls.best
+        cls.folder = cls.best = cls.score = None
+        drawing.in_sweep = False
         try:
             if drawing.draw_best():
-                write_report(cls.best)
+                write_report(best)
         finally:
-            summarise(cls.folder)
+            summarise(folder)
 
     @classmethod
     def _take_score(cls, config: DictConfig, record: Mapping[str, Any]) -> None:
