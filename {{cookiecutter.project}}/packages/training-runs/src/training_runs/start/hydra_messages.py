@@ -31,7 +31,7 @@ def reporting_to_caller(report: Callable[[Any], Any]) -> Callable[[Any], Any]:
             try:
                 return job()
             except CompactHydraException:
-                if os.environ.get("HYDRA_FULL_ERROR") == "1" or utils.is_under_debugger():
+                if os.environ.get("HYDRA_FULL_ERROR") == "1" or sys.gettrace() is not None:
                     raise
                 sys.exit(1)  # its context is the exception
 

@@ -24,7 +24,6 @@ from training_runs import drawing
 from training_runs.records.curves import Curve, read_curves
 from training_runs.records.runs import command_line, is_alive, read_record, write_record
 from training_runs.reports.report import cell, verdicts, write_report, write_sweep_report
-from training_runs.sweeps import config_files
 from training_runs.sweeps.continued_study import continue_study
 from training_runs.sweeps.finished_jobs import leave_out
 from training_runs.sweeps.seeds import SEED, settings
@@ -46,7 +45,6 @@ class SweepSummary(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         SweepSummary.folder = Path(config.hydra.sweep.dir)
         SweepSummary.folder.mkdir(parents=True, exist_ok=True)  # Optuna's database lies in it from the start
-        config_files.read_once()
         drawing.in_sweep = True
         continue_study(config)
         leave_out(config, lambda record: self._take_score(config, record))

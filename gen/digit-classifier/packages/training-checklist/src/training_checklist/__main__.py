@@ -1,0 +1,57 @@
+"""python -m training_checklist rules [TOPIC]        every rule, with its item and its question
+python -m training_checklist explain RULE          the page of a rule
+python -m training_checklist baseline REPORT.json  its findings, as a file for checks.baseline
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from training_config.near_names import suggestion
+
+from training_checklist.finding import Finding
+from training_checklist.reporting.pages import page
+from training_checklist.rules import every_rule
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m training_checklist", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    listing = commands.add_parser("rules", help="every rule, with its item and its question")
+    listing.add_argument("topic", nargs="?", default="", help="only those whose id begins like this")
+    commands.add_parser("explain", help="the page of a rule").add_argument("rule")
+    commands.add_parser("baseline", help="a report's findings, for checks.baseline").add_argument("report", type=Path)
+    asked = parser.parse_args(arguments)
+    if asked.command == "baseline":
+        return write_baseline(asked.report)
+    rules = every_rule()
+    if asked.command == "rules":
+        for rule in rules.values():
+            if rule.id.startswith(asked.topic):
+                print(f"{rule.id:<44}{rule.item:<16}{rule.question}")
+        return 0
+    if asked.rule not in rules:
+        print(f"there is no rule {asked.rule}{suggestion(asked.rule, rules)}", file=sys.stderr)
+        return 1
+    print(page(rules[asked.rule]))
+    return 0
+
+
+def write_baseline(path: Path) -> int:
+    """Print what a report has found, by what stays when lines move: rule, module, parameter, file, function, key."""
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        found = [Finding.from_dict(each) for item in report["items"] for each in item["findings"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"{path} is no report of the checklist ({type(error).__name__}: {error})", file=sys.stderr)
+        return 1
+    known = sorted({finding.identity() for finding in found})
+    print(json.dumps({"findings": known}, indent=1, ensure_ascii=False))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

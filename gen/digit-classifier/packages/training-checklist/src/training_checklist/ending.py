@@ -1,0 +1,26 @@
+"""How a run ends that a debug item has examined. Nothing here imports torch."""
+
+import os
+
+from hydra.errors import CompactHydraException
+
+
+class CheckFailed(CompactHydraException):
+    """A check has failed. Hydra prints the message without a traceback and exits with 1."""
+
+
+class ToolError(CompactHydraException):
+    """This package itself has failed. The command exits with 2."""
+
+
+class FitEnded(Exception):
+    """Training, which is all that a check asks for, is over. Ends the training function; a success."""
+
+
+class Refused(CompactHydraException):
+    """Debug items that cannot be run as they were asked for. Shown like `CheckFailed`, without a report."""
+
+
+def launched_rank() -> int:
+    """Return the rank that a launcher gave this process, 0 where none did."""
+    return int(next((os.environ[name] for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID") if name in os.environ), 0))

@@ -1,0 +1,50 @@
+"""The tensors of a batch, whatever it is made of: tuples, mappings, dataclasses, graphs, the project's own objects."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+DEPTH = 6  # of containers in containers: deeper ones are rather a library's bookkeeping than a batch
+PLAIN = (str, bytes, int, float, complex, type(None), type, nn.Module)
+
+
+def parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what a container or an object is made of, each with what follows its name: "[0]", "['image']", ".x"."""
+    if isinstance(value, Mapping):
+        yield from ((f"[{key!r}]", each) for key, each in value.items())
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        yield from ((f".{name}", getattr(value, name)) for name in value._fields)
+    elif isinstance(value, (list, tuple)):
+        yield from ((f"[{index}]", each) for index, each in enumerate(value))
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from ((f".{each.name}", getattr(value, each.name, None)) for each in fields(value))
+    elif not isinstance(value, PLAIN) and hasattr(value, "__dict__"):
+        yield from ((f".{name}", each) for name, each in vars(value).items())
+
+
+def leaves(batch: Any, path: str = "batch", depth: int = DEPTH) -> dict[str, Tensor]:
+    """Return every tensor of a batch by its place: "batch[0]", "batch['image']", "batch.x"."""
+    if isinstance(batch, Tensor):
+        return {path: batch}
+    if depth == 0:
+        return {}
+    return {
+        place: leaf for name, value in parts(batch) for place, leaf in leaves(value, f"{path}{name}", depth - 1).items()
+    }
+
+
+def tensors(value: Any, depth: int = DEPTH) -> Iterator[Tensor]:
+    """Yield every tensor in a batch, an output, or the arguments of a call."""
+    if isinstance(value, Tensor):
+        yield value
+    elif depth:
+        for _, each in parts(value):
+            yield from tensors(each, depth - 1)
+
+
+def batch_size(batch: Any) -> int | None:
+    """Return the first dimension that all tensors of a batch share; None where they share none, as with graphs."""
+    sizes = {len(tensor) for tensor in tensors(batch) if tensor.ndim}
+    return sizes.pop() if len(sizes) == 1 else None

@@ -1,0 +1,107 @@
+"""The calls of criteria in a step, whether a module or a function makes them: what they were given, and where."""
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from training_checklist.engines.tracer import Call, Listener
+from training_checklist.finding import Place
+
+# Of torch.nn.functional; the modules of torch.nn call them.
+CRITERIA = {
+    "cross_entropy",
+    "nll_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "kl_div",
+}
+CLASSIFIES = {"cross_entropy", "nll_loss"}  # (B, C, ...) against class indices (B, ...)
+
+
+@dataclass
+class CriterionCall:
+    """One call of a criterion.
+
+    Args:
+        name: of the function in torch.nn.functional.
+        options: further arguments, by name.
+        result: the criterion's value, None where the call raised.
+        outside: which labels the network has no output for, "" where it has one for all.
+    """
+
+    name: str
+    input: Tensor
+    target: Tensor
+    options: dict[str, Any]
+    place: Place
+    result: Tensor | None = None
+    outside: str = ""
+
+    @property
+    def num_classes(self) -> int | None:
+        """Width of the network's output, where the criterion takes one class index a sample."""
+        if self.name not in CLASSIFIES or self.target.is_floating_point():
+            return None
+        return self.input.shape[1 if self.input.ndim > 1 else 0]
+
+    @property
+    def ignored(self) -> int:
+        """The label that stands for none."""
+        return self.options.get("ignore_index", -100)
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of right answers; None where the criterion is no classification's, or every label is ignored."""
+        if self.num_classes is None or self.input.ndim < 2:
+            return None
+        counts = self.target != self.ignored
+        right = (self.input.detach().argmax(1) == self.target)[counts]
+        return float(right.float().mean()) if right.numel() else None
+
+    def look_at_labels(self) -> None:
+        """Fill in `outside`."""
+        classes = self.num_classes
+        if classes is None:
+            return
+        wrong = ((self.target < 0) | (self.target >= classes)) & (self.target != self.ignored)
+        if wrong.any():
+            labels = sorted({int(label) for label in self.target[wrong]})
+            named = ", ".join(map(str, labels[:5]))
+            self.outside = f"label {named} in the batch, but the network has {classes} outputs (0..{classes - 1})"
+
+
+class Criteria(Listener):
+    """Keeps the calls of criteria. They hold the graph: `calls.clear()` when a step is over."""
+
+    def __init__(self) -> None:
+        self.calls: list[CriterionCall] = []
+
+    def before(self, call: Call) -> None:
+        if call.name not in CRITERIA or not call.is_functional:
+            return
+        try:
+            bound = inspect.signature(call.function).bind(*call.args, **call.kwargs)
+        except TypeError:  # which the call itself will say
+            return
+        bound.apply_defaults()
+        options = dict(bound.arguments)
+        given = [options.pop("input"), options.pop("target")]
+        found = CriterionCall(call.name, given[0], given[1], options, call.place)
+        found.look_at_labels()
+        self.calls.append(found)
+
+    def after(self, call: Call) -> None:
+        if call.name in CRITERIA and call.is_functional:
+            self.calls[-1].result = call.result
+
+    @property
+    def classification(self) -> CriterionCall | None:
+        """The one call that compares logits with class indices, or None where there is none or more than one."""
+        found = [call for call in self.calls if call.num_classes is not None]
+        return found[0] if len(found) == 1 else None

@@ -1,0 +1,75 @@
+"""Which tensors of a batch enter a network, followed through every operation on the way to the first weights."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from training_checklist.engines.batches import leaves
+from training_checklist.engines.tracer import Call, Listener
+from training_checklist.finding import Place
+
+LOOKS_UP = {"embedding", "embedding_bag"}
+NORMALISES = {"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm"}
+MULTIPLIES = {
+    *("linear", "bilinear", "matmul", "__matmul__", "mm", "bmm", "lstm", "gru", "rnn_tanh", "rnn_relu"),
+    *(f"conv{transposed}{n}d" for n in (1, 2, 3) for transposed in ("", "_transpose")),
+    "multi_head_attention_forward",
+}
+
+
+@dataclass
+class Entrance:
+    """A tensor as the first layer with weights takes it.
+
+    Args:
+        leaf: the tensor of the batch that it was made of, by its place; the largest where there are several.
+        operation: of torch that takes it: "conv2d", "embedding".
+        place: of the layer.
+        value: what enters.
+        rows: of the table of an embedding, None of other layers.
+    """
+
+    leaf: str
+    operation: str
+    place: Place
+    value: Tensor
+    rows: int | None
+
+
+class Entrances(Listener):
+    """Keeps what enters the network of one batch after another."""
+
+    def __init__(self) -> None:
+        self.found: list[Entrance] = []
+        self.begin(None)
+
+    def begin(self, batch: Any) -> None:
+        """Follow the tensors of this batch from now on."""
+        self.found.clear()
+        self._leaves = leaves(batch)
+        # Tensors made of the batch and of no weights, with the places they are made of; kept, so that ids stay theirs.
+        self._made = {id(leaf): (leaf, frozenset({place})) for place, leaf in self._leaves.items()}
+
+    def made_of(self, tensor: Any) -> frozenset[str]:
+        """Return the places in the batch that a tensor was made of without any weights; none of other tensors."""
+        return self._made.get(id(tensor), (None, frozenset()))[1]
+
+    def before(self, call: Call) -> None:
+        name = call.name
+        if name not in MULTIPLIES | LOOKS_UP | NORMALISES:
+            return
+        value = call.args[0] if call.args else call.kwargs.get("input", call.kwargs.get("query"))
+        origins = self.made_of(value)
+        if origins and any(self._is_weight(tensor) for tensor in call.given):
+            leaf = max(sorted(origins), key=lambda place: self._leaves[place].numel())
+            rows = len(call.argument("weight", 1)) if name in LOOKS_UP else None
+            self.found.append(Entrance(leaf, name, call.place, value.detach(), rows))
+
+    def after(self, call: Call) -> None:
+        origins = frozenset().union(*(self.made_of(tensor) for tensor in call.given))
+        if origins and not any(self._is_weight(tensor) for tensor in call.given):
+            self._made.update((id(made), (made, origins)) for made in call.made)
+
+    def _is_weight(self, tensor: Tensor) -> bool:
+        return isinstance(tensor, nn.Parameter) or (tensor.requires_grad and id(tensor) not in self._made)

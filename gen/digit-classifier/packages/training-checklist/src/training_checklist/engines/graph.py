@@ -1,0 +1,55 @@
+"""Autograd's graph of a step: which operation, on which line, made each node, and what nodes lead to."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torch import Tensor
+
+from training_checklist.engines.tracer import Call, Listener
+from training_checklist.finding import Place
+
+
+class Graph(Listener):
+    """Keeps the place of every node, and the graph with them. `clear` it after a step."""
+
+    def __init__(self) -> None:
+        self.places: dict[Any, Place] = {}
+
+    def clear(self) -> None:
+        self.places.clear()
+
+    def after(self, call: Call) -> None:
+        for tensor in call.made:
+            if tensor.grad_fn is not None and tensor.grad_fn not in self.places:
+                new = list(walk([tensor.grad_fn], self.places))
+                self.places |= dict.fromkeys(new, call.place)
+                self.found(new)
+
+    def found(self, nodes: list[Any]) -> None:
+        """Look at nodes that an operation has just made."""
+
+
+def walk(nodes: Iterable[Any], known: Any = ()) -> Iterator[Any]:
+    """Yield the nodes of a graph from some on, but not behind known ones."""
+    waiting, seen = list(nodes), set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen or node in known:
+            continue
+        seen.add(node)
+        yield node
+        waiting += [other for other, _ in node.next_functions]
+
+
+def leaf_tensors(origins: Iterable[Any]) -> dict[int, Tensor]:
+    """Return the leaves that nodes or tensors lead to, by id; a leaf among them leads to itself."""
+    origins = [origin for origin in origins if not isinstance(origin, Tensor) or origin.requires_grad]
+    nodes = [origin.grad_fn if isinstance(origin, Tensor) else origin for origin in origins]
+    found = [origin for origin, node in zip(origins, nodes, strict=True) if node is None]
+    found += [node.variable for node in walk(nodes) if hasattr(node, "variable")]
+    return {id(leaf): leaf for leaf in found}
+
+
+def operation(node: Any) -> str:
+    """Return what made a node, as autograd calls it: "Sqrt", "Addmm"."""
+    return node.name().rpartition("::")[2].partition("Backward")[0]

@@ -1,0 +1,106 @@
+"""Which tensors objects hold: in attributes, containers, dataclasses and layers that nobody registered."""
+
+import gc
+import sys
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+from torch import Tensor, nn
+from torchmetrics import Metric
+
+from training_checklist.lightning import Callback, LightningDataModule, LightningModule, Trainer
+
+DEPTH = 5  # of containers and objects
+MOST = 10_000  # items of a container
+PLUMBING = {*vars(nn.Module()), "_trainer"}  # attributes that hold no tensors of the project's own
+CONTAINERS = (list, tuple, set, deque, dict)
+NOWHERE = "a variable outside of the model"
+CLOSED = (str, bytes, type, FunctionType, MethodType, ModuleType, Trainer, LightningDataModule)
+
+
+def attributes(model: nn.Module) -> Iterator[tuple[str, str, Any]]:
+    """Yield module path, name and value of what `model` and its modules keep beside parameters, buffers and modules."""
+    for path, module in model.named_modules():
+        for name, value in vars(module).items():
+            if name not in PLUMBING:
+                yield path, name, value
+        for name, value in vars(type(module)).items():
+            if isinstance(value, CONTAINERS):
+                yield path, name, value
+
+
+def held(
+    value: Any, path: str, depth: int = DEPTH, layer: str | None = None
+) -> Iterator[tuple[str, Tensor, str | None]]:
+    """Yield path, tensor, and the layer that it is a parameter of, of each tensor in containers and objects."""
+    if isinstance(value, Tensor):
+        yield path, value, layer
+    elif depth == 0 or isinstance(value, CLOSED):
+        return
+    elif isinstance(value, nn.Module):
+        layer = layer or f"{path} ({type(value).__name__})"
+        for name, tensor in (*value.named_parameters(), *value.named_buffers()):
+            yield f"{path}.{name}", tensor, layer
+        for inner, name, each in attributes(value):
+            yield from held(each, ".".join(part for part in (path, inner, name) if part), depth - 1, layer)
+    elif isinstance(value, dict):
+        for key, each in islice(value.items(), MOST):
+            yield from held(each, f"{path}[{key!r}]", depth - 1, layer)
+    elif isinstance(value, CONTAINERS):
+        for index, each in enumerate(islice(value, MOST)):
+            yield from held(each, f"{path}[{index}]", depth - 1, layer)
+    elif hasattr(value, "__dict__"):
+        for name, each in vars(value).items():
+            yield from held(each, f"{path}.{name}", depth - 1, layer)
+
+
+def places(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Iterator[tuple[str, Any]]:
+    """Yield name and value of what a project may keep tensors in, but not the states of metrics."""
+    metrics = {path for path, module in pl_module.named_modules() if isinstance(module, Metric)}
+    for path, name, value in attributes(pl_module):
+        if path not in metrics:
+            yield f"{path or type(pl_module).__name__}.{name}", value
+    for callback in callbacks:
+        yield from ((f"{type(callback).__name__}.{name}", value) for name, value in vars(callback).items())
+    source = type(pl_module).__module__
+    for name, value in list(vars(sys.modules[source]).items()):
+        if isinstance(value, (Tensor, *CONTAINERS)) and not name.startswith("__"):
+            yield f"{source}.{name}", value
+
+
+def plain_bytes(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Counter[str]:
+    """Return how many bytes of tensors each place keeps."""
+    kept: Counter[str] = Counter()
+    for place, value in places(pl_module, callbacks):
+        kept[place] += sum(tensor.nbytes for _, tensor, _ in held(value, place))
+    return +kept
+
+
+def graph_nodes(pl_module: LightningModule, callbacks: Iterable[Callback], anywhere: bool) -> Counter[str]:
+    """Return how many of autograd's nodes each place keeps alive, and `anywhere`: tensors that are in none of them."""
+    nodes: Counter[str] = Counter()
+    known: set[int] = set()
+    for place, value in places(pl_module, callbacks):
+        found = [tensor for _, tensor, _ in held(value, place) if tensor.grad_fn is not None]
+        known.update(id(tensor) for tensor in found)
+        nodes[place] += count_nodes(found)
+    if not anywhere:
+        return +nodes
+    gc.collect()  # what cycles keep for a while is no leak
+    everything = [each for each in gc.get_objects() if issubclass(type(each), Tensor)]
+    nodes[NOWHERE] += count_nodes([each for each in everything if each.grad_fn is not None and id(each) not in known])
+    return +nodes
+
+
+def count_nodes(tensors: Iterable[Tensor]) -> int:
+    seen = set()
+    todo = [tensor.grad_fn for tensor in tensors]
+    while todo:
+        node = todo.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            todo += [following for following, _ in node.next_functions]
+    return len(seen)

@@ -1,0 +1,44 @@
+"""Learning rate schedules, stepped on copies: what rates they go through."""
+
+import copy
+import warnings
+from typing import Any
+
+from training_checklist.lightning import LightningModule, Trainer
+
+MOST = {"step": 10_000, "epoch": 100}  # calls in which a warm-up has reached its highest rate
+
+
+def rehearse(scheduler: Any, pl_module: LightningModule, calls: int) -> tuple[list[list[float]], str]:
+    """Return the rates of the optimizer's groups before each call, and what ended them too early."""
+    # The module itself is shared: a schedule may be one of its methods.
+    _, twin = copy.deepcopy((scheduler.optimizer, scheduler), {id(pl_module): pl_module})
+    rates = [[float(rate) for rate in twin.get_last_lr()]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch, that the copied optimizer takes no step
+        for _ in range(calls):
+            try:
+                twin.step()
+            except (ValueError, OverflowError) as error:  # OneCycleLR beyond its end, a function that grows
+                return rates, str(error)
+            rates.append([float(rate) for rate in twin.get_last_lr()])
+    return rates, ""
+
+
+def peak_rates(trainer: Trainer) -> list[float]:
+    """Return the highest rate of each of the one optimizer's groups, which a warm-up may lead to later.
+
+    Where rates rise, it is half of that: a peak is meant for a short time, and half of it is the mean of one cycle
+    (Smith and Topin 2018).
+    """
+    now = [float(group["lr"]) for group in trainer.optimizers[0].param_groups]
+    for config in trainer.lr_scheduler_configs:
+        if config.reduce_on_plateau:
+            continue
+        try:
+            course, _ = rehearse(config.scheduler, trainer.lightning_module, MOST.get(config.interval, 100))
+        except Exception:  # of a schedule of the project's own, which cannot be copied
+            continue
+        peaks = [max(rates) for rates in zip(*course, strict=True)]
+        now = [peak / 2 if peak > 2 * rate else max(rate, peak / 2) for peak, rate in zip(peaks, now, strict=True)]
+    return now

@@ -1,0 +1,134 @@
+"""Steps of the project, run once more without a trace. The only replay."""
+
+import inspect
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy
+import torch
+from torch import Tensor
+
+from training_checklist.lightning import LightningModule, Trainer, isolate_rng
+
+PLAIN = (bool, int, float, str, type(None), Tensor, list)
+
+
+def call_step(pl_module: LightningModule, step: str, batch: Any, batch_idx: int = 0) -> Any:
+    """Call `training_step` and its like with as many arguments as the project's own version takes.
+
+    With several loaders that includes the index of one: it is the first.
+    """
+    function = getattr(pl_module, step)
+    taken = list(inspect.signature(function).parameters.values())
+    by_position = [each for each in taken if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    open_ended = any(each.kind is each.VAR_POSITIONAL for each in taken)
+    needed = sum(each.default is each.empty for each in by_position)
+    return function(*(batch, batch_idx, 0)[: 2 if open_ended else max(1, min(2, len(by_position)), needed)])
+
+
+def loss_in(result: Any) -> Tensor | None:
+    """Return the loss in what a training step returns, or None where there is none."""
+    loss = result.get("loss") if isinstance(result, Mapping) else result
+    return loss if isinstance(loss, Tensor) else None
+
+
+def reported_loss(outputs: Any, trainer: Trainer) -> Tensor | None:
+    """Return the loss of a step from what `on_train_batch_end` is given, or None where there is none.
+
+    Lightning has divided it by the number of batches that it accumulates.
+    """
+    loss = loss_in(outputs)
+    return None if loss is None else loss * trainer.accumulate_grad_batches
+
+
+def seed_all(seed: int = 0) -> None:
+    """Let Python, NumPy and torch draw from the same random numbers each time."""
+    random.seed(seed)
+    numpy.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+@contextmanager
+def isolated(pl_module: LightningModule, training: bool | None = None) -> Iterator[None]:
+    """Let the module run once more inside, as its project made it: no hook of an experiment is on it.
+
+    Nothing is logged. Afterwards plain attributes, buffers, weights, gradients, modes and random numbers are what they
+    were. Weights that are trained inside need a copy: `stand_in`.
+
+    Args:
+        training: the mode that all modules are put into; None: as they are.
+    """
+    modes = [(module, module.training) for module in pl_module.modules()]
+    weights = [(weight, weight.data, weight.grad) for weight in pl_module.parameters()]
+    with unwatched(pl_module), unchanged(pl_module):
+        try:
+            if training is not None:
+                pl_module.train(training)
+            for weight, _, _ in weights:
+                weight.grad = None
+            yield
+        finally:
+            for weight, data, gradient in weights:
+                weight.data, weight.grad = data, gradient
+            for module, mode in modes:
+                module.training = mode
+
+
+@contextmanager
+def unwatched(pl_module: LightningModule) -> Iterator[None]:
+    """Let the model be inside what its project made it: no hook and no wrapper of an experiment is on it.
+
+    What one experiment runs for itself, another must not take for the run; nor do copies take hooks along.
+    """
+    hooks = [each for module in pl_module.modules() for each in (module._forward_pre_hooks, module._forward_hooks)]
+    taken = []
+    for values in (*hooks, vars(pl_module)):
+        own = {key: value for key, value in values.items() if is_experiments(value)}
+        taken.append((values, own))
+        for key in own:
+            del values[key]
+    try:
+        yield
+    finally:
+        for values, own in taken:
+            values.update(own)
+
+
+def is_experiments(function: Any) -> bool:
+    """Whether a function is defined in this package."""
+    while isinstance(function, partial):
+        function = function.func
+    names = getattr(getattr(function, "__func__", function), "__globals__", {})
+    return str(names.get("__name__")).startswith("training_checklist.")
+
+
+@contextmanager
+def unchanged(pl_module: LightningModule) -> Iterator[None]:
+    """Let the model run once more inside: nothing is logged, and its state and random numbers are put back."""
+    kept = [
+        (values, {key: value for key, value in values.items() if isinstance(value, PLAIN)})
+        for module in pl_module.modules()
+        for values in (vars(module), module._buffers)
+    ]
+    try:
+        with isolate_rng():
+            for values, saved in kept:  # copies: a graph that waits for its backward may need the originals as they are
+                values.update({key: copied(value) for key, value in saved.items()})
+            vars(pl_module).update(log=ignore, log_dict=ignore)
+            yield
+    finally:
+        for name in ("log", "log_dict"):
+            vars(pl_module).pop(name, None)
+        for values, saved in kept:
+            values.update(saved)
+
+
+def copied(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, Tensor) else list(value) if isinstance(value, list) else value
+
+
+def ignore(*arguments: Any, **options: Any) -> None:
+    pass

@@ -1,0 +1,148 @@
+"""The loaders of a run, and any samples of them as the network gets them."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+import torch
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
+
+from training_checklist.engines.own_code import pass_on
+from training_checklist.finding import Place
+from training_checklist.lightning import RunningStage, Trainer, isolate_rng, part
+
+STAGES = {"train": RunningStage.TRAINING, "val": RunningStage.VALIDATING, "test": RunningStage.TESTING}
+CHUNK = 64  # samples fetched at once
+LISTED = 100_000  # indices of a sampler that are looked at: some 10 ms
+
+# What a sampler draws: an index, or a tuple of it and the epoch or the like, which are in order as their numbers are.
+Key = int | tuple[int, ...]
+
+
+@dataclass
+class Split:
+    """A loader and what it loads.
+
+    Args:
+        name: "train_dataloader", or "val_dataloader[1]" where there are several.
+        stage: "train", "val" or "test".
+        index: Lightning's dataloader_idx.
+    """
+
+    name: str
+    stage: str
+    loader: DataLoader
+    index: int
+
+    @property
+    def dataset(self) -> Dataset:
+        return self.loader.dataset
+
+    @property
+    def place(self) -> Place:
+        return Place(loader=self.name, note=type(self.dataset).__name__)
+
+    @property
+    def samples(self) -> int | None:
+        """How many there are; None of a stream that does not say."""
+        try:
+            return len(self.dataset)
+        except (TypeError, NotImplementedError):
+            return None
+
+    @property
+    def indexable(self) -> bool:
+        """Whether samples can be had one by one."""
+        return (
+            not isinstance(self.dataset, IterableDataset)
+            and self.loader.batch_sampler is not None
+            and hasattr(self.dataset, "__getitem__")
+            and bool(self.samples)
+        )
+
+    @property
+    def sampler(self) -> str:
+        """Name of the class that decides about the order."""
+        batches = self.loader.batch_sampler
+        return type(self.loader.sampler if type(batches) in (BatchSampler, type(None)) else batches).__name__
+
+    def order(self) -> list[Key] | None:
+        """Return the first keys in the order in which they are loaded, or None where there are none that have one."""
+        if not self.indexable:
+            return None
+        batches = self.loader.batch_sampler
+        with isolate_rng():
+            source = batches.sampler if type(batches) is BatchSampler else chain.from_iterable(batches)
+            indices = pass_on(list, islice(source, LISTED))
+        if len(indices) < 2 or not all(map(is_key, indices)) or len({*map(type, indices)}) > 1:
+            return None
+        # Tuples that ascend may be places in an order that the dataset makes; others are shuffled in any case.
+        return None if isinstance(indices[0], tuple) and indices == sorted(indices) else indices
+
+    def chosen(self, number: int) -> list[int]:
+        """Return at most `number` indices from all over the dataset, ascending, the same each time."""
+        order = torch.randperm(self.samples, generator=torch.Generator().manual_seed(0))
+        return sorted(order[:number].tolist())
+
+    def fetch(
+        self, indices: list[int], trainer: Trainer, until: float, size: int = CHUNK
+    ) -> Iterator[tuple[list[int], Any]]:
+        """Yield (indices, batch) as the network would get them, until the clock shows `until`."""
+        with as_in(self.stage, trainer):
+            for start in range(0, len(indices), size):
+                if start and time.monotonic() > until:
+                    return
+                chunk = indices[start : start + size]
+                batch = pass_on(self.loader.collate_fn, self.items(chunk))
+                yield chunk, pass_on(transferred, batch, trainer, self.index)
+
+    def items(self, indices: list[int]) -> Any:
+        """Return samples as the loader gets them before it collates them."""
+        if hasattr(self.dataset, "__getitems__"):
+            return pass_on(self.dataset.__getitems__, indices)
+        return [pass_on(self.dataset.__getitem__, index) for index in indices]
+
+
+def is_key(drawn: Any) -> bool:
+    return isinstance(drawn, int) or (isinstance(drawn, tuple) and all(isinstance(number, int) for number in drawn))
+
+
+@contextmanager
+def as_in(stage: str, trainer: Trainer) -> Iterator[None]:
+    """Inside, hooks of the project see the Trainer and the model in the given stage."""
+    modes = [(module, module.training) for module in trainer.lightning_module.modules()]
+    before = trainer.state.stage
+    trainer.state.stage = STAGES[stage]
+    trainer.lightning_module.train(stage == "train")
+    try:
+        yield
+    finally:
+        trainer.state.stage = before
+        for module, mode in modes:
+            module.training = mode
+
+
+def transferred(batch: Any, trainer: Trainer, dataloader_idx: int) -> Any:
+    """Return a batch after Lightning's transfer hooks, which its loops call in the same way (2.6)."""
+    batch = trainer.precision_plugin.convert_input(batch)
+    batch = trainer.lightning_module._on_before_batch_transfer(batch, dataloader_idx=dataloader_idx)
+    return part("trainer.call")._call_strategy_hook(trainer, "batch_to_device", batch, dataloader_idx=dataloader_idx)
+
+
+def splits(stage: str, source: Any) -> list[Split]:
+    """Return the loaders in whatever `source` is: one, or nested lists and mappings of them."""
+    found = list(loaders(source))
+    several = len(found) > 1
+    name = f"{stage}_dataloader"
+    return [Split(f"{name}[{i}]" if several else name, stage, loader, i) for i, loader in enumerate(found)]
+
+
+def loaders(source: Any) -> Iterator[DataLoader]:
+    if isinstance(source, DataLoader):
+        yield source
+    elif isinstance(source, (list, tuple, dict)):
+        for value in source.values() if isinstance(source, dict) else source:
+            yield from loaders(value)

@@ -1,0 +1,31 @@
+"""Stages beside training: whether a project has them, and the first batch of one."""
+
+from typing import Any
+
+from training_checklist.experiments.experiment import NoWorkers
+from training_checklist.lightning import CombinedLoader, LightningModule, Trainer, is_overridden, isolate_rng
+
+PARTS = {
+    "validate": ("validation_step", "val_dataloader"),
+    "test": ("test_step", "test_dataloader"),
+    "predict": ("predict_step", "predict_dataloader"),
+}
+
+
+def has_stage(stage: str, pl_module: LightningModule, datamodule: Any) -> bool:
+    """Whether the project has a step and data for a stage."""
+    step, loader = PARTS[stage]
+    return is_overridden(step, pl_module) and is_overridden(loader, pl_module if datamodule is None else datamodule)
+
+
+def first_batch(trainer: Trainer, pl_module: LightningModule, stage: str) -> Any:
+    """Return the first batch that a stage after training would get, as its loader gives it.
+
+    Raises:
+        Exception: of any kind, of code of the project that the run would not have called here.
+    """
+    source = pl_module if trainer.datamodule is None else trainer.datamodule
+    with isolate_rng(), NoWorkers():
+        source.setup(stage)
+        batch, _, _ = next(iter(CombinedLoader(getattr(source, PARTS[stage][1])(), "sequential")))
+    return batch

@@ -1,0 +1,121 @@
+"""A copy of a LightningModule whose steps leave no trace: nothing is logged and no optimizer moves."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy as shallow_copy
+from copy import deepcopy
+from typing import Any
+from unittest.mock import patch
+
+from torch import Tensor, nn, zeros
+from torchmetrics import Metric, MetricCollection
+
+from training_checklist.engines.held import attributes, held
+from training_checklist.engines.replay import unwatched
+from training_checklist.lightning import LightningModule, Trainer
+
+MUTED = ("log", "log_dict", "print", "manual_backward", "clip_gradients", "toggle_optimizer", "untoggle_optimizer")
+
+
+class Nothing:
+    """Stands in for an optimizer or a schedule that a step drives by hand: whatever is asked of it does nothing."""
+
+    def __getattr__(self, name: str) -> "Nothing":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *arguments: Any, **options: Any) -> "Nothing":
+        return self
+
+    def __enter__(self) -> "Nothing":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def stand_in(pl_module: LightningModule, trainer: Trainer, copies: dict[int, Any] | None = None) -> LightningModule:
+    """Return a deep copy that knows the Trainer, which does not know it.
+
+    Args:
+        copies: is told of every copy by the id of its original, for what else is to be copied along: an optimizer.
+    """
+    copies = {} if copies is None else copies
+    kept = [tensor for _, _, value in attributes(pl_module) for _, tensor, _ in held(value, "")]
+    # Tensors with a graph, such as the last loss, refuse to be copied; their detached twins are alive in `copies`.
+    copies |= {id(tensor): tensor.detach() for tensor in kept if tensor.grad_fn is not None} | {id(trainer): trainer}
+    with unwatched(pl_module):
+        copy = deepcopy(pl_module, copies)
+    copy.trainer = trainer
+    for name in MUTED:
+        setattr(copy, name, ignore)
+    several = max(len(trainer.optimizers), 1)
+    copy.optimizers = lambda *_, **__: Nothing() if several == 1 else [Nothing()] * several
+    copy.lr_schedulers = copy.optimizers
+    return copy
+
+
+def mute_metrics(module: nn.Module) -> None:
+    """Let metrics take in nothing, which may depend on values that stand-ins of tensors don't have."""
+    for part in module.modules():
+        if isinstance(part, (Metric, MetricCollection)):
+            part.update = ignore
+            part.forward = (lambda *_, **__: {}) if isinstance(part, MetricCollection) else (lambda *_, **__: zeros(()))
+
+
+def ignore(*arguments: Any, **options: Any) -> None:
+    pass
+
+
+def replace_tensors(module: nn.Module, convert: Callable[[Tensor], Tensor]) -> None:
+    """Replace what `module.to()` would move: parameters, shared ones by shared ones, buffers, states of metrics."""
+    done: dict[int, nn.Parameter] = {}
+    for part in module.modules():
+        for name, parameter in part._parameters.items():
+            if parameter is None:
+                continue
+            if id(parameter) not in done:
+                done[id(parameter)] = nn.Parameter(convert(parameter.detach()), parameter.requires_grad)
+            part._parameters[name] = done[id(parameter)]
+        for name, buffer in part._buffers.items():
+            if buffer is not None:
+                part._buffers[name] = convert(buffer)
+        if isinstance(part, Metric):
+            for holder in (part.__dict__, part._defaults):
+                for name in part._defaults:
+                    state = holder[name]
+                    holder[name] = convert(state) if isinstance(state, Tensor) else [convert(each) for each in state]
+
+
+@contextmanager
+def put_in(copy: LightningModule, trainer: Trainer) -> Iterator[None]:
+    """Let Lightning call the copy's hooks, and those of a copy of the DataModule, which may keep tensors too."""
+    selector = trainer._data_connector._datahook_selector
+    datamodule = shallow_copy(selector.datamodule)
+    with (
+        patch.object(trainer.strategy, "_lightning_module", copy),
+        patch.multiple(selector, model=copy, datamodule=datamodule),
+        patch.object(trainer, "datamodule", datamodule, create=True),
+    ):
+        yield
+
+
+class FirstBatches:
+    """Keeps a copy of each stage's first batch as the DataLoader gave it, before it is moved to a device."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.strategy = trainer.strategy
+        self.raw: dict[str, Any] = {}
+        transfer = self.strategy.batch_to_device
+
+        def keep(batch: Any, *arguments: Any, **options: Any) -> Any:
+            stage = str(trainer.state.stage.value)
+            if stage not in self.raw:
+                self.raw[stage] = deepcopy(batch)
+            return transfer(batch, *arguments, **options)
+
+        self.strategy.batch_to_device = keep
+
+    def remove(self) -> None:
+        self.strategy.__dict__.pop("batch_to_device", None)

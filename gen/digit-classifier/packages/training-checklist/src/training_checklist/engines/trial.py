@@ -1,0 +1,170 @@
+"""A short training of a copy of the network, by hand, of which the run knows nothing."""
+
+import math
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import torch
+from lightning_utilities.core.apply_func import apply_to_collection
+from torch import Tensor
+from torch.optim import Optimizer
+
+from training_checklist.engines.batches import batch_size, leaves
+from training_checklist.engines.criteria import Criteria
+from training_checklist.engines.replay import call_step, loss_in, seed_all
+from training_checklist.engines.stand_in import stand_in
+from training_checklist.engines.tracer import Tracer
+from training_checklist.lightning import LightningModule, Trainer, is_overridden, isolate_rng
+
+
+class NoLoss(Exception):
+    """A step of the copy has returned no loss."""
+
+
+class Trial:
+    """A copy of the network and of its optimizer that takes steps on batches at hand.
+
+    A step is forward, backward, clipping and the optimizer's step. No schedule is stepped, and no other hook is called,
+    neither the module's nor a callback's. What differs from the run therefore lies there.
+
+    Args:
+        pl_module: the network, or the copy that another trial has.
+        optimizer: that holds its parameters.
+    """
+
+    def __init__(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
+        copies: dict[int, Any] = {}
+        self.module = stand_in(pl_module, trainer, copies)
+        self.optimizer = deepcopy(optimizer, copies)
+        vars(self.module).pop("clip_gradients")  # a copy clips like its original
+        self.module.optimizers = lambda *_, **__: self.optimizer
+        self.module.manual_backward = lambda loss, *arguments, **options: loss.backward(*arguments, **options)
+        self.trainer, self.criteria = trainer, Criteria()
+        self.clips, self.same_draws, self.steps = clips(trainer, pl_module), False, 0
+        self.before = self.after = math.nan
+        self.grad_norm: float | None = None
+
+    def again(self) -> "Trial":
+        """Return another trial that begins where this one stands."""
+        return Trial(self.trainer, self.module, self.optimizer)
+
+    def multiply(self, option: str, factor: float) -> None:
+        """Multiply an option of every group of the optimizer."""
+        for group in self.optimizer.param_groups:
+            group[option] = group[option] * factor
+
+    def set_rates(self, rates: list[float]) -> None:
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+
+    def options(self, key: str) -> list[float]:
+        """Return an option of every group of the optimizer."""
+        return [float(group.get(key, 0)) for group in self.optimizer.param_groups]
+
+    def loss(self, batch: Any) -> Tensor:
+        """Return the loss of `training_step`; the criteria that it called are in `criteria` afterwards.
+
+        Raises:
+            NoLoss: it returned none.
+        """
+        self.criteria.calls.clear()
+        with Tracer(self.module, self.criteria), self.trainer.precision_plugin.train_step_context():
+            loss = loss_in(call_step(self.module, "training_step", batch))
+        if loss is None:
+            raise NoLoss("training_step returned no loss")
+        return loss
+
+    def take_step(self, batch: Any) -> float:
+        """Return the loss that the step began with."""
+        if self.same_draws:
+            seed_all()
+        if not self.module.automatic_optimization:
+            self.steps += 1
+            return float(self.loss(batch).detach())
+        self.optimizer.zero_grad()
+        loss = self.loss(batch)
+        loss.backward()
+        if self.steps == 0:
+            self.grad_norm = norm_of_gradients(self.module)
+        if self.clips:
+            clip = self.trainer.gradient_clip_val, self.trainer.gradient_clip_algorithm
+            self.module.configure_gradient_clipping(self.optimizer, *clip)
+        self.optimizer.step()
+        self.steps += 1
+        return float(loss.detach())
+
+    def train(self, batches: list[Any], steps: int) -> float:
+        """Take some steps, and return by which share the loss on these batches has fallen since the first."""
+        known = batches[:8]
+        if self.steps == 0:
+            self.before = self.mean(known)
+        for _ in range(steps):
+            self.take_step(batches[self.steps % len(batches)])
+        self.after = self.mean(known)
+        fall = (self.before - self.after) / max(abs(self.before), 1e-12)
+        return fall if math.isfinite(fall) else -math.inf
+
+    @torch.no_grad()
+    def mean(self, batches: list[Any], seed: int = 0) -> float:
+        """Return the mean loss; in training mode, since running statistics lag behind in so short a training."""
+        with isolate_rng():
+            seed_all(seed)  # the same dropout whatever is compared
+            return sum(float(self.loss(batch)) for batch in batches) / len(batches)
+
+    @torch.no_grad()
+    def targets(self, batch: Any) -> list[str]:
+        """Return what in a batch is only compared with: exchanged among samples, it changes no answer of the network.
+
+        It is empty for what has no such part, as a language model's tokens, or none that can be exchanged by itself.
+        """
+        size = batch_size(batch)
+        if size is None or size < 2:
+            return []
+        answers, wanted = self._compared(batch)
+        found = []
+        for path, leaf in leaves(batch).items():
+            if leaf.ndim and not torch.equal(leaf, leaf.roll(1, 0)):
+                same_answers, others = self._compared(replaced(batch, {path: leaf.roll(1, 0)}))
+                found += [path] if equal(answers, same_answers) and not equal(wanted, others) else []
+        return found
+
+    def _compared(self, batch: Any) -> tuple[list[Tensor], list[Tensor]]:
+        self.mean([batch])
+        return [call.input for call in self.criteria.calls], [call.target for call in self.criteria.calls]
+
+
+def equal(some: list[Tensor], others: list[Tensor]) -> bool:
+    return len(some) == len(others) and all(map(torch.equal, some, others))
+
+
+def replaced(batch: Any, tensors: dict[str, Tensor]) -> Any:
+    """Return a batch with other tensors in some places."""
+    new = {id(leaf): tensors[path] for path, leaf in leaves(batch).items() if path in tensors}
+    return apply_to_collection(batch, Tensor, lambda tensor: new.get(id(tensor), tensor))
+
+
+def without_inputs(batch: Any, targets: list[str]) -> Any:
+    """Return a batch with zeros in place of all that is no target."""
+    inputs = {path: leaf for path, leaf in leaves(batch).items() if path not in targets}
+    return replaced(batch, {path: torch.zeros_like(leaf) for path, leaf in inputs.items()})
+
+
+def exchanged(batch: Any, targets: list[str], number: int) -> Iterator[Any]:
+    """Yield batches in which the targets belong to other samples, exchanged in the same ways each time."""
+    generator = torch.Generator().manual_seed(0)
+    known = leaves(batch)
+    for _ in range(number):
+        order = torch.randperm(len(known[targets[0]]), generator=generator)
+        yield replaced(batch, {path: known[path][order.to(known[path].device)] for path in targets})
+
+
+def clips(trainer: Trainer, pl_module: LightningModule) -> bool:
+    """Whether gradients are changed before the optimizer gets them."""
+    return bool(trainer.gradient_clip_val) or is_overridden("configure_gradient_clipping", pl_module)
+
+
+def norm_of_gradients(module: torch.nn.Module) -> float | None:
+    """Return the norm of all gradients as one vector, or None where there is none."""
+    norms = [parameter.grad.norm() for parameter in module.parameters() if parameter.grad is not None]
+    return float(torch.stack(norms).norm()) if norms else None

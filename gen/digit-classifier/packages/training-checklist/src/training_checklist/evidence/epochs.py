@@ -1,0 +1,99 @@
+"""What two epochs show from outside: modes of layers, and logged values that are not what their name says."""
+
+from dataclasses import dataclass, field
+
+from training_checklist.finding import Place
+
+Series = list[tuple[float, int]]  # a batch's value and its number of samples
+
+
+@dataclass
+class Modes:
+    """Layers that behave differently in training and in validation, by the mode that they were in.
+
+    Args:
+        live: in training mode during validation.
+        asleep: in eval mode while they train, together with what is around them.
+        others: likewise, in training mode: the layers that are not asleep.
+        drops: where dropout is at work during validation.
+        few: norms with the numbers of samples and of values for each channel in the first batch.
+        shared: whether other ranks have their own part of the batch.
+    """
+
+    live: list[str] = field(default_factory=list)
+    asleep: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    drops: list[Place] = field(default_factory=list)
+    few: dict[str, tuple[int, int]] = field(default_factory=dict)
+    shared: bool = False
+
+
+@dataclass
+class Validated:
+    """What validation has seen of its first batch, by epoch.
+
+    Args:
+        answers: digest of what each outermost module with parameters has returned, by its path.
+        batches: digest of the batch.
+        weights: digest of all parameters.
+    """
+
+    answers: list[dict[str, str]] = field(default_factory=list)
+    batches: list[str] = field(default_factory=list)
+    weights: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Norm:
+    """One BatchNorm that trains.
+
+    Args:
+        momentum: None: its statistics are the mean of all batches.
+        tracks: whether it keeps running statistics.
+        is_new: whether these are still what it was made with.
+        batches: of the whole training.
+    """
+
+    path: str
+    momentum: float | None
+    tracks: bool
+    is_new: bool
+    batches: float
+
+
+@dataclass
+class Logged:
+    """A value that validation has logged at the end of an epoch.
+
+    Args:
+        kind: of the series: "loss" or "accuracy".
+        epochs: of each epoch so far the value of each batch.
+    """
+
+    name: str
+    value: float
+    kind: str
+    epochs: list[Series]
+
+
+@dataclass
+class MetricState:
+    """A metric when its value is computed.
+
+    Args:
+        known: updates that it held when the epoch began.
+        batches: that have come since.
+        held: updates that it holds now.
+    """
+
+    path: str
+    type: str
+    stage: str
+    known: int
+    batches: int
+    held: int
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether it has begun an epoch with what another one has left."""
+        return self.known > 0 and self.held >= self.known + self.batches

@@ -1,0 +1,132 @@
+"""What labels say, and whether they belong to their inputs."""
+
+import math
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from training_checklist.engines.chance import CHANCE, at_least, at_most
+from training_checklist.finding import NOWHERE, Place
+
+
+@dataclass
+class LabelCounts:
+    """How often each label occurs in a split, as far as it was looked at; labels without an output left out."""
+
+    name: str
+    counts: dict[int, int]
+    place: Place = NOWHERE
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+@dataclass
+class SplitLabels:
+    """The labels of all splits, and how many classes the network tells apart."""
+
+    classes: int
+    train: LabelCounts
+    held_out: list[LabelCounts] = field(default_factory=list)
+
+
+@dataclass
+class LabelRuns:
+    """Labels in the order in which training reads them.
+
+    Args:
+        sampler: name of the class that orders them.
+        counts: of each label.
+        runs: of equal labels that follow one another.
+    """
+
+    sampler: str
+    counts: list[int]
+    runs: int
+    place: Place = NOWHERE
+
+
+@dataclass
+class SameInputs:
+    """Training samples with one input, loaded with the same random numbers each.
+
+    Args:
+        samples: that were looked at.
+        contradicting: those that have the input of an earlier one and another target.
+        pair: indices of two of them.
+        distinct: different inputs.
+        repeatable: whether two samples of such data may well be equal by chance, as rows of a table.
+    """
+
+    samples: int
+    contradicting: int
+    distinct: int
+    repeatable: bool
+    pair: tuple[int, int] = (0, 0)
+    place: Place = NOWHERE
+
+
+@dataclass
+class LabelFit:
+    """Labels against the nearest class centre; (C, C) counts: rows are labels, columns the class of the centre.
+
+    Args:
+        name: of the held-out split.
+        labels: of the rows.
+        within: half of the training set by the centres of the other half.
+        across: the held-out split by the centres of the training set.
+        held: half of the held-out split by the centres of its other half.
+    """
+
+    name: str
+    labels: list[int]
+    within: Tensor
+    across: Tensor
+    held: Tensor
+    place: Place = NOWHERE
+
+    def moved(self) -> dict[int, int]:
+        """Return the classes that are another class in the held-out split, {label there: label here}, where they swap.
+
+        A class has moved where more than half of its training samples lie nearest to its own centre, and more than
+        half of its held-out samples to the centre of one and the same other class. Chance moves no set of classes onto
+        itself; a class that is merely hard moves onto one that stays.
+        """
+        moved = {}
+        for row in range(len(self.labels)):
+            here, there = self.within[row], self.across[row]
+            seen = int(there.argmax())
+            if seen != row and 2 * here[row] > here.sum() and 2 * there[seen] > there.sum():
+                moved[row] = seen
+        if set(moved) != set(moved.values()) or sum(self.lost(row) for row in moved) > math.log(CHANCE):
+            return {}
+        return {self.labels[row]: self.labels[seen] for row, seen in moved.items()}
+
+    def lost(self, row: int) -> float:
+        """Return the logarithm of the chance that a class is found so rarely in the held-out split."""
+        here, there = self.within[row], self.across[row]
+        found = at_most(int(there[row]), int(there.sum()), float(here[row] / here.sum()))
+        return math.log(max(found, 1e-300))
+
+
+@dataclass
+class TrainingLabels(LabelFit):
+    """The same of training inputs that no augmentation has changed."""
+
+
+def agreement(table: Tensor) -> float:
+    """Return the share of samples that lie nearest to the centre of their class."""
+    return float(table.diagonal().sum() / table.sum())
+
+
+def fits(table: Tensor) -> bool:
+    """Whether labels and nearest centres agree more often than if they had nothing to do with one another."""
+    total = int(table.sum())
+    unrelated = float((table.sum(0) / total) @ (table.sum(1) / total))
+    return at_least(int(table.diagonal().sum()), total, unrelated) < CHANCE
+
+
+def is_less(table: Tensor, rate: float) -> bool:
+    """Whether samples agree more rarely than at `rate`, and chance does not explain it."""
+    return at_most(int(table.diagonal().sum()), int(table.sum()), rate) < CHANCE

@@ -1,0 +1,130 @@
+"""How loaders read their datasets."""
+
+from dataclasses import dataclass, field
+
+from training_checklist.finding import NOWHERE, Place
+
+
+@dataclass
+class LoaderSize:
+    """What a loader makes of its dataset in an epoch.
+
+    Args:
+        stage: "train", "val" or "test".
+        samples: of the dataset.
+        fixed: whether every epoch has the same order.
+    """
+
+    stage: str
+    samples: int
+    batches: int
+    batch_size: int | None
+    drop_last: bool
+    fixed: bool
+    place: Place = NOWHERE
+
+
+@dataclass
+class Order:
+    """The indices that a sampler draws in an epoch, or as many as were looked at.
+
+    Args:
+        sampler: name of its class.
+        samples: of the dataset.
+        drawn: indices in all.
+        distinct: different ones.
+        new: different ones in the second half that were not in the first.
+        ascending: whether each is at least as large as the one before.
+        plain: whether a sampler of single samples makes it: others may draw the same sample for several tasks.
+    """
+
+    sampler: str
+    samples: int
+    drawn: int
+    distinct: int
+    new: int
+    ascending: bool
+    plain: bool = True
+    place: Place = NOWHERE
+
+
+@dataclass
+class Orders:
+    """The orders of the training set, and of what is held out."""
+
+    train: Order | None
+    held_out: list[Order] = field(default_factory=list)
+
+
+@dataclass
+class ShortBatch:
+    """A step with as few samples as the last batch of an epoch has.
+
+    Args:
+        samples: of that batch.
+        usual: samples of the others, with which the same step has worked.
+        error: what the step has raised, None where it worked too.
+        place: of the error.
+    """
+
+    samples: int
+    usual: int
+    error: str | None
+    place: Place = NOWHERE
+
+
+@dataclass
+class SampleSizes:
+    """Samples that make no batch.
+
+    Args:
+        indices: of samples by the size of their largest tensor, "3x224x224".
+        error: of the loader.
+    """
+
+    indices: dict[str, list[int]]
+    error: str
+    place: Place = NOWHERE
+
+
+@dataclass
+class Reloaded:
+    """Samples of a held-out split, loaded twice.
+
+    Args:
+        samples: how many.
+        differ: how many have other inputs the second time.
+        random_targets: whether their targets differ too.
+        classifies: whether a classification's criterion is trained with them.
+        larger: whether an input has more numbers than a target.
+    """
+
+    samples: int
+    differ: int
+    random_targets: bool
+    classifies: bool
+    larger: bool
+    place: Place = NOWHERE
+
+
+@dataclass
+class SplitFails:
+    """A split that the run does not need cannot be loaded."""
+
+    error: str
+    place: Place = NOWHERE
+
+
+@dataclass
+class Company:
+    """Samples of a split that are loaded together, and then each alone.
+
+    Args:
+        leaf: place in the batch.
+        differ: how many are other samples then, but for padding and order.
+    """
+
+    leaf: str
+    samples: int
+    differ: int
+    place: Place = NOWHERE

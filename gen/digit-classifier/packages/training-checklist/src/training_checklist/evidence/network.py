@@ -1,0 +1,273 @@
+"""What a batch's way through the network to the criterion showed."""
+
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from training_checklist.finding import NOWHERE, Place
+
+Shape = tuple[int, ...]
+
+
+@dataclass
+class ModuleCall:
+    """One call of a module.
+
+    Args:
+        output: what it returned, "" while it runs or where it raised.
+        smallest: least absolute value that is in its output.
+        largest: greatest absolute value.
+        parameters: how many numbers it learns or keeps as parameters.
+        varies: whether samples differ in its input, and in its output; None where that cannot be told.
+        with_grad: whether gradients were recorded.
+    """
+
+    path: str
+    type: str
+    input: str
+    parameters: int
+    with_grad: bool
+    output: str = ""
+    dtype: str = ""
+    device: str = ""
+    smallest: float | None = None
+    largest: float | None = None
+    varies: tuple[bool | None, bool | None] = (None, None)
+
+    @property
+    def named(self) -> str:
+        return f"{self.path} ({self.type})"
+
+
+@dataclass(frozen=True)
+class Unregistered:
+    """A module that learns and was called, but is no submodule of the LightningModule."""
+
+    path: str
+    type: str
+    parameters: int
+
+
+@dataclass
+class SharedNorm:
+    """A batch normalisation that ran more than once within one call of the module that calls it.
+
+    Args:
+        after: the modules that ran right before it.
+    """
+
+    path: str
+    type: str
+    after: list[str]
+
+
+@dataclass
+class Modules:
+    """The modules that a training step called."""
+
+    called: int
+    unregistered: list[Unregistered] = field(default_factory=list)
+    shared_norms: list[SharedNorm] = field(default_factory=list)
+
+
+@dataclass
+class CriterionInput:
+    """What a criterion was given in a training step.
+
+    Args:
+        name: of the function in torch.nn.functional.
+        low: least score.
+        high: greatest score.
+        zeros: share of scores that are exactly 0.
+        made_by: the operation that made the scores, as autograd names it: "Softmax", "Relu"; "" where it is not known.
+        over_classes: "probabilities" or "log-probabilities", where the scores are that over dim 1; else "".
+        over_samples: likewise over dim 0.
+        over_last: likewise over the last dim.
+        dropped: where a dropout made the scores, None where none did.
+    """
+
+    name: str
+    shape: Shape
+    target_shape: Shape
+    low: float = 0.0
+    high: float = 0.0
+    zeros: float = 0.0
+    made_by: str = ""
+    over_classes: str = ""
+    over_samples: str = ""
+    over_last: str = ""
+    place: Place = NOWHERE
+    dropped: Place | None = None
+
+    @property
+    def range(self) -> str:
+        return f"{self.low:.4g} to {self.high:.4g}"
+
+
+@dataclass(frozen=True)
+class CriterionSlope:
+    """How the loss changes as a criterion grows."""
+
+    name: str
+    value: float
+    slope: float
+    place: Place = NOWHERE
+
+
+@dataclass
+class LossSlopes:
+    """A loss and the criteria that it is made of.
+
+    Args:
+        optimizers: how many there are; several may play against each other.
+    """
+
+    loss: float
+    slopes: list[CriterionSlope]
+    optimizers: int = 1
+
+
+@dataclass
+class SampleOutputs:
+    """What a criterion is given for the samples of a batch.
+
+    Args:
+        same: whether all samples have the same.
+        place: of the first module after which they have; where none is, of the nearest.
+        advice: what to look at there.
+    """
+
+    samples: int
+    same: bool
+    place: Place = NOWHERE
+    advice: str = ""
+
+
+@dataclass
+class ClassCounts:
+    """The width of the one classification in a step, and the classes that metrics count, by their paths."""
+
+    outputs: int
+    metrics: dict[str, int]
+    place: Place = NOWHERE
+
+
+@dataclass
+class WithoutEffect:
+    """A module that the loss does not depend on in a training step.
+
+    Args:
+        parameters: that an optimizer holds.
+        zero: whether they got gradients, all exactly 0; else they got none.
+        called: whether it ran.
+        with_grad: whether gradients were recorded while it ran.
+        chosen: whether it is one of a list, of which a step may take some: an expert, a layer that is skipped.
+        own: whether the project's own code calls it, and not a package's.
+    """
+
+    path: str
+    parameters: list[str]
+    zero: bool
+    called: bool = True
+    with_grad: bool = True
+    chosen: bool = False
+    own: bool = True
+
+    @property
+    def place(self) -> Place:
+        named = ", ".join(self.parameters[:4]) + ", ..." * (len(self.parameters) > 4)
+        return Place(module=self.path, parameter=named)
+
+
+@dataclass
+class Effects:
+    """Which modules have none on the loss.
+
+    Args:
+        trained: how many parameters an optimizer holds.
+        reached: how many of them got a gradient other than 0.
+        automatic: whether Lightning drives the optimizers.
+        zero_start: parameters that start from 0 on purpose; what lies before them gets its gradient later.
+    """
+
+    trained: int
+    reached: int
+    without: list[WithoutEffect] = field(default_factory=list)
+    automatic: bool = True
+    zero_start: list[str] = field(default_factory=list)
+
+
+@dataclass
+class SoftmaxCall:
+    """One softmax over the first dimension, which is as long as the batch.
+
+    Args:
+        of_pairs: whether its input is square and may compare all samples with all.
+        follows_batch: whether that dimension is shorter in a batch with a sample less; None where that was not seen.
+    """
+
+    shape: Shape
+    place: Place = NOWHERE
+    of_pairs: bool = False
+    follows_batch: bool | None = None
+
+
+@dataclass
+class Softmaxes:
+    calls: list[SoftmaxCall]
+    batch_size: int
+
+
+@dataclass
+class Pairing:
+    """An elementwise operation of two tensors that gives a square of the batch.
+
+    Args:
+        shapes: of the two.
+        meant: whether one of the two got its dimension in this very statement, or both hold the same numbers.
+        follows_batch: whether the square is smaller in a batch with a sample less; None where that was not seen.
+    """
+
+    operation: str
+    shapes: tuple[Shape, Shape]
+    result: Shape
+    place: Place = NOWHERE
+    meant: bool = False
+    follows_batch: bool | None = None
+
+
+@dataclass
+class Pairings:
+    """The pairings in one call of a step."""
+
+    step: str
+    calls: list[Pairing]
+
+
+@dataclass(frozen=True)
+class PaddingMask:
+    """A mask of attention, beside the padding of the token ids that it is for.
+
+    Args:
+        inverted: whether it leaves out exactly what is no padding.
+    """
+
+    inverted: bool
+    place: Place = NOWHERE
+
+
+@dataclass
+class PaddingMasks:
+    calls: list[PaddingMask]
+
+
+def by(shape: Shape) -> str:
+    """Return "64x1x28x28", or "scalar"."""
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def broadcast(one: Shape, two: Shape) -> Shape | None:
+    """Return the shape of an elementwise operation of two tensors, or None where there is none."""
+    sizes = list(zip_longest(reversed(one), reversed(two), fillvalue=1))
+    if any(mine != other and 1 not in (mine, other) for mine, other in sizes):
+        return None
+    return tuple(other if mine == 1 else mine for mine, other in reversed(sizes))

@@ -1,0 +1,235 @@
+"""What two runs with one seed came to, and a run that was resumed from a checkpoint."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from training_checklist.engines.first_difference import close, first_difference
+from training_checklist.evidence.rows import Row
+from training_checklist.finding import NOWHERE, Finding, Place
+from training_checklist.rule import CannotJudge
+
+
+@dataclass
+class Recording:
+    """What one run was, step by step.
+
+    Args:
+        seed: of torch when training began.
+        rows: of everything but operations, in the order in which it came to be.
+        operations: rows of them.
+        drawn: digests of what the samplers drew for each batch, by loader; none for iterable data.
+        steady: by loader, whether its dataset gives the same for the same position after the same seed; None: unknown.
+        generators: that the training set holds: "Digits.rng (Generator)".
+        unordered: why this device may add up in another order each time; "" where it does not.
+    """
+
+    seed: int = 0
+    rows: list[Row] = field(default_factory=list)
+    operations: list[Row] = field(default_factory=list)
+    drawn: dict[str, list[str]] = field(default_factory=dict)
+    steady: dict[str, bool | None] = field(default_factory=dict)
+    generators: list[str] = field(default_factory=list)
+    unordered: str = ""
+
+
+@dataclass
+class TwoRuns:
+    """The same command twice.
+
+    Args:
+        seeds: keys of the config that are named seed and hold none, with their places.
+        hooks: of the project that run at a point, by the kind of the row that follows it.
+        rebuilt: whether the second run has built its own network.
+    """
+
+    one: Recording
+    two: Recording
+    seeds: list[Place] = field(default_factory=list)
+    hooks: dict[str, Place] = field(default_factory=dict)
+    rebuilt: bool = True
+
+    @cached_property
+    def parted(self) -> tuple[Row, Row] | None:
+        """The first row that the runs do not have in common, as each has it."""
+        found = first_difference(self.one.rows, self.two.rows, Row.equals)
+        if found is None:
+            return None
+        ended = Row("end of training", 0, "", "")
+        return found.one or ended, found.two or ended
+
+    def kind(self) -> str:
+        """What the runs differ in first, "" where they are equal."""
+        return "" if self.parted is None else self.parted[0].kind
+
+    def numbers(self) -> str:
+        """How far apart the runs are there."""
+        one, two = self.parted or (Row("", 0, "", ""),) * 2
+        # Six digits are what a reader sees: two norms that agree in them look like one.
+        first, second = f"{one.norm:.6g}", f"{two.norm:.6g}"
+        return f"one norm of {first}" if first == second else f"norm {first} and {second}"
+
+    def drawn_alike(self, hook: str) -> bool | None:
+        """Whether the samplers of the loaders that a hook makes drew the same positions; None: not known."""
+        pairs = [
+            (drawn, self.two.drawn.get(name, [])) for name, drawn in self.one.drawn.items() if name.startswith(hook)
+        ]
+        # Workers draw ahead, as far as they come.
+        equal = [one[: len(two)] == two[: len(one)] for one, two in pairs if one and two]
+        return all(equal) if equal else None
+
+    def steady(self, hook: str) -> bool | None:
+        """Whether the datasets give the same for the same position after the same seed; None: not known."""
+        known = [each for name, each in self.one.steady.items() if name.startswith(hook)]
+        return None if None in known or not known else all(known)
+
+
+def made(*digests: str, kind: str = "initial weight", **facts: Any) -> Recording:
+    """Return a short recording, for examples."""
+    return Recording(
+        rows=[Row(kind, 0, f"tensor {index}", digest, 1.0) for index, digest in enumerate(digests)], **facts
+    )
+
+
+@dataclass
+class WorkerDraws:
+    """What two workers make of the same samples, again and again, in two epochs.
+
+    Args:
+        first: of each worker in one epoch, as fingerprints.
+        second: in another one.
+        persistent: whether the workers live through all epochs.
+        generators: that the dataset holds.
+        obstacle: why there are none, "" where there are.
+    """
+
+    first: tuple[list[str], list[str]] = ((), ())
+    second: tuple[list[str], list[str]] = ((), ())
+    workers: int = 0
+    persistent: bool = False
+    generators: list[str] = field(default_factory=list)
+    worker_init_fn: str = "None"
+    obstacle: str = ""
+
+
+@dataclass
+class SavedCheckpoints:
+    """What the run's checkpoints are good for.
+
+    Args:
+        keepers: how many ModelCheckpoints there are.
+        weights_only: whether all of them leave out what training goes on from.
+        whole: whether another file beside theirs has it.
+        keys: of the config that say so.
+    """
+
+    keepers: int
+    weights_only: bool = False
+    whole: bool = False
+    keys: list[Place] = field(default_factory=list)
+
+
+@dataclass
+class ResumedRun:
+    """A checkpoint that training was resumed from.
+
+    Args:
+        saved: what there was when it was saved: digests by name.
+        found: what there was when training went on; None where it did not.
+        error: what the attempt came to, where the checkpoint is to blame.
+        pickled: the class that torch.load refuses to unpickle, "" where there is none.
+        objects: where objects of classes are in the checkpoint, with the class.
+        obstacle: why nothing was resumed.
+    """
+
+    saved: dict[str, Any] = field(default_factory=dict)
+    found: dict[str, Any] | None = None
+    error: Finding | None = None
+    pickled: str = ""
+    objects: list[tuple[str, str]] = field(default_factory=list)
+    obstacle: str = ""
+
+
+@dataclass
+class FurtherStep:
+    """A training step after the checkpoint.
+
+    Args:
+        rates: learning rates.
+        weights: parameters and buffers when it began.
+        attributes: plain values that modules keep beside them, by their path.
+        strides: how the weights lie in memory: convolutions add up in the order of that.
+        loss: None where it returned none.
+    """
+
+    rates: list[float]
+    weights: list[Row]
+    attributes: dict[str, Any]
+    strides: dict[str, Any] = field(default_factory=dict)
+    loss: float | None = None
+
+
+@dataclass
+class Parting:
+    """Where a resumed run leaves the way of the other.
+
+    Args:
+        step: its number.
+        what: is not the same.
+        lost: attributes that were not the same when the step began, each with both values.
+    """
+
+    step: int
+    what: str
+    lost: list[str]
+
+
+@dataclass
+class FurtherSteps:
+    """The steps that follow a checkpoint, without interruption and resumed, with the same batches and random numbers.
+
+    Args:
+        first: number of the first one.
+        place: of the project's training step.
+        obstacle: why they could not be recorded or compared.
+    """
+
+    steps: list[FurtherStep] = field(default_factory=list)
+    again: list[FurtherStep] = field(default_factory=list)
+    first: int = 0
+    place: Place = NOWHERE
+    obstacle: str = ""
+
+    def parting(self) -> Parting | None:
+        """Return where the two part, None where they don't.
+
+        Raises:
+            CannotJudge: they could not have been the same.
+        """
+        if self.obstacle or not self.steps or not self.again:
+            raise CannotJudge(self.obstacle or "no step followed the checkpoint")
+        for number, (one, two) in enumerate(zip(self.steps, self.again, strict=False)):
+            if one.rates != two.rates:
+                raise CannotJudge("the checkpoint was saved before a schedule that waits for a metric had seen it")
+            if one.strides != two.strides:
+                raise CannotJudge("the resumed run's weights lie in memory in another order, and sums come out apart")
+            moved = first_difference(one.weights, two.weights, Row.equals)
+            if moved is None and (None in (one.loss, two.loss) or close(0.0)(one.loss, two.loss)):
+                continue
+            at = max(number - 1, 0) if moved is not None else number
+            return Parting(self.first + at, differs(one, two, moved), lost(self.steps[at], self.again[at]))
+        return None
+
+
+def differs(one: FurtherStep, two: FurtherStep, moved: Any) -> str:
+    if moved is not None:
+        return f"{(moved.one or moved.two).name} differs after it"
+    return f"its loss is {two.loss:.9g} and not {one.loss:.9g}"
+
+
+def lost(one: FurtherStep, two: FurtherStep) -> list[str]:
+    return [
+        f"{name} is {value} without interruption and {two.attributes[name]} here"
+        for name, value in one.attributes.items()
+        if name in two.attributes and value != two.attributes[name]
+    ]

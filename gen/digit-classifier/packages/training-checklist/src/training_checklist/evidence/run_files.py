@@ -1,0 +1,112 @@
+"""What a run has written, and where."""
+
+from dataclasses import dataclass, field
+
+from training_checklist.finding import NOTHING, NOWHERE, Fix, Place
+
+
+@dataclass
+class OutsideFiles:
+    """Files outside the run's directory that one writer has written.
+
+    Args:
+        writer: "callbacks.plots (Plots)", "the code".
+        paths: from the working directory.
+        place: the key that sends them there, or the line that writes them.
+        fix: how this writer is sent into the run's directory.
+    """
+
+    writer: str = ""
+    paths: list[str] = field(default_factory=list)
+    place: Place = NOWHERE
+    fix: Fix = NOTHING
+
+
+@dataclass
+class RecordFile:
+    """A file that Hydra writes about the run: its config, its log.
+
+    Args:
+        path: from the working directory, None where the config asks for none.
+        inside: whether it lies in the run's directory.
+        place: the key that decides.
+        inside_path: an override's value that puts it there.
+    """
+
+    path: str | None
+    exists: bool
+    inside: bool
+    place: Place = NOWHERE
+    inside_path: str = ""
+
+
+@dataclass
+class Checkpoints:
+    """What one ModelCheckpoint has left behind.
+
+    Args:
+        due: whether it had to write one in this run, by its own arguments.
+        paths: that it says it has written.
+        empty: those of no bytes.
+    """
+
+    due: bool
+    paths: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
+    place: Place = NOWHERE
+
+
+@dataclass
+class RemovedCheckpoint:
+    """A checkpoint callback that the config's files have, and the run had not.
+
+    Args:
+        key: of the callback; "" where none was taken away.
+        folder: where the Trainer's own default has put the checkpoint instead; "" where it keeps none.
+    """
+
+    key: str = ""
+    folder: str = ""
+    place: Place = NOWHERE
+
+
+@dataclass
+class LoggedValues:
+    """What has reached the files of one logger.
+
+    Args:
+        file: "the event file", "metrics.csv".
+        folder: from the working directory.
+        count: names of values in it, None where there is no file.
+        logged: whether the run has logged anything at all.
+    """
+
+    file: str
+    folder: str
+    count: int | None
+    logged: bool
+    place: Place = NOWHERE
+
+
+@dataclass
+class RunDirectory:
+    """How a job got its directory.
+
+    Args:
+        path: from the working directory.
+        shared: whether another job of this sweep has it, too.
+        held: results that lay there when the job began.
+        is_working_directory: whether it is the working directory itself.
+        constant: whether the next job gets it as well.
+        typed: whether the command line names it.
+        unique: an override's value that gives every job its own.
+    """
+
+    path: str
+    shared: bool = False
+    held: list[str] = field(default_factory=list)
+    is_working_directory: bool = False
+    constant: bool = False
+    typed: bool = False
+    place: Place = NOWHERE
+    unique: str = ""

@@ -1,0 +1,111 @@
+"""How learning rate schedules go: rehearsed for the whole run, and counted while it ran."""
+
+import math
+from dataclasses import dataclass, field
+
+from training_checklist.finding import NOWHERE, Place
+
+
+@dataclass
+class Rehearsal:
+    """A schedule, stepped on a copy as often as Lightning will step it.
+
+    Args:
+        schedule: "StepLR(step_size=1, gamma=0.5)".
+        interval: "step" or "epoch".
+        frequency: of `interval`, at which it is stepped.
+        batches: in an epoch.
+        steps: of the optimizer in the run.
+        epochs: of the run.
+        per_epoch: calls in an epoch.
+        course: the highest rate of any group before each call, as long as if every step were a call.
+        made_for: calls that it is made for, as its arguments say; NaN where none does.
+        is_cycle: whether these calls are one cycle, after which it is over.
+        error: what ended it too early, "" for nothing.
+    """
+
+    schedule: str
+    interval: str
+    frequency: int
+    batches: float
+    steps: float
+    epochs: float
+    per_epoch: float
+    course: list[float]
+    made_for: float = math.nan
+    is_cycle: bool = False
+    error: str = ""
+
+    @property
+    def calls(self) -> float:
+        return self.per_epoch * self.epochs
+
+    @property
+    def rates(self) -> list[float]:
+        """The rates that the run goes through."""
+        return self.course[: int(self.calls) + 1]
+
+    @property
+    def run(self) -> str:
+        return f"{self.steps} steps in {self.epochs:g} epochs"
+
+    @property
+    def place(self) -> Place:
+        return Place(note=f"lr_scheduler {self.schedule} with interval={self.interval}")
+
+
+@dataclass
+class Calls:
+    """How often a schedule was stepped while the run lasted.
+
+    Args:
+        turns: that Lightning gave it, by interval and frequency.
+        within: calls of step() in these turns.
+        by_hand: other calls.
+        early: whether the first one came before the optimizer's first step.
+        places: lines of the project's own code that make them.
+    """
+
+    schedule: str
+    turns: int
+    within: int
+    by_hand: int
+    early: bool = False
+    places: list[Place] = field(default_factory=list)
+
+    @property
+    def place(self) -> Place:
+        return self.places[0] if self.places else NOWHERE
+
+
+@dataclass
+class Unheld:
+    """Whether a schedule was made for the run's optimizer that nobody has: `place` is configure_optimizers."""
+
+    is_lost: bool
+    place: Place = NOWHERE
+
+
+@dataclass
+class Plateau:
+    """A schedule that waits for a metric.
+
+    Args:
+        mode: "min" or "max": what it takes for better.
+        wanted: what the metric's name tells, None where it does not.
+    """
+
+    metric: str
+    mode: str
+    wanted: str | None
+
+
+# Times as long, from which on lengths are of different units. Units differ by the batches of an epoch, and a run that
+# was cut to half or a third for a try is no mistake.
+MUCH = 3
+SPLIT = 0.2  # share of the training data that may be split off for validation after a schedule's length was set
+
+
+def near(whole: float, length: float) -> bool:
+    """Whether two lengths are meant to be one: a run may be cut a little differently than its schedule was."""
+    return abs(whole - length) <= SPLIT * length

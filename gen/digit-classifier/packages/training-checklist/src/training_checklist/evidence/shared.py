@@ -1,0 +1,31 @@
+"""Samples that two splits have in common."""
+
+from dataclasses import dataclass
+
+from training_checklist.finding import NOWHERE, Place
+
+
+@dataclass
+class SharedSamples:
+    """Samples of a held-out split that the training set has too.
+
+    Args:
+        name: of the split.
+        shared: how many.
+        total: of the split, or as many as were looked at.
+        first: index of the first.
+        same_dataset: whether both are parts of one dataset, so that indices tell.
+        repeatable: whether two samples of such data may well be equal by chance, as rows of a table.
+        repeated: rows of the training set that it has more than once.
+        rows: of the training set that were looked at.
+    """
+
+    name: str
+    shared: int
+    total: int
+    first: int
+    same_dataset: bool
+    repeatable: bool = False
+    repeated: int = 0
+    rows: int = 0
+    place: Place = NOWHERE

@@ -1,0 +1,44 @@
+"""Where the time of a training step goes."""
+
+from dataclasses import dataclass, field
+
+from training_checklist.finding import Place
+
+
+@dataclass(frozen=True)
+class Loader:
+    """How the training batches are made; fields that do not apply are None.
+
+    Args:
+        dataset: its type, or the loader's own where that is none of torch's.
+    """
+
+    dataset: str
+    workers: int | None = None
+    persistent: bool | None = None
+    pinned: bool | None = None
+
+    @property
+    def place(self) -> Place:
+        known = f", num_workers={self.workers}, persistent_workers={self.persistent}, pin_memory={self.pinned}"
+        return Place(loader="train_dataloader", note=self.dataset + ("" if self.workers is None else known))
+
+
+@dataclass
+class StepTimes:
+    """The median step.
+
+    Args:
+        waited: seconds from the end of a batch to the start of the next one.
+        computed: seconds.
+        steps: how many were measured.
+    """
+
+    waited: float
+    computed: float
+    steps: int
+    loader: Loader = field(default_factory=lambda: Loader("Dataset"))
+
+    @property
+    def share(self) -> float:
+        return self.waited / (self.waited + self.computed)

@@ -1,0 +1,212 @@
+"""The numbers in batches."""
+
+import math
+from dataclasses import dataclass, field
+
+from training_checklist.finding import NOWHERE, Place
+
+TWICE = "they were normalised twice"
+
+
+@dataclass
+class Form:
+    """A tensor of a batch, without its values."""
+
+    loader: str
+    batch: int
+    leaf: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
+
+    @property
+    def place(self) -> Place:
+        return Place(loader=self.loader, batch=self.batch, note=self.leaf)
+
+
+@dataclass
+class Forms:
+    """The tensors of all batches that enter the network or the criterion.
+
+    Args:
+        seen: in the order of the run; the training set's are of "train_dataloader".
+        inputs: places in the batch of those that enter the network.
+    """
+
+    seen: list[Form]
+    inputs: frozenset[str]
+
+
+@dataclass
+class NotFinite:
+    """How many values are not finite in what enters the network or the criterion.
+
+    Args:
+        leaf: place in the batch.
+        of: samples that were looked at.
+    """
+
+    leaf: str
+    kind: str
+    values: int
+    samples: int
+    of: int
+    place: Place = NOWHERE
+
+
+@dataclass
+class LabelRange:
+    """Labels held against the outputs of the network.
+
+    Args:
+        outside: labels that have no output, each once.
+        count: how many samples have one of them.
+        of: samples that were looked at.
+        classes: outputs.
+    """
+
+    outside: list[int]
+    count: int
+    of: int
+    classes: int
+    place: Place = NOWHERE
+
+
+@dataclass
+class TokenRange:
+    """Indices held against the table of an embedding; `outside`, `count` and `of` as of labels."""
+
+    outside: list[int]
+    count: int
+    of: int
+    rows: int
+    leaf: str
+    place: Place = NOWHERE
+
+
+@dataclass
+class InputScale:
+    """The values that enter the first layer which multiplies them with weights.
+
+    Args:
+        pixels: whether they are images of 8 bits: the dataset keeps such, or different values are as few as those have.
+        claim: mean and standard deviation of pixels in 0..1 that the project normalises with; None: it names none.
+    """
+
+    mean: float
+    std: float
+    low: float
+    high: float
+    pixels: bool
+    claim: tuple[float, float] | None = None
+    place: Place = NOWHERE
+
+    def looks(self, mean: float, std: float) -> str:
+        """Return what may have been done instead of normalising once with `mean` and `std`, "" where that fits best.
+
+        Images of any contents have pixels near black and near white, so that their range shows the steps taken.
+        """
+        ways = {  # back to pixels of 0..1
+            "": lambda x: x * std + mean,
+            "they were never normalised": lambda x: x,
+            "pixels of 0..255 were never normalised": lambda x: x / 255,
+            TWICE: lambda x: (x * std + mean) * std + mean,
+            "pixels of 0..255 were normalised like those of 0..1": lambda x: (x * std + mean) / 255,
+            "pixels were divided by 255 twice": lambda x: (x * std + mean) * 255,
+        }
+        return min(ways, key=lambda way: abs(ways[way](self.low)) + abs(ways[way](self.high) - 1))
+
+    def __str__(self) -> str:
+        return f"mean {self.mean:.3g} and std {self.std:.3g} (from {self.low:.3g} to {self.high:.3g})"
+
+
+@dataclass
+class Scale:
+    """The inputs of one split.
+
+    Args:
+        error: standard error of the mean.
+        block_means: of consecutive parts of the split, in the order of the dataset.
+        block_stds: likewise.
+    """
+
+    name: str
+    mean: float
+    std: float
+    error: float
+    block_means: list[float] = field(default_factory=list)
+    block_stds: list[float] = field(default_factory=list)
+
+
+@dataclass
+class SplitScales:
+    """The inputs of the training set and of another split."""
+
+    train: Scale
+    other: Scale
+    place: Place = NOWHERE
+
+    def differ(self, max_shift: float, max_ratio: float) -> bool:
+        """Whether means are apart by more deviations, or deviations by a greater factor, beyond drift and error."""
+        train, other = self.train, self.other
+        largest, smallest = max(train.std, other.std), max(min(train.std, other.std), 1e-12)
+        # Data that drift from one part of a split to the next may drift as far again to the next split.
+        drift = max(spread(train.block_means), spread(other.block_means)) + 4 * (train.error + other.error)
+        growth = max(ratio(train.block_stds), ratio(other.block_stds))
+        shifted = abs(train.mean - other.mean) - drift > max_shift * largest
+        return shifted or largest / smallest > max_ratio * growth
+
+
+def spread(values: list[float]) -> float:
+    return max(values) - min(values) if values else 0.0
+
+
+def ratio(values: list[float]) -> float:
+    return max(values) / min(values) if values and min(values) > 0 else 1.0 if not values else math.inf
+
+
+@dataclass
+class SplitTargets:
+    """The targets of a regression, one number for each sample, in the training set and in another split.
+
+    Args:
+        low: least target of the training set.
+        high: largest.
+        ordered: whether they rise, or fall, from one sample of the dataset to the next.
+    """
+
+    train: Scale
+    other: Scale
+    low: float
+    high: float
+    ordered: bool = False
+    place: Place = NOWHERE
+
+    @property
+    def scales(self) -> SplitScales:
+        return SplitScales(self.train, self.other)
+
+
+@dataclass
+class TargetCopies:
+    """How much of the target's variance each column of the inputs leaves, by the column's place in the batch.
+
+    Args:
+        target: its place.
+    """
+
+    target: str
+    columns: dict[str, float]
+    samples: int
+    place: Place = NOWHERE
+
+
+@dataclass
+class Losses:
+    """The losses of the run's training batches; `excused`: whether the data have findings that may explain them."""
+
+    values: list[float]
+    excused: bool
+    place: Place = NOWHERE

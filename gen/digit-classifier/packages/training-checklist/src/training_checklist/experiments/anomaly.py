@@ -1,0 +1,72 @@
+"""Backward passes that make NaN or Inf, with the operation of the forward pass that is to blame."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training_checklist.engines.around_step import around_step
+from training_checklist.engines.not_finite import NotFinite, finite
+from training_checklist.engines.replay import loss_in
+from training_checklist.engines.tracer import Tracer
+from training_checklist.evidence.numerics import BackwardPasses
+from training_checklist.experiments.experiment import Experiment
+from training_checklist.finding import Finding
+from training_checklist.lightning import LightningModule, Trainer
+
+
+class Anomaly(Experiment):
+    """Watches every operation of the training steps and its backward.
+
+    Autograd's own anomaly mode is on as well; it knows NaN only, and no module.
+    """
+
+    item = "anomaly"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watch = NotFinite()
+        self.steps = 0
+        self.loss = 0.0
+        self.returned: Tensor | None = None  # by the step: Lightning goes on with this loss by a factor
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.watching.enter_context(around_step(pl_module, Tracer(pl_module, self.watch), tell=self._keep))
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        self.watch.clear()
+        self.returned = None
+
+    def _keep(self, result: Any) -> None:
+        self.returned = loss_in(result)
+
+    def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
+        self.loss = float(loss.detach().sum())
+        if not torch.isfinite(loss).all():
+            forward = self.watch.behind(loss, self.returned)
+            self.judge(BackwardPasses(self.steps, loss=self.loss, forward=forward))
+
+    def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.steps += 1
+        self.seen = f"{self.steps} backward passes, all finite"
+        if self.watch.backward is not None:
+            self._judge_backward(reaches=not finite(weight.grad for weight in pl_module.parameters()))
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.watching.close()
+        self.watch.clear()  # it holds the graph of a step
+        self.returned = None
+        if self.steps and not self.findings:
+            self.judge(BackwardPasses(self.steps, loss=self.loss))
+
+    def explain(self, error: Exception) -> Finding | None:
+        """Return what autograd's own anomaly mode has made an exception of."""
+        if "returned nan values" not in str(error):
+            return None
+        if not self.findings and self.watch.backward is not None:
+            self._judge_backward(reaches=True)
+        return self.findings[0] if self.findings else None
+
+    def _judge_backward(self, reaches: bool) -> None:
+        if not self.findings:  # what comes after it follows from it
+            self.judge(BackwardPasses(self.steps, self.watch.backward, self.loss, reaches))

@@ -1,0 +1,104 @@
+"""Whether the arguments of a node fit the signature of its `_target_`, as far as the code supplies no others."""
+
+import inspect
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, ListConfig
+from training_config.targets import Parameters, required, takes_any
+from training_config.walk import value_of
+
+from training_checklist.experiments.config.code_reads import Code
+from training_checklist.lightning import Trainer
+
+NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)([eE][-+]?\d+)?")
+EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
+BOOLEAN = {"true", "false", "yes", "no", "on", "off"}
+OTHER_TEXTS = type("OtherTexts", (), {})  # an annotation's Literal lists texts, and the one in question is none of them
+CONSTRUCTORS = {"get_class", "get_method", "get_object"}  # of hydra.utils: the code calls a target itself
+
+
+def unknown_arguments(given: list[str], parameters: Parameters, code: Code | None) -> list[str]:
+    """Return the keys that a callable has no argument for."""
+    if takes_any(parameters):
+        return []
+    takes = {name for name, parameter in parameters.items() if parameter.kind is not parameter.POSITIONAL_ONLY}
+    return [key for key in given if key not in takes and not (code is not None and key in code.popped)]
+
+
+def absent_arguments(node: DictConfig, parameters: Parameters, code: Code | None) -> list[str]:
+    """Return the required arguments that neither the node nor, as far as its source tells, the code gives."""
+    if code is None or code.supplies or code.words & CONSTRUCTORS or value_of(node, "_partial_") is True:
+        return []
+    positional = value_of(node, "_args_") if "_args_" in node else []
+    given = len(positional) if isinstance(positional, (list, ListConfig)) else 0
+    return [name for name in required(parameters)[given:] if name not in node and name not in code.supplied]
+
+
+def misfit(value: Any, parameter: inspect.Parameter | None, annotation: Any) -> str | None:
+    """Return what should stand where a text does, such as "a number", or None where the text may be meant."""
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    kinds = members(annotation, text)
+    default = inspect.Parameter.empty if parameter is None else parameter.default
+    known = kinds is not None
+    if known and (str in kinds or not kinds):
+        return None
+    if text == "None" and (default is None or (known and str not in kinds)):
+        return "null"
+    if NUMBER.fullmatch(text):
+        wanted = bool(kinds & {int, float, complex}) if known else type(default) in (int, float)
+        unspoken = not known and default in (None, inspect.Parameter.empty) and EXPONENT.fullmatch(text)
+        return "a number" if wanted or unspoken else None
+    if text.lower() in BOOLEAN:
+        return "true or false" if (kinds - {OTHER_TEXTS} == {bool} if known else isinstance(default, bool)) else None
+    if re.fullmatch(r"[\[(].*[\])]", text, re.DOTALL):
+        return "a list" if isinstance(default, (tuple, list)) or (known and kinds & {tuple, list}) else None
+    return None
+
+
+def members(annotation: Any, text: str) -> set[type] | None:
+    """Return the types that an annotation admits beside None: none where it is not plain; None where it is absent.
+
+    A `Literal` admits `str` where it lists `text`.
+    """
+    if annotation in (inspect.Parameter.empty, None):
+        return None
+    origin = typing.get_origin(annotation)
+    if origin in (typing.Union, types.UnionType):
+        parts = [members(part, text) for part in typing.get_args(annotation) if part is not type(None)]
+        return set().union(*parts) if all(parts) else set()
+    if origin is typing.Annotated:
+        return members(typing.get_args(annotation)[0], text)
+    if origin is typing.Literal:
+        listed = typing.get_args(annotation)
+        texts = str if text in listed else OTHER_TEXTS
+        return {texts if isinstance(value, str) else type(value) for value in listed} - {type(None)}
+    if isinstance(origin, type):
+        return {origin}
+    plain = isinstance(annotation, type) and annotation not in (object, typing.Any)
+    return {annotation} if plain else set()
+
+
+def splatted(code: Code) -> Iterator[tuple[str, Callable, str]]:
+    """Yield (key, callable, its name) of each node that the code hands over as `callable(**cfg.key)`."""
+    for file, callee, key in sorted(code.splats):
+        module = next((m for m in list(sys.modules.values()) if same_file(m, file)), None)
+        found: Any = module
+        for part in callee.split("."):
+            found = getattr(found, part, None)
+        if found is None and callee.rpartition(".")[2] == "Trainer":
+            found = Trainer
+        if callable(found):
+            yield key, found, callee
+
+
+def same_file(module: types.ModuleType, file: str) -> bool:
+    own = getattr(module, "__file__", None)
+    return isinstance(own, str) and Path(own).resolve() == Path(file)

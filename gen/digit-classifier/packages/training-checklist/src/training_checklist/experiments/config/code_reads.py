@@ -1,0 +1,220 @@
+"""What the project's own code reads of its config and logs, found in its source without running it.
+
+Python code can reach a key in ways that no reading shows, so everything here errs towards "is read".
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+from omegaconf import DictConfig
+
+from training_checklist.engines.own_code import is_installed
+
+MANY = 3000  # files; more of them are hardly one project's own
+FOREIGN = {"site-packages", "node_modules", "__pycache__", "tests", "test", "outputs", "multirun", "build", "dist"}
+WORD = re.compile(r"[A-Za-z_]\w*")
+CONFIG = {"cfg", "config", "conf"}  # what the whole config is called
+LOOPS = {"items", "values", "keys"}
+# Libraries that know configs as such, and no key of one.
+FRAMEWORKS = {"hydra", "hydra_plugins", "omegaconf", "pytorch_lightning", "lightning", "training_config"}
+
+
+@dataclass
+class Code:
+    """What stands in some source files.
+
+    Args:
+        files: how many were read.
+        words: every name, attribute, argument and word of a string, docstrings left out.
+        whole: the names that are used otherwise than as `name.attribute` or `name["key"]`.
+        pairs: (name, attribute) of each `name.attribute` and `name["attribute"]`.
+        supplied: keywords given in calls of Hydra's `instantiate`.
+        supplies: whether such a call also gives positional arguments or `**something`.
+        popped: strings given to `.pop`.
+        splats: (file, dotted callee, last name of what is splatted) of each `callee(**a.b)`.
+        assigned: the keys of the config that are assigned to.
+        logged: names given to `self.log`, each as a pattern.
+        logs_more: whether other names are logged, which are made while the code runs.
+        loops: whether the whole config is gone through key by key.
+    """
+
+    files: int = 0
+    words: set[str] = field(default_factory=set)
+    whole: set[str] = field(default_factory=set)
+    pairs: set[tuple[str, str]] = field(default_factory=set)
+    supplied: set[str] = field(default_factory=set)
+    supplies: bool = False
+    popped: set[str] = field(default_factory=set)
+    splats: set[tuple[str, str, str]] = field(default_factory=set)
+    assigned: set[str] = field(default_factory=set)
+    logged: set[str] = field(default_factory=set)
+    logs_more: bool = False
+    loops: bool = False
+
+    def add(self, path: Path) -> None:
+        """Read one source file; what does not parse is left out."""
+        try:
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+        except (SyntaxError, ValueError, OSError):
+            return
+        self.files += 1
+        skipped = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                skipped.add(id(node.value))
+            if isinstance(node, (ast.Attribute, ast.Subscript)) and child(node) is not None and name(node.value):
+                self.pairs.add((name(node.value), child(node)))
+                skipped.add(id(node.value))  # as a whole
+        for node in ast.walk(tree):
+            self._see(node, path, skipped)
+
+    def _see(self, node: ast.AST, path: Path, skipped: set[int]) -> None:
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+            if name(node):
+                self.words.add(name(node))
+                if id(node) not in skipped:
+                    self.whole.add(name(node))
+                if isinstance(node.ctx, ast.Store) and root(node) in CONFIG:
+                    self.assigned.add(name(node))
+        elif isinstance(node, ast.arg):
+            self.words.add(node.arg)
+            self.whole.add(node.arg)
+        elif isinstance(node, ast.keyword) and node.arg is not None:
+            self.words.add(node.arg)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            found = WORD.findall(node.value)
+            self.words.update(found)
+            self.whole.update(found)
+        elif isinstance(node, ast.Call):
+            self._see_call(node, path)
+
+    def _see_call(self, node: ast.Call, path: Path) -> None:
+        callee = name(node.func)
+        texts = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+        owner = name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+        if callee in LOOPS and owner in CONFIG:
+            self.loops = True
+        if callee == "pop":
+            self.popped.update(text for text in texts if isinstance(text, str))
+        if callee in ("get", "pop") and texts:
+            self.pairs.add((owner, str(texts[0])))
+        else:
+            self.whole.add(owner)
+        for keyword in node.keywords:
+            if keyword.arg is None and name(keyword.value):
+                self.whole.add(name(keyword.value))
+                self.loops |= name(keyword.value) in CONFIG
+                self.splats.add((str(path), ast.unparse(node.func), name(keyword.value)))
+        if callee in ("instantiate", "call"):
+            self.supplied.update(keyword.arg for keyword in node.keywords if keyword.arg is not None)
+            self.supplies |= len(node.args) > 1 or any(keyword.arg is None for keyword in node.keywords)
+        if callee == "log" and isinstance(node.func, ast.Attribute):
+            self._see_log(node)
+        if callee == "log_dict":
+            given = node.args[0] if node.args else None
+            if isinstance(given, ast.Dict) and all(key is not None for key in given.keys):
+                for key in given.keys:
+                    self._see_name(key)
+            else:
+                self.logs_more = True
+
+    def _see_log(self, node: ast.Call) -> None:
+        given = node.args[0] if node.args else next((k.value for k in node.keywords if k.arg == "name"), None)
+        if given is not None and ast.unparse(node.func) not in ("math.log", "np.log", "torch.log", "numpy.log"):
+            self._see_name(given)
+
+    def _see_name(self, node: ast.expr) -> None:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            self.logged.add(re.escape(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            parts = [re.escape(part.value) if isinstance(part, ast.Constant) else ".+" for part in node.values]
+            self.logged.add("".join(parts))
+        else:
+            self.logs_more = True
+
+
+def name(node: ast.AST) -> str:
+    """Return the last name of `a`, `a.b` or `a["b"]`, or "" of anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return child(node) or ""
+
+
+def root(node: ast.AST) -> str:
+    """Return a of `a.b["c"]`."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return name(node)
+
+
+def child(node: ast.AST) -> str | None:
+    """Return b of `a.b` and `a["b"]`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        return node.slice.value
+    return None
+
+
+def read_code(folders: list[Path]) -> Code | None:
+    """Read the sources below `folders` and those that are loaded and not installed; None where there are too many."""
+    paths = set(loaded())
+    for folder in folders:
+        found = sources(folder)
+        if found is None:
+            return None
+        paths.update(found)
+    code = Code()
+    for path in sorted(paths):
+        if Path(__file__).parents[2] not in path.parents:
+            code.add(path)
+    return code if code.files else None
+
+
+def loaded() -> Iterator[Path]:
+    """Yield the files of loaded modules that nobody has installed, and of installed ones that take configs."""
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not file.endswith(".py"):
+            continue
+        if is_installed(file) and not takes_configs(module):
+            continue
+        if module.__name__.startswith("training_config."):  # its `instantiate` passes on what the project gives
+            continue
+        path = Path(file).resolve()
+        if "tests" not in path.parts:
+            yield path
+
+
+def takes_configs(module: ModuleType) -> bool:
+    """Whether a module names OmegaConf's class: a library that reads keys of the project's config does."""
+    return vars(module).get("DictConfig") is DictConfig and module.__name__.partition(".")[0] not in FRAMEWORKS
+
+
+def sources(folder: Path) -> list[Path] | None:
+    """Return the .py files below a folder, not going into environments, outputs, tests and hidden folders."""
+    pending, seen, found = [folder.resolve()], 0, []
+    while pending:
+        seen += 1
+        if seen > MANY or len(found) > MANY:
+            return None
+        try:
+            entries = sorted(pending.pop().iterdir())
+        except OSError:
+            continue
+        if any(entry.name == "pyvenv.cfg" for entry in entries):
+            continue
+        for entry in entries:
+            if entry.name.startswith(".") or entry.is_symlink():
+                continue
+            if entry.is_dir():
+                if entry.name not in FOREIGN:
+                    pending.append(entry)
+            elif entry.suffix == ".py":
+                found.append(entry)
+    return found

@@ -1,0 +1,240 @@
+"""An accelerator that this machine need not have: its tensors say that they lie there, and their values lie on the CPU.
+
+PyTorch's FakeTensorMode, which has no values, ends at the first mismatch and at every branch that depends on data.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from lightning_utilities.core.apply_func import apply_to_collection
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
+from torch.utils._pytree import tree_leaves, tree_map
+
+from training_checklist.engines.batches import leaves, tensors
+from training_checklist.engines.held import attributes, held
+from training_checklist.engines.places import Places
+from training_checklist.evidence.devices import Mix, Origin
+from training_checklist.finding import Place
+from training_checklist.lightning import Trainer
+
+HERE, FAR = torch.device("cpu"), torch.device("cuda", 0)
+# Operators that read some of their arguments on the CPU, whatever the device of the others.
+MIXES = (
+    "aten::copy_",
+    "aten::_to_copy",
+    "aten::_pack_padded_sequence",
+    "aten::_pad_packed_sequence",
+    "aten::_ctc_loss",
+)
+INDEXES = ("aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index")
+
+
+@contextmanager
+def pretended(trainer: Trainer) -> Iterator[None]:
+    """Let the project's own questions about the device be answered as on an accelerator."""
+    answers = {"is_available": lambda: True, "current_device": lambda: 0, "device_count": lambda: 1}
+    with (
+        patch.object(torch.inference_mode, "__enter__", enter_no_grad),  # which refuses subclasses of tensors
+        patch.multiple(torch.cuda, **answers),
+        patch.object(trainer.strategy, "_root_device", FAR, create=True),
+        torch.backends.cudnn.flags(enabled=False),  # whose operators have no counterpart on the CPU
+    ):
+        yield
+
+
+def enter_no_grad(mode: torch.inference_mode) -> None:
+    mode._inference_mode_context = torch.no_grad() if mode.mode else nullcontext()
+    mode._inference_mode_context.__enter__()
+
+
+class Far(Tensor):
+    """A tensor that says it lies on the accelerator; its values, `near`, lie on the CPU."""
+
+    on_numpy: Callable[[str], None] = staticmethod(lambda call: None)
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, near: Tensor) -> "Far":
+        near = near.near if isinstance(near, Far) else near
+        form = {"strides": near.stride(), "storage_offset": near.storage_offset(), "dtype": near.dtype}
+        return Tensor._make_wrapper_subclass(cls, near.size(), **form, layout=near.layout, device=FAR)
+
+    def __init__(self, near: Tensor) -> None:
+        self.near = near.near if isinstance(near, Far) else near
+
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise RuntimeError(f"{function} outside of the pretended accelerator")
+
+    def numpy(self, **options: Any) -> Any:
+        self.on_numpy("numpy()")
+        return self.near.numpy(**options)
+
+    def tolist(self) -> Any:
+        return self.near.tolist()
+
+    def __repr__(self, **options: Any) -> str:
+        return f"Far({self.near!r})"
+
+
+class Accelerator(TorchDispatchMode):
+    """While it is entered, operations on `Far` tensors give `Far` tensors, and those on two devices are found.
+
+    Args:
+        model: module whose paths are named.
+        told: origins that are known; they are told once.
+        kept: attributes that held a tensor before the first step, as `keeping` returns them.
+    """
+
+    # What FakeTensorMode sets, so that torch does not look for a driver when it reads device="cuda".
+    _mode_key = torch._C._TorchDispatchModeKey.FAKE
+
+    def __init__(self, model: nn.Module, told: set[Any], kept: set[tuple[str, str]]) -> None:
+        super().__init__()
+        self.places, self.told, self.made_before = Places(model), told, kept
+        self.root = type(model).__name__
+        self.owners: dict[int, Origin] = {}  # of tensors that were there before
+        self.kept: list[Tensor] = []
+        self.mixes: list[Mix] = []
+        self.operations = 0
+
+    def __enter__(self) -> "Accelerator":
+        torch._C._ensureCUDADeviceGuardSet()
+        self.lifts = torch._C._only_lift_cpu_tensors()
+        torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(..., device=...) would copy to the device itself
+        Far.on_numpy = staticmethod(self._numpy)
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        Far.on_numpy = staticmethod(lambda call: None)
+        torch._C._set_only_lift_cpu_tensors(self.lifts)
+        super().__exit__(*error)
+
+    def register(self, model: nn.Module) -> None:
+        """Remember which attribute each tensor is that `module.to()` does not move.
+
+        What a step has made since then, it would have made on the accelerator.
+        """
+        modules = dict(model.named_modules())
+        for path, name, value in list(attributes(model)):
+            if (path, name) not in self.made_before and name in vars(modules[path]):
+                vars(modules[path])[name] = apply_to_collection(value, Tensor, Far)
+                continue
+            for inner, tensor, layer in held(value, name):
+                kind = (
+                    "layer" if layer is not None else "parameter" if isinstance(tensor, nn.Parameter) else "attribute"
+                )
+                self._own(tensor, kind, f"{path or self.root}.{layer or inner}")
+
+    def register_datamodule(self, datamodule: Any) -> None:
+        """Remember which attribute each of its tensors is: nothing moves them."""
+        for name, value in vars(datamodule).items() if datamodule is not None else ():
+            for inner, tensor, _ in held(value, f"{type(datamodule).__name__}.{name}"):
+                self._own(tensor, "datamodule", inner)
+
+    def register_batch(self, batch: Any) -> None:
+        """Remember which parts of a batch the transfer has left behind."""
+        for path, tensor in leaves(batch).items():
+            self._own(tensor, "batch", path)
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        far = [tensor for tensor in given if isinstance(tensor, Far)]
+        device = kwargs.get("device")
+        goes_far = bool(far) if device is None else device.type == FAR.type
+        if function is torch.ops.aten._fused_sdp_choice.default:
+            return 0  # composed of operations that every device has
+        self.operations += bool(far)
+        self._judge(function, args, kwargs, given, far, goes_far)
+        if device is not None and device.type == FAR.type and device.index not in (None, FAR.index):
+            self._tell(function._schema.name, Origin("numbered", str(device), self.places.here()))
+        near_args, near_kwargs = tree_map(nearby, (args, kwargs))
+        result = on_cpu(function, near_args, near_kwargs)
+        if function is torch.ops.aten._pack_padded_sequence.default:
+            return Far(result[0]), result[1]  # lengths of a packed sequence lie on the CPU everywhere
+        if goes_far:
+            result = tree_map(lambda each: Far(each) if isinstance(each, Tensor) else each, result)
+            return return_and_correct_aliasing(function, args, kwargs, result) if far else result
+        origin = next((self._origin(tensor) for tensor in given if not isinstance(tensor, Far)), None)
+        for tensor in tensors(result):
+            if not hasattr(tensor, "_origin"):
+                tensor._origin = origin or self._born(function, device)
+        return result
+
+    def _judge(self, function: Any, args: Any, kwargs: Any, given: list, far: list, goes_far: bool) -> None:
+        name = function._schema.name
+        generator = kwargs.get("generator")
+        if goes_far and generator is not None and generator.device.type == HERE.type:
+            self._tell(name, Origin("generator", "its generator", self.places.here()))
+        if not far or name in MIXES:
+            return
+        if name in INDEXES and isinstance(args[0], Far):  # indices may lie on the CPU
+            given = [each for each in (args[2] if len(args) > 2 else None,) if isinstance(each, Tensor)]
+        for tensor in given:
+            if isinstance(tensor, Far) or tensor.ndim == 0:
+                continue
+            self._tell(name, self._origin(tensor) or Origin("unknown", "a tensor of the CPU"))
+
+    def _tell(self, operation: str, origin: Origin) -> None:
+        used = self.places.here()
+        place = origin.place if origin.kind != "unknown" else used
+        # Once for all that a container holds, or a line makes.
+        key = (place.file, place.line) if place.line else origin.name.partition("[")[0]
+        if origin.kind == "asked" or key in self.told:
+            return
+        self.told.add(key)
+        self.mixes.append(Mix(operation.removeprefix("aten::"), origin, used))
+
+    def _numpy(self, call: str) -> None:
+        self._tell(call, Origin("numpy", call, self.places.here()))
+
+    def _own(self, tensor: Tensor, kind: str, name: str) -> None:
+        if not isinstance(tensor, Far):
+            self.kept.append(tensor)  # lest another gets its id
+            self.owners[id(tensor)] = Origin(kind, name, Place(parameter=name))
+
+    def _origin(self, tensor: Tensor) -> Origin | None:
+        return self.owners.get(id(tensor)) or getattr(tensor, "_origin", None)
+
+    def _born(self, function: Any, device: torch.device | None) -> Origin:
+        """Return what is to be said of a tensor that an operation has just made on the CPU."""
+        place, name = self.places.here(), function._schema.name.removeprefix("aten::")
+        names_cpu = "cpu" in place.source
+        if name == "_to_copy":
+            return Origin("moved" if names_cpu else "asked", "cpu()", place)
+        if device is not None and not names_cpu and "device" in place.source:
+            return Origin("asked", name, place)
+        call = "torch.tensor" if name in ("lift_fresh", "scalar_tensor") else f"torch.{name}"
+        return Origin("made", call, place)
+
+
+def keeping(model: nn.Module) -> set[tuple[str, str]]:
+    """Return module path and name of each attribute that holds a tensor."""
+    return {(path, name) for path, name, value in attributes(model) if any(True for _ in held(value, name))}
+
+
+def on_cpu(function: Any, args: Any, kwargs: Any) -> Any:
+    """Return what an operator gives on the CPU; zeros of the right shapes where only accelerators have it."""
+    if kwargs.get("device") is not None:
+        kwargs = kwargs | {"device": HERE}
+    generator = kwargs.get("generator")
+    if generator is not None and generator.device.type != HERE.type:
+        kwargs = kwargs | {"generator": None}
+    try:
+        return function(*args, **kwargs)
+    except NotImplementedError:
+        shapes = function(*tree_map(on_meta, args), **tree_map(on_meta, kwargs))
+        return tree_map(lambda each: torch.zeros_like(each, device=HERE) if isinstance(each, Tensor) else each, shapes)
+
+
+def nearby(value: Any) -> Any:
+    return value.near if isinstance(value, Far) else value
+
+
+def on_meta(value: Any) -> Any:
+    return value.to("meta") if isinstance(value, Tensor) else value

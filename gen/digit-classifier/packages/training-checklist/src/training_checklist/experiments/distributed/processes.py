@@ -1,0 +1,78 @@
+"""What the processes of a job find in their environment before they start."""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.experimental.callback import Callback
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from training_config.processes import needs_processes
+
+from training_checklist.hydra_callbacks.checklist import is_group
+
+PROBE_SECONDS = 30
+# DDP in one process: what it takes to see whether TORCH_DISTRIBUTED_DEBUG=DETAIL is safe. With gloo it ends in a
+# segmentation fault in torch 2.15.
+PROBE = """
+import torch
+from torch import distributed
+torch.cuda.set_device(0)
+distributed.init_process_group("nccl", store=distributed.HashStore(), rank=0, world_size=1)
+torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).cuda(), device_ids=[0])
+"""
+
+
+class Processes(Callback):
+    """Hydra's callback that chooses the devices and how much torch says; what is set already stays."""
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        import torch  # counting GPUs initialises none
+
+        gpus = torch.cuda.device_count()
+        self.own: list[str] = []
+        self._set("DEBUG_ACCELERATOR", "gpu" if gpus > 1 else "cpu")
+        accelerator = OmegaConf.select(config, "trainer.accelerator", default="auto")
+        on_gpus = gpus > 0 and accelerator in ("auto", "gpu", "cuda")
+        self._set("DEBUG_DEVICES", str(gpus if on_gpus else 2))
+        if "TORCH_DISTRIBUTED_DEBUG" not in os.environ:
+            # INFO names unused parameters; DETAIL also compares the ranks' collectives.
+            self._set("TORCH_DISTRIBUTED_DEBUG", "DETAIL" if on_gpus and survives_detail() else "INFO")
+        if on_gpus:
+            self._set("TORCH_NCCL_BLOCKING_WAIT", "1")  # a collective that waits too long raises where it was called
+
+    def on_job_end(self, config: DictConfig, **kwargs: Any) -> None:
+        for name in self.own:
+            os.environ.pop(name, None)
+
+    def _set(self, name: str, value: str) -> None:
+        if name not in os.environ:
+            os.environ[name] = value
+            self.own.append(name)
+
+
+def survives_detail() -> bool:
+    """Whether DDP can be built on this machine's GPUs with TORCH_DISTRIBUTED_DEBUG=DETAIL."""
+    environment = os.environ | {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE], env=environment, capture_output=True, timeout=PROBE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def asks_for_processes() -> bool:
+    """Whether the project's own config, without this item, asks for several processes; True where that is not known."""
+    if not (HydraConfig.initialized() and GlobalHydra.instance().is_initialized()):
+        return True
+    job, own = HydraConfig.get().job, [text for text in HydraConfig.get().overrides.task if not is_group(text)]
+    try:
+        config = GlobalHydra.instance().hydra.compose_config(job.config_name, own, run_mode=RunMode.RUN)
+    except Exception:  # overrides that only mean something with the item
+        return True
+    return needs_processes(config.get("trainer") or {})

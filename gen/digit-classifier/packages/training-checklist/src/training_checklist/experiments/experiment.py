@@ -1,0 +1,255 @@
+"""What all experiments share: a Lightning callback that shapes a run, records evidence, and has rules judge it."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn
+
+import torch
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+from torch.utils.data import DataLoader
+
+from training_checklist import session
+from training_checklist.ending import FitEnded, launched_rank
+from training_checklist.engines.own_code import last_frames, pass_on
+from training_checklist.finding import Finding, Verdict
+from training_checklist.lightning import (
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    LightningModule,
+    ModelCheckpoint,
+    Trainer,
+    TrainerState,
+)
+from training_checklist.rule import CannotJudge
+
+# Past the setters, which refuse some of it once a loader is built.
+WITHOUT_WORKERS = {
+    "num_workers": 0,
+    "prefetch_factor": None,
+    "persistent_workers": False,
+    "timeout": 0,
+    "_DataLoader__multiprocessing_context": None,
+}
+
+
+class Experiment(Callback):
+    """One item of the checklist: how a run is shaped, and what is watched in it.
+
+    A subclass names its `item`, records evidence in Lightning's hooks and gives it to `judge`, at the latest in
+    `conclude`, which is called when the run is over. Its constructor takes its arguments, which the item's YAML sets.
+    """
+
+    item: ClassVar[str]
+    shapes_run: ClassVar[bool] = False  # whether it decides how long the run lasts; two of those exclude each other
+    drops: ClassVar[tuple[type[Callback], ...]] = (EarlyStopping,)  # callbacks that would only disturb
+    no_workers: ClassVar[bool] = False  # whether data are loaded in this process while it fits
+    # Whether the training function ends where it would go on to test. What it reads after training, such as a metric of
+    # validation or the best checkpoint, need not be there then, and proves nothing where it is missing.
+    ends_with_fit: ClassVar[bool] = False
+    eager: ClassVar[bool] = True  # whether compiled networks run as they are written: hooks see no modules of them else
+
+    def __init__(self) -> None:
+        if self.eager:
+            torch.compiler.set_stance("force_eager")
+        self.findings: list[Finding] = []
+        self.judged: set[str] = set()
+        self.unjudged: dict[str, str] = {}
+        self.error: str | None = None
+        self.seen = ""
+        self.skipped: str | None = None
+        self.facts: dict[str, Any] = {}
+        self.rank, self.world_size = launched_rank(), 1
+        self.state: TrainerState | None = None  # of the last Trainer that it took part in
+        self.loading = NoWorkers()
+        self.watching = ExitStack()  # left at the latest when training is over, or has failed
+        self.started = time.monotonic()
+
+    def judge(self, *evidence: Any, owner: str | None = None) -> None:
+        """Have this item's rules look at evidence. A rule that fails itself is a tool error; the others still judge.
+
+        Args:
+            owner: the item whose rules they are, with its thresholds, where it is not this one.
+        """
+        settings, owner = session.settings(), self.item if owner is None else owner
+        for each in evidence:
+            for rule in settings.rules_for(owner, each):
+                try:
+                    found = list(rule.findings(each, settings.of_item(owner)))
+                except CannotJudge as reason:
+                    self.unjudged.setdefault(rule.id, str(reason))
+                except Exception as error:
+                    self.fail_itself(error, f"rule {rule.id}")
+                else:
+                    self.judged.add(rule.id)
+                    for finding in found:
+                        self.add(finding)
+
+    def has_found(self, *rules: str) -> bool:
+        """Whether one of some rules, or any where none is named, has found something."""
+        return any(not rules or finding.rule in rules for finding in self.findings)
+
+    def skip(self, reason: str) -> None:
+        """Say why this item means nothing here."""
+        self.skipped = reason
+
+    def fail_itself(self, error: BaseException, where: str) -> None:
+        """Say that this package, and not the project, has failed."""
+        self.error = self.error or f"{where}: {type(error).__name__}: {error}\n{last_frames(error)}"
+
+    def conclude(self, folder: Path) -> None:
+        """Judge what can only be judged when the run is over; `folder` is the run's directory."""
+
+    def explain(self, error: Exception) -> Finding | None:
+        """Return what an exception of the run means to this item, or None where it says nothing particular."""
+        return None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self.rank, self.world_size, self.state = trainer.global_rank, trainer.world_size, trainer.state
+        # A new list: Lightning is going through the old one.
+        kept = [callback for callback in trainer.callbacks if not isinstance(callback, self.drops)]
+        if trainer.checkpoint_callback is not None and Checkpoint in self.drops:
+            # Training functions ask for the best path; this one saves nothing and has none.
+            kept.append(ModelCheckpoint(save_top_k=0))
+        trainer.callbacks = kept
+        for callback in kept:
+            if isinstance(callback, ModelCheckpoint):
+                keep_every_epoch(callback)
+        if self.no_workers and stage == "fit":
+            self.loading.__enter__()
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        # The few epochs and steps that an item asks for come after those that a resumed run has behind it.
+        loop, epochs, steps = trainer.fit_loop, checkpoint.get("epoch", 0) + 1, checkpoint.get("global_step", 0)
+        if loop.max_epochs is not None and 0 < loop.max_epochs <= epochs:
+            loop.max_epochs += epochs
+        if 0 < loop.epoch_loop.max_steps <= steps:
+            loop.epoch_loop.max_steps += steps
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self.watching.close()
+        if self.no_workers and stage == "fit":
+            self.loading.__exit__()
+        if self.ends_with_fit and stage == "fit":
+            trainer.validate = trainer.test = trainer.predict = end
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        # Lightning tears no callback down then.
+        self.watching.close()
+        if self.no_workers:
+            self.loading.__exit__()
+
+    def verdict(self, question: str) -> Verdict:
+        """Return what the item came to. What the project has silenced counts no more, and is kept beside."""
+        settings, counted, silenced = session.settings(), [], []
+        for finding in self.findings:
+            reason = settings.reason_to_ignore(finding)
+            silenced += [] if reason is None else [(finding, reason)]
+            counted += [finding] if reason is None else []
+        skipped = self.skipped
+        asks = any(rule.item == self.item for rule in settings.rules.values())
+        if asks and not self.judged and not self.findings and skipped is None and self.error is None:
+            skipped = next(iter(self.unjudged.values()), "no hook of it has run, so that there is nothing to judge by")
+        return Verdict(
+            self.item,
+            question,
+            counted,
+            self.seen,
+            skipped,
+            time.monotonic() - self.started,
+            self.facts,
+            sorted(self.judged),
+            {rule: reason for rule, reason in self.unjudged.items() if rule not in self.judged},
+            silenced,
+            self.error,
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether training has come to its end, and all that follows is nothing that this item asks about."""
+        return self.ends_with_fit and self.state is not None and self.state.finished
+
+    def add(self, finding: Finding) -> None:
+        """Keep a finding, once."""
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+
+def end(*_: Any, **__: Any) -> NoReturn:
+    """Stand for `Trainer.test` where there is nothing that it could test."""
+    raise FitEnded("training is over, and that was all that the debug item asked for")
+
+
+def stop(trainer: Trainer) -> None:
+    """Let `fit` end before its next step, as if training were over, whatever least length the project asks for."""
+    trainer.should_stop = True
+    # Lightning goes on in spite of should_stop while these are not reached.
+    trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None
+
+
+def keep_every_epoch(callback: ModelCheckpoint) -> None:
+    """Let a run that an item has shortened keep checkpoints too: scripts load the best one when it is over."""
+    if callback._every_n_epochs != 1:
+        callback._every_n_epochs, callback._every_n_train_steps, callback._train_time_interval = 1, 0, None
+
+
+class NoWorkers:
+    """While it is entered, every DataLoader that is built loads in this process, whatever it was asked for.
+
+    A DataModule decides about its loaders itself, and not every one has an argument for their workers.
+    """
+
+    def __init__(self) -> None:
+        self._init: Any = None
+
+    def __enter__(self) -> None:
+        # Two experiments of one run leave in the order in which they entered: both keep the original.
+        self._init = init = getattr(DataLoader.__init__, "original", DataLoader.__init__)
+
+        @wraps(init)  # Lightning reads the signature
+        def without_workers(loader: DataLoader, *arguments: Any, **options: Any) -> None:
+            pass_on(init, loader, *arguments, **options)
+            vars(loader).update(WITHOUT_WORKERS)
+
+        without_workers.original = init
+        DataLoader.__init__ = without_workers
+
+    def __exit__(self, *error: object) -> None:
+        if self._init is not None:
+            DataLoader.__init__ = self._init
+
+
+class NoTraining(Callback):
+    """Ends `fit` before its first step: for a job that has been done before training could begin."""
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        stop(trainer)
+
+
+@contextmanager
+def every_trainer(parts: DictConfig) -> Iterator[None]:
+    """While it is entered, the experiments of every Trainer that is built take part, and those of `parts` it lacks.
+
+    Args:
+        parts: configs of experiments, by their keys in `callbacks`.
+    """
+    init = Trainer.__init__
+
+    @wraps(init)
+    def with_experiments(trainer: Trainer, *arguments: Any, **options: Any) -> None:
+        pass_on(init, trainer, *arguments, **options)
+        built = {f"debug_{callback.item}" for callback in trainer.callbacks if isinstance(callback, Experiment)}
+        trainer.callbacks += [instantiate(part) for key, part in parts.items() if part and key not in built]
+        for callback in trainer.callbacks:
+            if isinstance(callback, Experiment):
+                session.add(callback)
+
+    Trainer.__init__ = with_experiments
+    try:
+        yield
+    finally:
+        Trainer.__init__ = init

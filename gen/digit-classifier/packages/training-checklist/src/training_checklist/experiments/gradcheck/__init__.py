@@ -1,0 +1,1 @@
+"""Analytical gradients against slopes. The item itself is in item.py."""

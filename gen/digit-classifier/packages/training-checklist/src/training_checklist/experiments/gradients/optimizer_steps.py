@@ -1,0 +1,149 @@
+"""What the steps of an optimizer are given, and what they change."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy
+from torch.optim import Optimizer
+
+from training_checklist.evidence.gradients import Effect, OptimizerEffects, SecondMoments
+from training_checklist.finding import Place
+
+SAMPLED = 10_000  # values of each weight, of which the median is known to a hundredth of its distribution
+
+
+class OptimizerSteps:
+    """Watches one optimizer: its gradients from backward to its step, its weights, and the counters of its state."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.effects: list[Effect] = []
+        self.ratios: list[float] = []  # of the weights' change to their norm
+        self.kept: list[float] = []  # share of the gradient's norm that is left in the step
+        self.left_over: list[bool] = []
+        self.forgotten: list[tuple[int, int]] = []
+        self.rate: float | None = None
+        self._made = 0.0
+        self._zeroed = False  # since the last step
+        self._before: dict[Tensor, Tensor] = {}
+        self._counts: dict[Tensor, float] = {}
+        self._handles = [
+            optimizer.register_step_pre_hook(self._begin),
+            optimizer.register_step_post_hook(self._end),
+        ]
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        return [p for group in self.optimizer.param_groups for p in group["params"] if not is_lazy(p)]
+
+    def before_backward(self) -> None:
+        self._zeroed = self._zeroed or not any(norm for norm in gradient_norms(self.parameters) if norm)
+
+    def after_backward(self) -> None:
+        self._made = total(gradient_norms(self.parameters))
+
+    def finish(self) -> None:
+        """Look at what has become of the last step, and watch no more."""
+        self._look_back()
+        for handle in self._handles:
+            handle.remove()
+        self._before.clear()
+
+    def evidence(self, between: Place, zeroing: Place) -> OptimizerEffects:
+        return OptimizerEffects(
+            type(self.optimizer).__name__,
+            self.effects,
+            self.left_over,
+            self.forgotten,
+            self.rate,
+            between,
+            zeroing,
+            max(self._given(), default=None),
+        )
+
+    def _given(self) -> list[float]:
+        return [float(group["initial_lr"]) for group in self.optimizer.param_groups if "initial_lr" in group]
+
+    def second_moments(self) -> SecondMoments | None:
+        """Return what torch's Adam and its like divide by; None of other optimizers, and of states in other types."""
+        roots, eps = [], max((float(group.get("eps") or 0) for group in self.optimizer.param_groups), default=0.0)
+        for group in self.optimizer.param_groups:
+            for state in (self.optimizer.state.get(p, {}) for p in group["params"]):
+                known = {"exp_avg_sq", "step"} <= state.keys()
+                if known and state["exp_avg_sq"].dtype in (torch.float32, torch.float64):
+                    square = state["exp_avg_sq"].flatten()
+                    square = square[:: len(square) // SAMPLED + 1].double().cpu()
+                    roots.append((square[square > 0] / (1 - group["betas"][1] ** float(state["step"]))).sqrt())
+        found = torch.cat(roots) if roots else torch.tensor([])
+        if not found.numel():
+            return None
+        kept = max(self.kept, default=1.0)
+        return SecondMoments(type(self.optimizer).__name__, eps, float(found.median()), kept)
+
+    def _begin(self, *_: Any) -> None:
+        """Before a step; where Lightning drives the optimizer, that is before its forward pass, too."""
+        self._look_back()
+        self._before = {p: p.detach().clone() for p in self.parameters}
+        now = self._counters()
+        if self._counts:
+            common = [p for p in self._before if p in self._counts]
+            back = sum(now.get(p, 0.0) < self._counts[p] for p in common)
+            self.forgotten.append((back, len(common)))
+
+    def _end(self, *_: Any) -> None:
+        got = total(gradient_norms(self.parameters))
+        known = {p: before for p, before in self._before.items() if before.shape == p.shape}
+        changed = any(not torch.equal(p.detach(), before) for p, before in known.items())
+        self.effects.append(Effect(self._made, got, changed))
+        self.left_over.append(not self._zeroed)
+        self._zeroed = False
+        self._counts = self._counters()
+        self._measure({p: before for p, before in known.items() if before.ndim > 1} or known, got)
+
+    def _measure(self, weights: dict[Tensor, Tensor], got: float) -> None:
+        """Keep how far the step went, at the learning rate that a schedule starts from."""
+        rates = [group["lr"] for group in self.optimizer.param_groups if group.get("lr") is not None]
+        self.rate = max(map(float, rates), default=None)
+        if self._made > 0:
+            self.kept.append(got / self._made)
+        size = total(gradient_norms(weights.values(), of_themselves=True))
+        if not size or not self.rate:
+            return
+        starts = [group.get("initial_lr", group["lr"]) for group in self.optimizer.param_groups if "lr" in group]
+        warming_up = max(max(map(float, starts)) / self.rate, 1.0)
+        moved = total(gradient_norms([p.detach() - before for p, before in weights.items()], of_themselves=True))
+        self.ratios.append(moved / size * warming_up)
+
+    def _look_back(self) -> None:
+        if self.effects and self.effects[-1].changed and self._before:
+            same = all(
+                p.shape == before.shape and torch.equal(p.detach(), before) for p, before in self._before.items()
+            )
+            self.effects[-1].put_back = same
+
+    def _counters(self) -> dict[Tensor, float]:
+        """Return how many steps the state has counted, of optimizers that count: torch's Adam and its like."""
+        states = ((p, self.optimizer.state.get(p)) for p in self.parameters)
+        return {p: float(state["step"]) for p, state in states if isinstance(state, dict) and "step" in state}
+
+
+def gradient_norms(parameters: Iterable[Tensor], of_themselves: bool = False) -> list[float | None]:
+    """Return the norm of each parameter's gradient, None where there is none."""
+    parameters = list(parameters)
+    values = [dense(p if of_themselves else p.grad) for p in parameters]
+    known = [value for value in values if value is not None]
+    norms = iter([float(norm) for norm in torch._foreach_norm(known)] if known else [])
+    return [None if value is None else next(norms) for value in values]
+
+
+def dense(gradient: Tensor | None) -> Tensor | None:
+    if gradient is None:
+        return None
+    gradient = gradient.detach()
+    return gradient.coalesce().values() if gradient.is_sparse else gradient
+
+
+def total(norms: Iterable[float | None]) -> float:
+    return sum(norm**2 for norm in norms if norm is not None) ** 0.5

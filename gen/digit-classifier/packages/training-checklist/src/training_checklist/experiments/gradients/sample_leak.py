@@ -1,0 +1,140 @@
+"""Does the output for one sample depend on the others of its batch?"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torchmetrics import Metric
+
+from training_checklist.engines.batches import tensors
+from training_checklist.engines.first_difference import first_difference
+from training_checklist.engines.places import of_function
+from training_checklist.engines.replay import isolated, seed_all
+from training_checklist.engines.tracer import Call, Listener, Tracer
+from training_checklist.evidence.gradients import Mixing
+from training_checklist.finding import Place
+from training_checklist.lightning import LightningModule
+
+KEPT = 4  # calls of outermost modules
+
+
+class SampleLeak:
+    """Keeps the calls of the outermost modules in a training step, and makes them again in eval mode."""
+
+    def __init__(self, pl_module: LightningModule) -> None:
+        self.root = pl_module
+        self._calls: list[tuple[nn.Module, tuple[Any, Any]]] = []
+        modules = [pl_module, *(module for module in pl_module.children() if not isinstance(module, Metric))]
+        self._handles = [module.register_forward_pre_hook(self._keep, with_kwargs=True) for module in modules]
+
+    def stop(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def find(self) -> Mixing:
+        """Return where samples mix, of the calls whose batch can be told from other dimensions."""
+        found = Mixing(0)
+        with isolated(self.root, training=False):
+            for module, given in self._calls:
+                size = batch_size(given)
+                if size is not None:
+                    place = leak(self.root, module, given, size)
+                    found.calls += 1
+                    found.found += [] if place is None else [(*place, size)]
+        return found
+
+    def _keep(self, module: nn.Module, arguments: Any, options: Any) -> None:
+        if len(self._calls) < KEPT and all(known is not self.root for known, _ in self._calls):
+            self._calls.append((module, (arguments, options)))
+
+
+class Operations(Listener):
+    """Keeps what goes into every operation and what comes out."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Place, list[Tensor], list[Tensor]]] = []
+
+    def after(self, call: Call) -> None:
+        if call.made:
+            self.calls.append((call.name, call.place, call.given, call.made))
+
+
+def leak(root: nn.Module, module: nn.Module, given: tuple[Any, ...], size: int) -> tuple[str, Place] | None:
+    """Return the operation, with its place, that lets samples see each other, or None.
+
+    One sample is replaced in the arguments `given` of a module, which is in eval mode; the outputs of the others must
+    stay. Silent where the batch cannot be told from other dimensions, as with graphs and pairs of samples.
+    """
+    changed = size // 2  # in the middle: a recurrent network that takes the batch for time sees it from either side
+    (clean, before), (other, after) = run(root, module, given), run(root, module, replace(given, changed, size))
+    outputs = [tensor for tensor in tensors(clean) if tensor.ndim]
+    if not outputs or not all(len(output) == size not in output.shape[1:] for output in outputs):
+        return None
+    # Of the outputs for each sample: a loss beside them is made of all.
+    if not spread(outputs, (tensor for tensor in tensors(other) if tensor.ndim), changed, size):
+        return None
+
+    def stays(one: Any, two: Any) -> bool:
+        return spread(one[2], two[2], changed, size) or not spread(one[3], two[3], changed, size)
+
+    first = first_difference(before, after, stays)
+    if first is None or first.one is None or first.two is None:
+        return "an operation", of_function(type(module).forward)
+    # Without running statistics it is meant to.
+    return None if first.one[0] == "batch_norm" else first.one[:2]
+
+
+def run(root: nn.Module, module: nn.Module, given: tuple[Any, ...]) -> tuple[Any, list[Any]]:
+    seed_all()
+    operations = Operations()
+    with Tracer(root, operations), torch.no_grad():
+        result = module(*given[0], **given[1])
+    return result, operations.calls
+
+
+def batch_size(given: Any) -> int | None:
+    """Return the first dimension of all tensors, where none has that size in another dimension; else None."""
+    found = list(tensors(given))
+    sizes = {len(tensor) for tensor in found if tensor.ndim}
+    if len(sizes) != 1 or max(sizes) < 3 or any(tensor.is_sparse for tensor in found):
+        return None
+    [size] = sizes
+    return None if any(size in tensor.shape[1:] for tensor in found) else size
+
+
+def replace(value: Any, changed: int, size: int) -> Any:
+    """Return a copy of nested tensors in which one sample has the values of another, twice as large if real."""
+    if isinstance(value, Tensor):
+        if not value.ndim:
+            return value
+        copy = value.detach().clone()
+        rows = copy.flatten(1) if copy.ndim > 1 else copy[:, None]
+        different = (rows != rows[changed]).float().mean(1).argmax()
+        copy[changed] = copy[different] * (2 if copy.is_floating_point() else 1)
+        return copy
+    if isinstance(value, dict):
+        return {key: replace(item, changed, size) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [replace(item, changed, size) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def spread(before: Any, after: Any, changed: int, size: int) -> bool:
+    """Whether tensors differ elsewhere than in one sample."""
+    return any(differs(one, two, changed, size) for one, two in zip(before, after, strict=False))
+
+
+def differs(one: Tensor, two: Tensor, changed: int, size: int) -> bool:
+    if one.shape != two.shape or not one.is_floating_point() or not one.numel():
+        return False
+    one, two = one.detach().float(), two.detach().float()
+    # Float32 keeps 7 digits; sums of a kernel may come in another order, which takes two of them, and three near 0.
+    tolerance = 1e-5 * float(one.nan_to_num(0, 0, 0).abs().max())
+    changes = ~torch.isclose(one, two, rtol=1e-4, atol=tolerance, equal_nan=True)
+    if size not in one.shape and one.ndim and len(one) % size == 0:  # samples and positions in one dimension
+        changes = changes.reshape(size, -1)
+    if size not in changes.shape:  # what is left of all samples together
+        return bool(changes.any())
+    changes = changes.movedim(changes.shape.index(size), 0)
+    return bool(changes[:changed].any() or changes[changed + 1 :].any())

@@ -1,0 +1,172 @@
+"""What epochs show from outside: the modes of layers, and logged values that are not what their name says."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torchmetrics import CatMetric, MaxMetric, Metric, MinMetric, SumMetric
+from torchmetrics.wrappers.abstract import WrapperMetric
+
+from training_checklist.engines.around_step import around_step
+from training_checklist.engines.batches import batch_size, tensors
+from training_checklist.engines.criteria import Criteria
+from training_checklist.engines.dropouts import DropoutCalls
+from training_checklist.engines.fingerprints import digest_of
+from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.tracer import Tracer
+from training_checklist.evidence.epochs import Logged, MetricState, Modes, Norm, Series, Validated
+from training_checklist.lightning import Callback, LightningModule, Trainer, is_overridden
+
+WITH_DROPOUT = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)
+OVER_EPOCHS = (MaxMetric, MinMetric, SumMetric, CatMetric, WrapperMetric)  # may be meant to remember
+
+
+class EpochWatch(Callback):
+    """Watches the epochs of a run. `evidence` is what it has seen."""
+
+    def __init__(self, pl_module: LightningModule) -> None:
+        self.modes = Modes()
+        self.epochs: list[dict[str, Series]] = []
+        self.loaders = 1
+        self.logged: dict[tuple[str, str], Logged] = {}  # of the last epoch
+        self.metrics: dict[str, MetricState] = {}
+        self.updates: dict[str, dict[str, int]] = {"training": {}, "validation": {}}
+        self.batches = {"training": 0, "validation": 0}
+        self.criteria, self.drops = Criteria(), DropoutCalls()
+        self.watching = ExitStack()
+        if is_overridden("validation_step", pl_module):
+            tracer = Tracer(pl_module, self.criteria, self.drops)
+            self.watching.enter_context(around_step(pl_module, tracer, step="validation_step"))
+        self.validated = Validated()
+        for path, module in pl_module.named_children():
+            if any(True for _ in module.parameters()):
+                hook = partial(self._keep_answer, path, pl_module)
+                self.watching.callback(module.register_forward_hook(hook).remove)
+        for path, module in pl_module.named_modules():
+            if isinstance(module, (_BatchNorm, *WITH_DROPOUT)):
+                hook = partial(self._look_at_mode, path, pl_module)
+                self.watching.callback(module.register_forward_pre_hook(hook).remove)
+            if isinstance(module, Metric) and not isinstance(module, OVER_EPOCHS):
+                self._watch_metric(path, module)
+
+    def evidence(self) -> Iterator[Any]:
+        self.modes.drops = self.drops.places
+        if self.modes != Modes():
+            yield self.modes
+        if self.validated.batches:
+            yield self.validated
+        yield from self.metrics.values()
+        mixed = any(metric.is_mixed for metric in self.metrics.values())
+        yield from (each for each in self.logged.values() if each.kind == "loss" or not mixed)
+
+    def close(self) -> None:
+        """Leave the module as it was."""
+        self.watching.close()
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        self._count("training", batch_idx, pl_module)
+
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        if dataloader_idx == 0:
+            self._count("validation", batch_idx, pl_module)
+            if batch_idx == 0:
+                self.validated.answers.append({})
+                self.validated.batches.append(digest_of(batch))
+                self.validated.weights.append(digest_of([weight.detach() for weight in pl_module.parameters()]))
+        self.loaders = max(self.loaders, dataloader_idx + 1)
+        self.criteria.calls.clear()
+        self.drops.made.clear()
+
+    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.epochs.append(defaultdict(list))
+
+    def on_validation_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int, *_: Any
+    ) -> None:
+        size, calls = batch_size(batch), list(self.criteria.calls)
+        if size is None or not self.epochs:
+            return
+        if len(calls) == 1 and calls[0].result is not None and calls[0].result.ndim == 0:
+            self.epochs[-1]["loss"].append((float(calls[0].result), size))
+        call = self.criteria.classification
+        if call is not None and call.accuracy is not None and len(call.target) == size:
+            self.epochs[-1]["accuracy"].append((call.accuracy, size))
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self.loaders > 1 or not self.epochs:
+            return
+        results = trainer.fit_loop.epoch_loop.val_loop._results
+        for name in {result.meta.name for result in results.values()} & set(trainer.callback_metrics):
+            value = trainer.callback_metrics[name]
+            for kind in self.epochs[-1] if value.numel() == 1 else ():
+                if kind == "loss" or "acc" in name.lower():
+                    series = [epoch[kind] for epoch in self.epochs]
+                    self.logged[name, kind] = Logged(name, float(value), kind, series)
+
+    def _keep_answer(self, path: str, pl_module: LightningModule, module: nn.Module, inputs: Any, output: Any) -> None:
+        first = pl_module.trainer.validating and self.batches["validation"] == 1 and self.validated.answers
+        if first and any(True for _ in tensors(output)):
+            self.validated.answers[-1][path] = digest_of(output)  # of its last call in this batch
+
+    def _look_at_mode(self, path: str, pl_module: LightningModule, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        trainer, normalises = pl_module.trainer, isinstance(module, _BatchNorm)
+        if not normalises and not getattr(module, "p", getattr(module, "dropout", 0)):
+            return
+        found = None
+        if trainer.validating:
+            found = self.modes.live if module.training and (not normalises or module.track_running_stats) else None
+        elif trainer.training and trainable(path, pl_module):
+            around = pl_module.get_submodule(path.rpartition(".")[0])
+            # A norm alone in eval mode keeps its statistics on purpose; dropout alone is rather forgotten.
+            asleep = not module.training and (not around.training or not normalises)
+            found = self.modes.asleep if asleep else self.modes.others
+            if normalises and module.training and self.batches["training"] == 1 and isinstance(inputs[0], Tensor):
+                # Of the first batch: the last one of an epoch may be short. SyncBatchNorm adds up all ranks' batches.
+                self.modes.shared = trainer.world_size > 1
+                self.modes.few.setdefault(path, (len(inputs[0]), inputs[0].numel() // module.num_features))
+        if found is not None and path not in found:
+            found.append(path)
+
+    def _watch_metric(self, path: str, metric: Metric) -> None:
+        inner = metric.compute
+
+        def compute(*arguments: Any, **options: Any) -> Any:
+            for stage, before in self.updates.items():
+                seen = self.metrics.get(path)
+                if self.batches[stage] > 1 and (seen is None or not seen.is_mixed):
+                    known, held = before.get(path, 0), metric._update_count
+                    self.metrics[path] = MetricState(
+                        path, type(metric).__name__, stage, known, self.batches[stage], held
+                    )
+            return pass_on(inner, *arguments, **options)
+
+        metric.compute = compute
+        self.watching.callback(setattr, metric, "compute", inner)
+
+    def _count(self, stage: str, batch_idx: int, pl_module: LightningModule) -> None:
+        self.batches[stage] = batch_idx + 1
+        if batch_idx == 0:
+            metrics = ((path, module) for path, module in pl_module.named_modules() if isinstance(module, Metric))
+            self.updates[stage] = {path: metric._update_count for path, metric in metrics}
+
+
+def norms(pl_module: LightningModule, batches: float) -> Iterator[Norm]:
+    """Yield what can be told of norms before they run; `batches` are those of the whole training."""
+    for path, module in pl_module.named_modules():
+        if isinstance(module, _BatchNorm) and trainable(path, pl_module):
+            tracks = module.track_running_stats and module.running_mean is not None
+            new = tracks and not bool(module.running_mean.any()) and bool((module.running_var == 1).all())
+            yield Norm(path, module.momentum, tracks, new, batches)
+
+
+def trainable(path: str, root: nn.Module) -> bool:
+    """Whether the innermost module around a path that has parameters has one that trains."""
+    while not list(root.get_submodule(path).parameters()) and path:
+        path = path.rpartition(".")[0]
+    return any(parameter.requires_grad for parameter in root.get_submodule(path).parameters())

@@ -1,0 +1,142 @@
+"""Learning rate schedules: rehearsed on copies, and their real calls counted."""
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from torch.optim.lr_scheduler import LRScheduler
+
+from training_checklist.direction import better
+from training_checklist.engines.own_code import is_own, pass_on
+from training_checklist.engines.places import of_frame, of_function
+from training_checklist.engines.rehearsal import rehearse
+from training_checklist.evidence.schedules import Calls, Plateau, Rehearsal, Unheld
+from training_checklist.lightning import LightningModule, Trainer
+
+MOST = 20_000  # calls that are rehearsed
+SHOWN = ("step_size", "gamma", "milestones", "T_max", "total_steps", "total_iters")
+
+
+def rehearsal(config: Any, trainer: Trainer) -> tuple[Rehearsal, list[float]] | None:
+    """Return how a schedule will go, and the peak rate of each of the optimizer's groups; None without a known end.
+
+    Args:
+        config: Lightning's `LRSchedulerConfig`.
+    """
+    batches, accumulated = trainer.num_training_batches, trainer.accumulate_grad_batches
+    steps = trainer.estimated_stepping_batches
+    if not (math.isfinite(batches) and math.isfinite(steps)) or config.reduce_on_plateau:
+        return None
+    # Lightning counts batches, anew in each epoch, and steps a schedule at steps of the optimizer.
+    stepping = [number for number in range(1, batches + 1) if number % accumulated == 0 or number == batches]
+    by_step = sum(number % config.frequency == 0 for number in stepping)
+    per_epoch = by_step if config.interval == "step" else 1 / config.frequency
+    epochs = steps / len(stepping)
+    calls = int(min(per_epoch * epochs, MOST))
+    groups, error = rehearse(config.scheduler, trainer.lightning_module, calls)
+    further = groups if error else rehearse(config.scheduler, trainer.lightning_module, int(min(steps, MOST)))[0]
+    made_for = getattr(config.scheduler, "total_steps", None) or getattr(config.scheduler, "T_max", None) or math.nan
+    found = Rehearsal(
+        shown(config.scheduler),
+        config.interval,
+        config.frequency,
+        batches,
+        steps,
+        epochs,
+        per_epoch,
+        [max(rates) for rates in max(groups, further, key=len)],
+        made_for,
+        hasattr(config.scheduler, "total_steps"),
+        error,
+    )
+    return found, [max(rates) for rates in zip(*groups, strict=True)]
+
+
+def shown(scheduler: Any) -> str:
+    options = ", ".join(f"{key}={getattr(scheduler, key)}" for key in SHOWN if hasattr(scheduler, key))
+    return f"{type(scheduler).__name__}({options})"
+
+
+def unheld(trainer: Trainer) -> Unheld:
+    # Every schedule leaves this key in its optimizer; so does a checkpoint.
+    scheduled = any("initial_lr" in group for optimizer in trainer.optimizers for group in optimizer.param_groups)
+    held = any(isinstance(value, LRScheduler) for value in vars(trainer.lightning_module).values())
+    lost = scheduled and not held and not trainer.lr_scheduler_configs and trainer.ckpt_path is None
+    return Unheld(lost, of_function(type(trainer.lightning_module).configure_optimizers))
+
+
+def plateaus(trainer: Trainer) -> Iterator[Plateau]:
+    for config in trainer.lr_scheduler_configs:
+        if config.reduce_on_plateau and hasattr(config.scheduler, "mode"):
+            yield Plateau(str(config.monitor), config.scheduler.mode, better(config.monitor or ""))
+
+
+class CallCounter:
+    """Counts the calls of each schedule's step(), in the turns that Lightning gives it and beside them."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer, self.turn = trainer, False
+        self.stepping: list[Any] = []
+        self.calls = {
+            id(each.scheduler): Calls(shown(each.scheduler), 0, 0, 0) for each in trainer.lr_scheduler_configs
+        }
+        self.schedulers = [config.scheduler for config in trainer.lr_scheduler_configs]
+
+    @contextmanager
+    def counting(self, pl_module: LightningModule) -> Iterator[None]:
+        hook = pl_module.lr_scheduler_step
+        own = vars(pl_module).get("lr_scheduler_step")
+
+        def in_turn(scheduler: Any, *arguments: Any, **options: Any) -> Any:
+            if id(scheduler) in self.calls:
+                self.calls[id(scheduler)].turns += 1
+            self.turn = True
+            try:
+                return pass_on(hook, scheduler, *arguments, **options)
+            finally:
+                self.turn = False
+
+        # On their classes: a scheduler's own attributes are part of its state, and of checkpoints.
+        kinds = list(dict.fromkeys(type(scheduler) for scheduler in self.schedulers))
+        steps = [(kind, vars(kind).get("step"), kind.step) for kind in kinds]
+        vars(pl_module)["lr_scheduler_step"] = in_turn
+        for kind, _, step in steps:
+            kind.step = self._counted(step)
+        try:
+            yield
+        finally:
+            restore(vars(pl_module), "lr_scheduler_step", own)
+            for kind, earlier, _ in steps:
+                if earlier is None:
+                    del kind.step
+                else:
+                    kind.step = earlier
+
+    def _counted(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(scheduler: Any, *arguments: Any, **options: Any) -> Any:
+            calls = self.calls.get(id(scheduler))
+            if calls is None or scheduler in self.stepping:  # another's, or one that calls its parent class's
+                return pass_on(step, scheduler, *arguments, **options)
+            calls.early |= calls.within + calls.by_hand == 0 and self.trainer.global_step == 0
+            calls.within += self.turn
+            calls.by_hand += not self.turn
+            frame: FrameType = sys._getframe(1)
+            if is_own(frame.f_code.co_filename):
+                place = of_frame(frame)
+                calls.places += [place] if place not in calls.places else []
+            self.stepping.append(scheduler)
+            try:
+                return pass_on(step, scheduler, *arguments, **options)
+            finally:
+                self.stepping.pop()
+
+        return counted
+
+
+def restore(values: dict[str, Any], name: str, earlier: Any) -> None:
+    values.pop(name, None)
+    if earlier is not None:
+        values[name] = earlier

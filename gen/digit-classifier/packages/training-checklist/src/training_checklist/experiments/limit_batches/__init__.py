@@ -1,0 +1,1 @@
+"""The data as the network gets them. The item itself is in item.py."""

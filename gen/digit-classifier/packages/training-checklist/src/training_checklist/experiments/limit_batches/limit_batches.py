@@ -1,0 +1,421 @@
+"""Five batches to train on, two to validate and to test with: are the data what they claim to be?"""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training_checklist.diagnosis.diagnose import diagnose
+from training_checklist.engines.around_step import around_step
+from training_checklist.engines.batches import leaves, tensors
+from training_checklist.engines.criteria import Criteria
+from training_checklist.engines.entrances import MULTIPLIES, Entrances
+from training_checklist.engines.own_code import is_tool_error, pass_on
+from training_checklist.engines.replay import call_step, isolated, reported_loss
+from training_checklist.engines.splits import Split, as_in, splits
+from training_checklist.engines.tracer import Tracer
+from training_checklist.evidence.labels import LabelCounts, LabelFit, LabelRuns, SplitLabels, TrainingLabels
+from training_checklist.evidence.loading import Orders, SampleSizes, ShortBatch, SplitFails
+from training_checklist.evidence.values import (
+    Form,
+    Forms,
+    InputScale,
+    LabelRange,
+    Losses,
+    SplitScales,
+    TokenRange,
+)
+from training_checklist.experiments.experiment import Experiment
+from training_checklist.experiments.limit_batches.claim import average, named_by_transforms
+from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
+from training_checklist.experiments.limit_batches.roles import Roles, roles_of
+from training_checklist.experiments.limit_batches.samples import (
+    Part,
+    company,
+    load,
+    loader_size,
+    not_finite,
+    order_of,
+    reloaded,
+    same_inputs,
+    scale_of,
+    split_targets,
+    target_copies,
+)
+from training_checklist.experiments.limit_batches.stored_samples import (
+    origin,
+    raw_row,
+    row_size,
+    shared_samples,
+    stored_inputs,
+    stored_labels,
+)
+from training_checklist.finding import Finding, Place
+from training_checklist.lightning import LightningModule, Trainer, is_overridden
+
+
+class LimitBatches(Experiment):
+    """A few batches of each split as the network gets them, after Lightning's transfer hooks, and further samples.
+
+    Which tensor is the input and which holds the labels is seen where they enter the network and the criterion.
+
+    Args:
+        mean: that the config normalises images with, a number or one for each channel; None or text, such as auto:
+            what transforms name.
+        std: likewise.
+        samples: of each split to look at beyond the batches of the run, at most.
+        seconds: after which no more samples are loaded.
+    """
+
+    item = "limit_batches"
+    shapes_run = True
+    no_workers = True
+
+    def __init__(
+        self,
+        mean: float | Sequence[float] | str | None,
+        std: float | Sequence[float] | str | None,
+        samples: int,
+        seconds: float,
+    ) -> None:
+        super().__init__()
+        known = not any(value is None or isinstance(value, str) for value in (mean, std))
+        self.claim = (average(mean), average(std)) if known else None
+        self.samples, self.seconds, self.until = samples, seconds, 0.0
+        self.criteria, self.entrances = Criteria(), Entrances()
+        self.source: Any = None
+        self.roles: Roles | None = None
+        self.batch_idx = 0
+        self.forms: list[Form] = []
+        self.losses: list[float] = []
+        self.seen_labels: list[Tensor] = []
+        self.spoilt: set[tuple[str, bool, str]] = set()
+        self.entering: list[Tensor] = []  # what the first layer takes, batch by batch
+        self.layer = ""
+        self.in_order = False
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        super().setup(trainer, pl_module, stage)
+        self.source = trainer.fit_loop._data_source
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        tracer = Tracer(pl_module, self.entrances, self.criteria)
+        self.watching.enter_context(around_step(pl_module, tracer))
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        self.batch_idx = batch_idx
+        self.criteria.calls.clear()
+        self.entrances.begin(batch)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        self._judge_indices()
+        if self.roles is None:
+            self.roles = roles_of(batch, self.entrances, self.criteria)
+        where = Place(loader="train_dataloader", batch=batch_idx)
+        for entrance in self.entrances.found:
+            self._judge_values(entrance.leaf, entrance.value, where)
+        self._see_layer()
+        self._see_batch(batch, where)
+        loss = reported_loss(outputs, trainer)
+        self.losses += [] if loss is None else [float(loss)]
+        self.criteria.calls.clear()
+        self.entrances.begin(None)
+
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        several = len(splits("val", trainer.val_dataloaders)) > 1
+        name = f"val_dataloader[{dataloader_idx}]" if several else "val_dataloader"
+        if self.roles is not None:
+            self._see_batch(batch, Place(loader=name, batch=batch_idx))
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.watching.close()
+        if self.roles is None:  # Lightning trains nothing, and says so in a warning, where a loader is empty
+            for split in splits("train", self.source.dataloader()):
+                self._look(loader_size, split)
+            if not self.findings:
+                self.skip("no batch was run")
+            return
+        self.until = time.monotonic() + self.seconds
+        train = splits("train", trainer.train_dataloader)
+        held_out = splits("val", trainer.val_dataloaders) + self._test_splits(trainer, pl_module)
+        self.judge(Forms(self.forms, self.roles.inputs))
+        for split in (*train, *held_out):
+            self._look(loader_size, split)
+        if len(train) == 1:
+            self._look(self._short_batch, train[0], trainer, pl_module)
+            self._judge_splits(train[0], held_out, trainer)
+        self._look(self._input_scale, train, trainer)
+        self.judge(Losses(self.losses, self.has_found(), Place(function="training_step")))
+        sizes = [
+            f"{each.name.removesuffix('_dataloader')} {each.samples or 'unknown (no length)'}"
+            for each in (*train, *held_out)
+        ]
+        self.seen = "; ".join([f"samples: {', '.join(sizes)}", *self._described()])
+
+    def explain(self, error: Exception) -> Finding | None:
+        """Return the labels or tokens without a row, or the samples of another size, that an exception is about."""
+        known = len(self.findings)
+        if isinstance(error, RuntimeError) and "stack expects each tensor" in str(error):
+            for split in splits("train", self.source.dataloader()):
+                self._look(self._sample_sizes, split, error)
+        else:
+            self._judge_indices()
+        return self.findings[known] if len(self.findings) > known else None
+
+    def _look(self, see: Callable[..., Any], *given: Any) -> None:
+        """Judge evidence that the run itself does not bring: it may be had in a way that only a loader knows."""
+        try:
+            evidence = see(*given)
+        except Exception as error:
+            if is_tool_error(error):
+                self.fail_itself(error, self.item)
+            self.facts.setdefault(
+                "not_looked_at", f"samples beyond the batches of the run: {type(error).__name__}: {error}"
+            )
+        else:
+            self.judge(*(each for each in (evidence if isinstance(evidence, list) else [evidence]) if each is not None))
+
+    def _sample_sizes(self, split: Split, error: Exception) -> SampleSizes:
+        until = time.monotonic() + self.seconds
+        sizes: dict[str, list[int]] = {}
+        for index in range(split.samples) if split.indexable else ():
+            largest = max(tensors(split.items([index])), key=row_size, default=None)
+            if largest is None or time.monotonic() > until:
+                break
+            sizes.setdefault("x".join(map(str, largest.shape)), []).append(index)
+        return SampleSizes(sizes, str(error), split.place)
+
+    def _judge_indices(self) -> None:
+        """Judge the labels and tokens of the present step, whether or not it has come to its end."""
+        where = Place(loader="train_dataloader", batch=self.batch_idx)
+        for call in self.criteria.calls:
+            if call.num_classes is not None:
+                place = where.beside(module=call.place.module, file=call.place.file, line=call.place.line)
+                self._judge_labels(call.target[call.target != call.ignored], call.num_classes, place)
+        for each in self.entrances.found:
+            if each.rows is not None:
+                self._judge_tokens(each.value, each.rows, each.leaf, where.beside(module=each.place.module))
+
+    def _judge_tokens(
+        self, tokens: Tensor, rows: int, name: str, place: Place, indices: list[Any] | None = None
+    ) -> None:
+        if not self.has_found("data/token-out-of-range"):
+            wrong, count, total, first = outside(tokens, rows)
+            sample = first if first is None or indices is None else indices[first]
+            self.judge(TokenRange(wrong, count, total, rows, name, place.beside(sample=sample)))
+
+    def _judge_labels(self, labels: Tensor, classes: int, place: Place) -> None:
+        if not self.has_found("data/label-out-of-range"):
+            wrong, count, total, first = outside(labels, classes)
+            self.judge(LabelRange(wrong, count, total, classes, place.beside(sample=first)))
+
+    def _judge_values(self, name: str, leaf: Tensor, place: Place, indices: list[int] | None = None) -> None:
+        if (
+            place.loader,
+            place.batch is None,
+            name,
+        ) not in self.spoilt:  # one finding for a loader and its dataset each
+            found = not_finite(leaf, name, place, indices)
+            self.spoilt |= {(place.loader, place.batch is None, name)} if found.values else set()
+            self.judge(found)
+
+    def _see_layer(self) -> None:
+        """Keep what the first layer takes, where it multiplies that with weights: a norm takes any scale."""
+        first = next((each for each in self.entrances.found if each.leaf == self.roles.input), None)
+        if first is not None and first.operation in MULTIPLIES and first.value.isfinite().all():
+            self.layer = first.place.module or first.operation
+            self.entering.append(first.value.cpu().double())  # not every device has float64
+
+    def _see_batch(self, batch: Any, where: Place) -> None:
+        found = leaves(batch)
+        for place in self.roles.places:
+            leaf = found.get(place)
+            if leaf is None:
+                continue
+            kind = str(leaf.dtype).removeprefix("torch.")
+            self.forms.append(Form(where.loader, where.batch, place, kind, tuple(leaf.shape)))
+            if place in self.roles.direct:
+                self._judge_values(place, leaf, where)
+            if place == self.roles.target and where.loader == "train_dataloader":
+                self.seen_labels.append(leaf.detach().cpu())
+
+    def _short_batch(self, split: Split, trainer: Trainer, pl_module: LightningModule) -> ShortBatch | None:
+        """Take the step of the last batch of an epoch, which this run does not come to, after one of a whole batch."""
+        usual = split.loader.batch_size
+        if not split.indexable or usual is None or split.loader.drop_last or split.samples < usual:
+            return None
+        rest = split.samples % usual
+        # Manual optimisation would train, and other ranks may wait in the middle of a step.
+        if rest == 0 or not pl_module.automatic_optimization or trainer.world_size > 1:
+            return None
+        with isolated(pl_module), as_in("train", trainer), trainer.precision_plugin.forward_context():
+            for number in (usual, rest):
+                [(_, batch)] = split.fetch(split.chosen(number), trainer, self.until, number)
+                try:
+                    call_step(pl_module, "training_step", batch)
+                except Exception as error:
+                    found = diagnose(error)
+                    place = found.place.beside(loader=split.name)
+                    return ShortBatch(rest, usual, found.what, place) if number == rest else None
+        return ShortBatch(rest, usual, None)
+
+    def _test_splits(self, trainer: Trainer, pl_module: LightningModule) -> list[Split]:
+        source = pl_module if trainer.datamodule is None else trainer.datamodule
+        if not is_overridden("test_dataloader", source):
+            return []
+        try:
+            pass_on(source.setup, "test")
+            found = splits("test", pass_on(source.test_dataloader))
+        except Exception as error:  # the run itself does not need it
+            place = Place(loader="test_dataloader", function=f"{type(source).__name__}.setup('test'), test_dataloader")
+            self.judge(SplitFails(f"{type(error).__name__}: {error}", place))
+            return []
+        self.judge(SplitFails(""))
+        return found
+
+    def _judge_splits(self, train: Split, held_out: list[Split], trainer: Trainer) -> None:
+        self._look(lambda: self._orders(train, held_out))
+        parts: dict[str, Part] = {}
+        for split in (train, *held_out):
+            self._look(lambda split=split: self._load(parts, split, trainer))
+        own = parts.get(train.name, Part(train))
+        for split in held_out:
+            other = parts.get(split.name, Part(split))
+            self._look(reloaded, split, self.roles, trainer, self.until)
+            self._look(shared_samples, train, split, self.until)
+            self._look(self._scales, own, other)
+            self._look(split_targets, own, other, self.roles)
+            self._look(company, split, self.roles, trainer, self.until)
+        self._look(target_copies, own, self.roles)
+        if not self.has_found("data/samples-mixed-by-collate"):  # then a sample that is loaded alone is another one
+            self._look(same_inputs, own, self.roles, trainer, self.until)
+        if self.roles.classes is not None:
+            others = [parts[each.name] for each in held_out if each.name in parts]
+            self._look(self._split_labels, own, others)
+            self._look(self._label_fits, own, others, trainer)
+
+    def _orders(self, train: Split, held_out: list[Split]) -> Orders:
+        orders = Orders(order_of(train), [order for split in held_out if (order := order_of(split)) is not None])
+        order = orders.train
+        if order is not None:
+            self.facts["train_order"] = f"{'in order' if order.ascending else 'shuffled'} ({order.sampler})"
+        self.in_order = order.ascending if order is not None else not train.indexable
+        return orders
+
+    def _load(self, parts: dict[str, Part], split: Split, trainer: Trainer) -> None:
+        """Load some samples from all over a split, in half of the time that is left."""
+        until = time.monotonic() + max(self.until - time.monotonic(), 0) / 2
+        chosen = split.chosen(self.samples) if split.indexable else []
+        part = parts[split.name] = load(split, chosen, self.roles, trainer, until)
+        for place in self.roles.direct & set(part.values):
+            self._judge_values(place, part.values[place], split.place, part.indices)
+        for place, rows in self.roles.tables.items():
+            if place in part.values:
+                self._judge_tokens(part.values[place], rows, place, split.place, part.indices)
+            elif place in part.chunks:  # of several lengths
+                tokens = torch.cat([chunk.flatten() for chunk in part.chunks[place]])
+                self._judge_tokens(tokens, rows, place, split.place, [None] * len(tokens))
+
+    def _scales(self, own: Part, other: Part) -> SplitScales | None:
+        one, two = (scale_of(part.split.name, part.of(self.roles.input)) for part in (own, other))
+        return None if one is None or two is None else SplitScales(one, two, other.split.place)
+
+    def _split_labels(self, own: Part, others: list[Part]) -> list[Any]:
+        labels = {part.split.name: self._labels(part) for part in (own, *others)}
+        counts = []
+        for part in (own, *others):
+            known = labels[part.split.name].long()
+            known = known[known != self.roles.ignored]
+            self._judge_labels(known, self.roles.classes, part.split.place)
+            inside = known[(known >= 0) & (known < self.roles.classes)]
+            found = {int(label): int(count) for label, count in zip(*inside.unique(return_counts=True), strict=True)}
+            counts.append(LabelCounts(part.split.name, found, part.split.place))
+        own_labels = own.of(self.roles.target) if own.values else labels[own.split.name]
+        return [SplitLabels(self.roles.classes, counts[0], counts[1:]), self._label_runs(own.split, own_labels)]
+
+    def _label_runs(self, split: Split, labels: Tensor) -> LabelRuns | None:
+        """Return how labels follow one another where training reads them in the order of the dataset."""
+        if not self.in_order or not len(labels):
+            return None
+        place = split.place.beside(note=f"sampler {split.sampler} over {split.place.note}")
+        runs = 1 + int((labels[1:] != labels[:-1]).sum())
+        return LabelRuns(split.sampler, labels.unique(return_counts=True)[1].tolist(), runs, place)
+
+    def _labels(self, part: Part) -> Tensor:
+        """Return the labels of a split, as many as can be had, in the order of the dataset."""
+        labels = part.of(self.roles.target)
+        if labels is None or labels.ndim != 1:
+            one_each = [each for each in self.seen_labels if each.ndim and len(each) == part.split.loader.batch_size]
+            streamed = part.split.stage == "train" and not part.split.indexable and one_each
+            return torch.cat(one_each) if streamed else torch.tensor([])
+        whole = None if labels.is_floating_point() else stored_labels(part.split.dataset, part.indices, labels)
+        return labels if whole is None else whole
+
+    def _label_fits(self, own: Part, held_out: list[Part], trainer: Trainer) -> list[LabelFit]:
+        """Hold labels against inputs as the network gets them, and training labels against plain ones too."""
+        labels, chosen = own.of(self.roles.target), (self.roles.classes, self.roles.ignored)
+        train = sample_of(own.of(self.roles.input), labels, *chosen)
+        again = reloaded(own.split, self.roles, trainer, self.until)
+        plain = train if again is not None and not again.differ else None
+        if plain is None and labels is not None:
+            plain = sample_of(stored_inputs(own.split.dataset, own.indices), labels, *chosen)
+        found: list[LabelFit] = []
+        for part in held_out:
+            held = sample_of(part.of(self.roles.input), part.of(self.roles.target), *chosen)
+            for kind, inputs in ((LabelFit, train), (TrainingLabels, plain)):
+                if inputs is None or held is None or inputs.inputs.shape[1] != held.inputs.shape[1]:
+                    continue
+                known = of_known_classes(held, inputs)
+                if known is not None:
+                    found.append(kind(part.split.name, *tables(inputs, known), part.split.place))
+        return found
+
+    def _input_scale(self, train: list[Split], trainer: Trainer) -> InputScale | None:
+        if not self.entering:
+            return None
+        values = torch.cat([each.flatten() for each in self.entering])
+        claim = self.claim if self.claim is not None else named(train, trainer.datamodule)
+        first = next(form for form in self.forms if form.leaf == self.roles.input)
+        # Images of 8 bits have 256 values in each channel, unless they were interpolated.
+        channels = min(first.shape[1:], default=0)
+        few = len(values) > 2048 * channels >= 8 * len(values.unique())
+        pixels = keeps_bytes(train[0]) or (len(first.shape) == 4 and channels <= 4 and (few or claim is not None))
+        place = Place(loader="train_dataloader", module=self.layer, note=self.roles.input)
+        (low, high), mean, std = values.aminmax(), float(values.mean()), float(values.std())
+        self.facts["inputs"] = {"mean": mean, "std": std}
+        return InputScale(mean, std, float(low), float(high), pixels, claim, place)
+
+    def _described(self) -> list[str]:
+        inputs = self.facts.get("inputs")
+        parts = [] if inputs is None else [f"inputs: mean {inputs['mean']:.2f}, std {inputs['std']:.2f}"]
+        parts += [] if self.roles.classes is None else [f"{self.roles.classes} classes"]
+        parts += [f"training set {self.facts['train_order']}"] if "train_order" in self.facts else []
+        return [*parts, f"not looked at: {self.facts['not_looked_at']}"] if "not_looked_at" in self.facts else parts
+
+
+def outside(indices: Tensor, number: int) -> tuple[list[int], int, int, int | None]:
+    """Return which indices are not in 0..number - 1, how many, of how many, and the first sample that has one."""
+    wrong = (indices < 0) | (indices >= number)
+    first = int(wrong.nonzero()[0, 0]) if wrong.ndim and wrong.any() else None
+    return indices[wrong].long().unique().tolist(), int(wrong.sum()), indices.numel(), first
+
+
+def named(train: list[Split], datamodule: Any) -> tuple[float, float] | None:
+    """Return the one mean and std that transforms of the training set name, None of several or none."""
+    attributes = vars(datamodule).items() if datamodule is not None else ()
+    own = [value for name, value in attributes if re.search("transform|augment|normali[sz]", name)]
+    found = {each for value in (*(split.dataset for split in train), *own) for each in named_by_transforms(value)}
+    return found.pop() if len(found) == 1 else None
+
+
+def keeps_bytes(split: Split) -> bool:
+    """Whether a dataset keeps images of 8 bits."""
+    row = raw_row(origin(split.dataset)[0]) if split.samples else None
+    return row is not None and str(getattr(row(0), "dtype", "")).endswith("uint8")

@@ -1,0 +1,81 @@
+"""What each tensor of a batch is for: told by where it enters the network and the criterion, never by its shape."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from training_checklist.engines.batches import leaves
+from training_checklist.engines.criteria import Criteria, CriterionCall
+from training_checklist.engines.entrances import Entrances
+
+
+@dataclass
+class Roles:
+    """The places in a batch of what is learned from.
+
+    Args:
+        input: the largest tensor of numbers that enters the network, None where none was seen to.
+        inputs: all that enter it, of whatever type.
+        direct: those that enter the network or a criterion as they are, so that nothing masks their values.
+        tables: rows of the embedding that a tensor of indices enters as it is.
+        target: the tensor that the criterion compares with, as it is or encoded one-hot.
+        classes: of the network, where the target is class indices.
+        ignored: the label that stands for none.
+    """
+
+    input: str | None = None
+    inputs: frozenset[str] = frozenset()
+    direct: frozenset[str] = frozenset()
+    tables: dict[str, int] = field(default_factory=dict)
+    target: str | None = None
+    classes: int | None = None
+    ignored: int = -100
+
+    @property
+    def places(self) -> list[str]:
+        """All of them, each once."""
+        return list(dict.fromkeys(place for place in (*self.inputs, self.target) if place is not None))
+
+
+def roles_of(batch: object, entrances: Entrances, criteria: Criteria) -> Roles:
+    parts = leaves(batch)
+    numbers = [each for each in entrances.found if each.value.is_floating_point()]
+    largest = max(numbers, key=lambda each: each.value.numel(), default=None)
+    direct = {each.leaf for each in entrances.found if same(each.value, parts[each.leaf])}
+    tables = {each.leaf: each.rows for each in entrances.found if each.rows is not None and each.leaf in direct}
+    roles = Roles(largest and largest.leaf, frozenset(each.leaf for each in entrances.found), tables=tables)
+    for call in criteria.calls:
+        origins = entrances.made_of(call.target)
+        place = next(iter(origins)) if len(origins) == 1 else ""
+        if place and same(call.target, parts[place]) and call.options.get("reduction") != "none":
+            direct.add(place)
+        classes = label_classes(call, parts[place]) if place else None
+        if roles.classes is None and classes is not None:
+            roles.target, roles.classes, roles.ignored = place, classes, call.ignored
+        elif roles.target is None and place and call.target.is_floating_point() and same(call.target, parts[place]):
+            roles.target = place
+    roles.direct = frozenset(direct)
+    return roles
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same numbers in the same order; NaN is as good as NaN."""
+    if one.numel() != other.numel():
+        return False
+    return bool(torch.isclose(one.flatten().to(other.dtype), other.flatten(), 0, 0, equal_nan=True).all())
+
+
+def label_classes(call: CriterionCall, leaf: Tensor) -> int | None:
+    """Return how many classes there are if a criterion's target is the labels in `leaf`, else None."""
+    target = call.target
+    if call.num_classes is not None:
+        return call.num_classes if same(target, leaf) and not leaf.is_floating_point() else None
+    if leaf.ndim != 1 or len(leaf) != len(target):
+        return None
+    if call.name.startswith("binary") and target.numel() == len(leaf):
+        binary = bool(((target == 0) | (target == 1)).all())
+        return 2 if binary and same(target, leaf) else None
+    one_hot = target.ndim == 2 and target.shape == call.input.shape and not leaf.is_floating_point()
+    one_hot = one_hot and target.shape[1] > 1 and torch.equal(target.argmax(1), leaf.long())
+    return target.shape[1] if one_hot and bool((target.sum(1) == 1).all()) else None

@@ -1,0 +1,217 @@
+"""Samples from all over a split, as the network gets them, and what they tell without labels or rules."""
+
+import time
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training_checklist.engines.batches import leaves
+from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.replay import seed_all
+from training_checklist.engines.splits import Split
+from training_checklist.evidence.labels import SameInputs
+from training_checklist.evidence.loading import Company, LoaderSize, Order, Reloaded
+from training_checklist.evidence.values import NotFinite, Scale, SplitTargets, TargetCopies
+from training_checklist.experiments.limit_batches.roles import Roles
+from training_checklist.experiments.limit_batches.stored_samples import are_unlikely_to_repeat, digest
+from training_checklist.finding import Place
+from training_checklist.lightning import Trainer, isolate_rng
+
+BLOCKS = 4  # consecutive parts of a split, of at least 50 samples / 4
+LEAST = 50  # samples by which a split is judged: the standard error of a mean is then 1 / 7 of a deviation
+TWICE = 64  # samples that are loaded twice
+TOGETHER = 8  # samples that are loaded together and alone: a collate function mixes all of them, or none
+
+
+@dataclass
+class Part:
+    """Samples of a split.
+
+    Args:
+        indices: ascending.
+        chunks: of each place in the batch, one for each time that some were loaded.
+        values: (N, ...) of each place that has one entry for each sample, and one shape.
+    """
+
+    split: Split
+    indices: list[int] = field(default_factory=list)
+    chunks: dict[str, list[Tensor]] = field(default_factory=dict)
+    values: dict[str, Tensor] = field(default_factory=dict)
+
+    def of(self, place: str | None) -> Tensor | None:
+        return self.values.get(place) if place is not None else None
+
+
+def load(split: Split, indices: list[int], roles: Roles, trainer: Trainer, until: float) -> Part:
+    """Load samples until the clock shows `until`."""
+    part, numbers = Part(split), []
+    for chunk, batch in split.fetch(indices, trainer, until) if split.indexable else ():
+        found = leaves(batch)
+        part.indices += chunk
+        numbers.append(len(chunk))
+        for place in roles.places:
+            if place in found:
+                part.chunks.setdefault(place, []).append(found[place].detach().cpu())
+    for place, chunks in part.chunks.items():
+        one_each = [len(chunk) if chunk.ndim else None for chunk in chunks] == numbers
+        if one_each and len({chunk.shape[1:] for chunk in chunks}) == 1:
+            part.values[place] = torch.cat(chunks)
+    return part
+
+
+def loader_size(split: Split) -> LoaderSize:
+    loader = split.loader
+    fixed = split.indexable and (order := split.order()) is not None and order == split.order() == sorted(order)
+    batches = pass_on(len, loader) if split.indexable else int(split.samples != 0)
+    return LoaderSize(split.stage, split.samples or 0, batches, loader.batch_size, loader.drop_last, fixed, split.place)
+
+
+def order_of(split: Split) -> Order | None:
+    drawn = split.order()
+    if drawn is None:
+        return None
+    first = set(drawn[: len(drawn) // 2])
+    distinct = set(drawn)
+    ascending = all(sooner <= later for sooner, later in pairwise(drawn))
+    plain = split.loader.batch_size is not None
+    place = split.place.beside(note=f"sampler {split.sampler} over {split.place.note}")
+    return Order(
+        split.sampler, split.samples, len(drawn), len(distinct), len(distinct - first), ascending, plain, place
+    )
+
+
+def reloaded(split: Split, roles: Roles, trainer: Trainer, until: float) -> Reloaded | None:
+    """Load some samples of a split twice."""
+    chosen = split.chosen(TWICE) if split.indexable else []
+    one, again = (load(split, chosen, roles, trainer, until) for _ in range(2))
+    first, second = one.of(roles.input), again.of(roles.input)
+    if first is None or second is None or not first.is_floating_point() or first.shape[1:] != second.shape[1:]:
+        return None
+    number = min(len(first), len(second))
+    differ = differing(first[:number], second[:number])
+    targets = one.of(roles.target), again.of(roles.target)
+    known = targets[0] is not None and targets[1] is not None
+    random = not known or bool(differing(targets[0][:number], targets[1][:number]).any())
+    larger = known and first[0].numel() > targets[0][0].numel()
+    place = split.place.beside(sample=chosen[int(differ.nonzero()[0, 0])]) if differ.any() else split.place
+    return Reloaded(number, int(differ.sum()), random, roles.classes is not None, larger, place)
+
+
+def differing(one: Tensor, two: Tensor) -> Tensor:
+    """Return for each sample whether it differs by more than another order of the same additions makes."""
+    return ~torch.isclose(one, two, rtol=1e-4, atol=1e-5, equal_nan=True).view(len(one), -1).all(1)
+
+
+def company(split: Split, roles: Roles, trainer: Trainer, until: float) -> list[Company]:
+    """Load a few samples together and alone, of a split that gives the same each time."""
+    chosen = split.chosen(TOGETHER) if split.indexable else []
+    if len(chosen) < TOGETHER:
+        return []
+    together, again = (load(split, chosen, roles, trainer, until).values for _ in range(2))
+    alone = [load(split, [index], roles, trainer, until).values for index in chosen]
+    found = []
+    for place in sorted(roles.inputs & together.keys() & again.keys()):
+        rows = together[place]
+        steady = again[place].shape == rows.shape and not differing(rows, again[place]).any()
+        if rows.is_floating_point() and steady and all(place in each for each in alone):
+            differ = sum(not any(is_within(each[place][0], row) for row in rows) for each in alone)
+            found.append(Company(place, len(chosen), differ, split.place.beside(note=place)))
+    return found
+
+
+def is_within(sample: Tensor, padded: Tensor) -> bool:
+    """Whether a sample stands at the beginning or the end of one that may be padded."""
+    if sample.ndim != padded.ndim or any(own > other for own, other in zip(sample.shape, padded.shape, strict=True)):
+        return False
+    first = tuple(slice(0, size) for size in sample.shape)
+    last = tuple(slice(other - own, other) for own, other in zip(sample.shape, padded.shape, strict=True))
+    return any(not bool(differing(sample[None], padded[where][None]).any()) for where in (first, last))
+
+
+def not_finite(leaf: Tensor, name: str, place: Place, indices: list[int] | None = None) -> NotFinite:
+    """Count what is not finite in a tensor of a batch; `indices` into the dataset of its samples, where known."""
+    total = len(leaf) if leaf.ndim else 1
+    wrong = ~leaf.isfinite()
+    if not wrong.any():
+        return NotFinite(name, "", 0, 0, total, place)
+    positions = wrong.nonzero()[:, 0].unique().tolist() if leaf.ndim else [0]
+    kind = "NaN" if leaf.isnan().any() else "Inf"
+    sample = positions[0] if indices is None else indices[positions[0]]
+    return NotFinite(name, kind, int(wrong.sum()), len(positions), total, place.beside(sample=sample))
+
+
+def same_inputs(part: Part, roles: Roles, trainer: Trainer, until: float) -> SameInputs | None:
+    """Load training samples one by one, with the same random numbers each: equal inputs are one sample then."""
+    first: dict[int, tuple[int, Any]] = {}
+    rows, contradicting = [], []
+    if roles.target is None or roles.input is None:
+        return None
+    with isolate_rng():
+        for index in part.indices:
+            if time.monotonic() > until:
+                break
+            seed_all()
+            one = load(part.split, [index], roles, trainer, until)
+            row, target = one.of(roles.input), one.of(roles.target)
+            if row is None or target is None:
+                return None
+            rows.append(row[0])
+            other, known = first.setdefault(digest(row[0]), (index, target))
+            if not torch.equal(known, target):
+                contradicting.append((index, other))
+    if len(rows) < LEAST:
+        return None
+    repeatable = not are_unlikely_to_repeat(rows)
+    pair = contradicting[0] if contradicting else (0, 0)
+    return SameInputs(len(rows), len(contradicting), len(first), repeatable, pair, part.split.place)
+
+
+def split_targets(own: Part, other: Part, roles: Roles) -> SplitTargets | None:
+    """Return the scales of a regression's targets in two splits."""
+    train, held = one_number(own.of(roles.target)), one_number(other.of(roles.target))
+    if roles.classes is not None or train is None or held is None:
+        return None
+    one, two = scale_of(own.split.name, train), scale_of(other.split.name, held)
+    steps = train.flatten().diff()
+    # Equal neighbours tell no order, nor do a few samples.
+    ordered = bool((steps > 0).all() or (steps < 0).all()) and len(train) >= LEAST
+    if one is None or two is None:
+        return None
+    return SplitTargets(one, two, float(train.min()), float(train.max()), ordered, other.split.place)
+
+
+def target_copies(part: Part, roles: Roles) -> TargetCopies | None:
+    """Hold each column of the inputs, (N, columns), against a target of one number for each sample."""
+    target = one_number(part.of(roles.target))
+    if target is None or len(target) < LEAST or not target.std() > 0:
+        return None
+    target, columns = target.double() - target.double().mean(), {}
+    for place in sorted(roles.inputs - {roles.target}):
+        values = part.of(place)
+        if values is None or values.ndim != 2 or not values.is_floating_point():
+            continue
+        values = values.double() - values.double().mean(0)
+        alike = (values * target).sum(0) ** 2 / (values.square().sum(0) * target.square().sum()).clamp_min(1e-300)
+        columns |= {f"{place}[:, {index}]": 1 - float(share) for index, share in enumerate(alike)}
+    return TargetCopies(roles.target or "", columns, len(target), part.split.place) if columns else None
+
+
+def one_number(targets: Tensor | None) -> Tensor | None:
+    """Return targets as (N, 1), None where a sample has another number of them, or one that is not finite."""
+    if targets is None or targets.numel() != len(targets) or not targets.is_floating_point():
+        return None
+    return targets.reshape(-1, 1) if targets.isfinite().all() else None
+
+
+def scale_of(name: str, inputs: Tensor | None) -> Scale | None:
+    """Return mean and std of the inputs of a split, and of consecutive parts of it."""
+    if inputs is None or len(inputs) < LEAST or not inputs.is_floating_point() or inputs.ndim < 2:
+        return None
+    inputs = inputs.float()
+    error = float(inputs.flatten(1).mean(1).std() / len(inputs) ** 0.5)
+    blocks = inputs.chunk(BLOCKS)
+    means, stds = ([float(of(block)) for block in blocks] for of in (torch.mean, torch.std))
+    return Scale(name, float(inputs.mean()), float(inputs.std()), error, means, stds)

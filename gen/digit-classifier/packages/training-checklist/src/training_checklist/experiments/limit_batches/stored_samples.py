@@ -1,0 +1,249 @@
+"""What a dataset keeps for its samples in memory or in files, before any augmentation, and what two have in common."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, IterableDataset
+
+from training_checklist.engines.batches import DEPTH, parts
+from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.splits import Split
+from training_checklist.evidence.shared import SharedSamples
+
+COMPARED = 150  # samples that are compared with each other
+MANY_NUMBERS = 16  # in which two images or recordings differ, and two rows of a table need not
+SMALLEST_ROW = 4  # numbers; fewer are too likely to be the same by chance
+
+
+def origin(dataset: Any) -> tuple[Any, list[int] | None]:
+    """Return the dataset behind subsets and wrappers, and which of its samples are in; None: all, in their order."""
+    inner, indices = getattr(dataset, "dataset", None), getattr(dataset, "indices", None)
+    if isinstance(inner, Dataset) and indices is not None:
+        base, below = origin(inner)
+        indices = [int(index) for index in indices]
+        return base, indices if below is None else [below[index] for index in indices]
+    for value in attributes(dataset):
+        if isinstance(value, Dataset) and value is not dataset and not isinstance(value, IterableDataset):
+            base, below = origin(value)
+            if len(value) == len(dataset):  # wrapped, to transform its samples
+                return base, below
+    return dataset, None
+
+
+def attributes(dataset: Any) -> list[Any]:
+    return list(getattr(dataset, "__dict__", {}).values())
+
+
+def columns(dataset: Any) -> list[Any]:
+    """Return everything that a dataset keeps one of for each sample: tensors, arrays and lists of its length."""
+    kept = attributes(dataset)
+    kept += [part for value in kept if isinstance(value, (list, tuple)) and len(value) < 10 for part in value]
+    return [value for value in kept if is_column(value, len(dataset))]
+
+
+def is_column(value: Any, length: int) -> bool:
+    if isinstance(value, (list, tuple)):
+        return len(value) == length
+    return bool(getattr(value, "shape", ())) and hasattr(value, "dtype") and value.shape[0] == length
+
+
+def raw_row(dataset: Any) -> Callable[[int], Any] | None:
+    """Return a function from a sample's index to what is stored for it, but for its labels.
+
+    None where nothing is found; augmentation plays no part in what is stored.
+    """
+    best, size = None, SMALLEST_ROW - 1
+    for column in columns(dataset):
+        weight = row_size(column[0])
+        if weight > size:
+            best, size = column, weight
+    return None if best is None else lambda index: best[index]
+
+
+def row_size(row: Any) -> int:
+    """Return how many numbers or letters tell a sample from others."""
+    if isinstance(row, (str, bytes)):
+        return len(row)
+    if isinstance(row, (list, tuple)):
+        return max(map(row_size, row), default=0)
+    if hasattr(row, "__fspath__"):
+        return len(str(row))
+    shape = getattr(row, "shape", ())
+    return int(torch.Size(shape).numel()) if shape else 0
+
+
+def digest(row: Any) -> int:
+    """Hash the part of a row that is largest, so that a label beside it does not count."""
+    if isinstance(row, (list, tuple)):
+        numbers = all(isinstance(value, (int, float)) for value in row)
+        return hash(tuple(row)) if numbers else digest(largest(row))
+    if isinstance(row, Tensor):
+        row = row.detach().cpu().contiguous().numpy()
+    return hash(row.tobytes() if hasattr(row, "tobytes") else str(row))
+
+
+def largest(row: Any) -> Any:
+    row = row.pieces if isinstance(row, Loaded) else row
+    return max(row, key=row_size) if isinstance(row, (list, tuple)) else row
+
+
+class Unseen(Exception):
+    """A sample holds something that cannot be looked at."""
+
+
+def pieces(sample: Any, depth: int = DEPTH) -> Iterator[Any]:
+    """Yield every tensor, array, image, name and number of a sample.
+
+    Raises:
+        Unseen: something else is in it, so that samples may differ in what was not seen.
+    """
+    if isinstance(sample, (Tensor, str, bytes, int, float, type(None))) or hasattr(sample, "tobytes"):
+        yield sample
+        return
+    inside = list(parts(sample))
+    if depth == 0 or not (inside or isinstance(sample, (list, tuple, dict))):
+        raise Unseen(type(sample).__name__)
+    for _, each in inside:
+        yield from pieces(each, depth - 1)
+
+
+def are_unlikely_to_repeat(rows: list[Any]) -> bool:
+    """Whether samples of such data are never the same by chance: any two that differ do so in many of their numbers."""
+    rows = rows[:: len(rows) // COMPARED + 1]
+    try:
+        numbers = torch.stack([torch.as_tensor(largest(row)).cpu().flatten() for row in rows]).unique(dim=0)
+    except (TypeError, ValueError, RuntimeError):  # of names, or of several sizes
+        return False
+    if len(numbers) < 2:
+        return False
+    fewest = min(int((numbers[:place] != row).sum(1).min()) for place, row in enumerate(numbers[1:], 1))
+    return fewest >= min(MANY_NUMBERS, numbers.shape[1])
+
+
+def is_blank(row: Any) -> bool:
+    """Whether a sample is the same number throughout, as an empty image, and may well repeat."""
+    row = largest(row)
+    return isinstance(row, Tensor | np.ndarray) and bool((row == row.reshape(-1)[0]).all())
+
+
+def stored_inputs(dataset: Any, indices: list[int]) -> Tensor | None:
+    """Return what is stored of some samples, where that is numbers of one shape."""
+    base, inside = origin(dataset)
+    row = raw_row(base)
+    known = indices if inside is None else [inside[index] for index in indices]
+    try:
+        return None if row is None else torch.stack([torch.as_tensor(row(index)).cpu() for index in known]).float()
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def stored_labels(dataset: Any, indices: list[int], labels: Tensor) -> Tensor | None:
+    """Return all labels of a dataset where it keeps them in one piece, else None.
+
+    `labels` are those of the samples at `indices` as the network gets them, and must be the same.
+    """
+    base, inside = origin(dataset)
+    known = indices if inside is None else [inside[index] for index in indices]
+    for column in columns(base):
+        try:
+            stored = torch.as_tensor(column).cpu()
+        except (TypeError, ValueError, RuntimeError):
+            continue
+        if stored.ndim == 1 and not stored.is_floating_point() and torch.equal(stored[known].long(), labels.long()):
+            return stored.long() if inside is None else stored[inside].long()
+    return None
+
+
+def shared_samples(train: Split, split: Split, until: float) -> SharedSamples | None:
+    """Compare what two splits keep, before any augmentation; None where nothing tells."""
+    if not (train.indexable and split.indexable):
+        return None
+    base, inside = origin(train.dataset)
+    other, outside = origin(split.dataset)
+    if other is base:
+        common = set(range(len(base)) if inside is None else inside)
+        asked = range(len(base)) if outside is None else outside
+        positions = [position for position, index in enumerate(asked) if index in common]
+        first = positions[0] if positions else 0
+        return SharedSamples(split.name, len(positions), split.samples, first, same_dataset=True, place=split.place)
+    try:
+        rows, others = stored_rows(base, inside, train, until), stored_rows(other, outside, split, until)
+    except Unseen:
+        return None
+    if not rows or not others:
+        return None
+    keys, other_keys = files_told_apart(rows, others, until)
+    counts = Counter(keys)
+    repeated = sum(count for count in counts.values() if count > 1)
+    named = all(name_in(row) is not None for row in rows[:COMPARED])
+    repeatable = bool(repeated) if named else not are_unlikely_to_repeat(rows)
+    positions = [i for i, key in enumerate(other_keys) if key in counts and (repeatable or not is_blank(others[i]))]
+    first = positions[0] if positions else 0
+    shared = (split.name, len(positions), len(others), first)
+    return SharedSamples(*shared, False, repeatable, repeated, len(rows), split.place)
+
+
+def stored_rows(base: Any, inside: list[int] | None, split: Split, until: float) -> list[Any]:
+    """Return what is stored of a split's samples, or what its dataset returns where that is always the same."""
+    row = raw_row(base)
+    if row is None:
+        inside, row = None, lambda index: loaded(split, index)
+        chosen = split.chosen(5)
+        if any(told_apart(row(index)) != told_apart(row(index)) for index in chosen):
+            return []  # they are augmented
+    rows: list[Any] = []
+    for index in range(split.samples) if inside is None else inside:
+        if len(rows) % 64 == 0 and rows and time.monotonic() > until:
+            break
+        rows.append(row(index))
+    return rows
+
+
+@dataclass
+class Loaded:
+    """All that a dataset returns for a sample."""
+
+    pieces: list[Any]
+
+
+def loaded(split: Split, index: int) -> Loaded:
+    return Loaded(list(pieces(pass_on(split.dataset.__getitem__, index))))
+
+
+def told_apart(row: Any) -> Any:
+    """Return what tells a row from others: of a loaded sample all of it, of a stored one the largest part."""
+    return tuple(map(digest, row.pieces)) if isinstance(row, Loaded) else digest(row)
+
+
+def files_told_apart(rows: list[Any], others: list[Any], until: float) -> tuple[list[Any], list[Any]]:
+    """Return what tells rows from others: of files their contents, as far as time allows, of all else the row itself.
+
+    Files of different sizes have different contents, so that few are read.
+    """
+    paths, other_paths = ([name_in(row) for row in each] for each in (rows, others))
+    if not all(path is not None and os.path.isfile(path) for path in (*paths, *other_paths)):
+        return list(map(told_apart, rows)), list(map(told_apart, others))
+    sizes, other_sizes = ([os.path.getsize(path) for path in each] for each in (paths, other_paths))
+    both = set(sizes) & set(other_sizes)
+
+    def key(path: str, size: int) -> Any:
+        if size not in both or time.monotonic() > until:
+            return os.path.realpath(path)
+        return blake2b(Path(path).read_bytes()).digest()
+
+    return list(map(key, paths, sizes)), list(map(key, other_paths, other_sizes))
+
+
+def name_in(row: Any) -> str | None:
+    """Return the name or path that a row is, alone or beside a label; None where it is none."""
+    inside = row if isinstance(row, (list, tuple)) else [row]
+    return next((str(part) for part in inside if isinstance(part, str) or hasattr(part, "__fspath__")), None)

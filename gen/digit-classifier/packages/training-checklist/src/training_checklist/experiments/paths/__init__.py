@@ -1,0 +1,1 @@
+"""What a run writes, and where. The item itself is in item.py."""

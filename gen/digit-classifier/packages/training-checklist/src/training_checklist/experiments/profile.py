@@ -1,0 +1,143 @@
+"""Where the time of a step goes: waiting for data, or computing, and in which operations."""
+
+import math
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.data import DataLoader
+
+from training_checklist.evidence.step_times import Loader, StepTimes
+from training_checklist.experiments.experiment import Experiment
+from training_checklist.lightning import Callback, Checkpoint, EarlyStopping, LightningModule, ProgressBar, Trainer
+
+NAME = "trace.json"
+VIEW = "open it in https://ui.perfetto.dev or chrome://tracing"
+
+
+def held(*arguments: Any, **options: Any) -> None:
+    """In the place of a scheduler's step(): the learning rate stays as it is."""
+
+
+class Profile(Experiment):
+    """Measures how long a step waits for data, and how long it computes.
+
+    Waiting is the time from the end of a training batch to the start of the next one: fetching it, collating it in
+    this process or waiting for a worker, and moving it to the device. Loaders keep their workers.
+
+    Args:
+        warm_up: first steps that are not measured.
+        traced: last steps, of which torch's profiler writes a trace.
+        shown: operations in the table.
+    """
+
+    item = "profile"
+    shapes_run = True
+    ends_with_fit = True
+    drops: tuple[type[Callback], ...] = (EarlyStopping, Checkpoint, ProgressBar)
+
+    def __init__(self, warm_up: int, traced: int, shown: int) -> None:
+        super().__init__()
+        self.warm_up, self.traced, self.shown = warm_up, traced, shown
+        self.waited: list[float] = []
+        self.computed: list[float] = []
+        self.steps = 0
+        self.ended: float | None = None
+        self.profiler: profile | None = None
+        self.loader: Any = None
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        limit, batches = trainer.limit_train_batches, trainer.num_training_batches
+        if isinstance(limit, int) and batches < limit:  # so few in an epoch that it takes several
+            epochs = math.ceil(limit / batches)
+            trainer.fit_loop.max_epochs = trainer.current_epoch + epochs
+            batches *= epochs
+            for config in trainer.lr_scheduler_configs:  # it may end with the steps that it was made for
+                vars(config.scheduler)["step"] = held
+        self.first_traced = batches - self.traced
+        self.loader = next(iter(trainer.fit_loop._combined_loader.flattened), None)
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.ended = None  # between epochs lies validation
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        self.began = now(pl_module)
+        if self.ended is not None and self.profiler is None and self.steps >= self.warm_up:
+            self.waited.append(self.began - self.ended)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if self.profiler is None and self.steps >= self.warm_up:
+            self.computed.append(now(pl_module) - self.began)
+        self.steps += 1
+        if self.profiler is None and self.steps >= self.first_traced:
+            activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * torch.cuda.is_available()
+            self.profiler = profile(activities=activities)
+            self.profiler.__enter__()
+        self.ended = now(pl_module)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._stop()
+        if not self.waited:
+            return
+        waited, computed = typical(self.waited, getattr(self.loader, "num_workers", 0)), typical(self.computed, 0)
+        times = StepTimes(waited, computed, len(self.waited), settings(self.loader))
+        self.facts |= {"waiting": times.share, "waited_s": waited, "computed_s": computed, "steps": times.steps}
+        self.seen = (
+            f"{1000 * waited:.1f} ms waiting for data + {1000 * computed:.1f} ms computing a step "
+            f"({times.share:.0%} waiting, median of {times.steps})"
+        )
+        self.judge(times)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        self._stop()
+
+    def conclude(self, folder: Path) -> None:
+        if not self.waited:
+            self.skip(f"too few steps to measure; the first {self.warm_up} don't count")
+        if self.profiler is None:
+            return
+        averages = self.profiler.key_averages()
+        key = "self_device_time_total" if torch.cuda.is_available() else "self_cpu_time_total"
+        largest = sorted(averages, key=lambda average: -getattr(average, key))[: self.shown]
+        total = sum(getattr(average, key) for average in averages) or 1
+        (folder / "debug").mkdir(exist_ok=True)
+        trace = folder / "debug" / NAME
+        self.profiler.export_chrome_trace(str(trace))
+        print(f"  {'operation':<48}{'calls':>8}{'ms a step':>12}{'share':>8}")
+        for average in largest:
+            milliseconds = getattr(average, key) / 1000
+            self.facts.setdefault("operations", {})[average.key] = milliseconds / self.traced
+            share = getattr(average, key) / total
+            print(f"  {average.key[:46]:<48}{average.count:>8}{milliseconds / self.traced:>12.2f}{share:>8.0%}")
+        print(f"  trace of {self.traced} steps: {trace} ({VIEW})")
+        self.seen += f"; most time in {largest[0].key}" if largest else ""
+
+    def _stop(self) -> None:
+        if self.profiler is not None:
+            self.profiler.__exit__(None, None, None)
+
+
+def now(pl_module: LightningModule) -> float:
+    """Return the time when everything that was queued on the device is done."""
+    if pl_module.device.type == "cuda":
+        torch.cuda.synchronize(pl_module.device)
+    return time.perf_counter()
+
+
+def typical(seconds: list[float], workers: int) -> float:
+    """Return the median over as many steps at a time as there are workers, which deliver in bursts."""
+    size = min(max(workers, 1), len(seconds))
+    whole = range(0, len(seconds) - size + 1, size)
+    return statistics.median(sum(seconds[start : start + size]) / size for start in whole)
+
+
+def settings(loader: Any) -> Loader:
+    if not isinstance(loader, DataLoader):
+        return Loader(type(loader).__name__)
+    kind = type(loader.dataset).__name__
+    return Loader(kind, loader.num_workers, loader.persistent_workers, loader.pin_memory)

@@ -1,0 +1,1 @@
+"""One seed run twice, and a checkpoint resumed. The item itself is in item.py."""

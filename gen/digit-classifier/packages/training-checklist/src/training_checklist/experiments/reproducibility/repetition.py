@@ -1,0 +1,138 @@
+"""The job once more: in a process beside it, and from a checkpoint of its own."""
+
+import copy
+import inspect
+from functools import wraps
+from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
+
+import torch
+from hydra._internal.callbacks import Callbacks
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.utils import JobReturn, JobStatus, run_job
+from hydra.experimental.callback import Callback as HydraCallback
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, open_dict, read_write
+
+from training_checklist import session
+from training_checklist.ending import FitEnded
+from training_checklist.engines.fingerprints import state_of
+from training_checklist.engines.own_code import pass_on
+from training_checklist.experiments.experiment import Experiment
+from training_checklist.experiments.reproducibility.further_steps import Recorder
+from training_checklist.hydra_callbacks.checklist import is_group, replaced, run_command, silenced
+from training_checklist.lightning import Callback, LightningModule, Trainer
+
+
+class Repetition(HydraCallback):
+    """Hydra's callback that repeats the job in a process beside it, and in the end resumes it from a checkpoint.
+
+    A process of its own, because no other begins as the first did: the order of sets, module-level generators.
+
+    Args:
+        timeout: seconds to wait for the repetition when the job has ended.
+        repeated: whether this process is the repetition.
+    """
+
+    current: ClassVar["Repetition | None"] = None
+
+    def __init__(self, timeout: float, repeated: bool) -> None:
+        self.timeout, self.repeated = timeout, repeated
+        self.saved: Path | None = None
+        self.recorder: Recorder | None = None  # of the steps that followed the checkpoint
+        self.resuming: Resuming | None = None
+        self.error: Exception | None = None
+
+    def on_job_start(self, config: DictConfig, task_function: TaskFunction, **kwargs: Any) -> None:
+        Repetition.current, self.config, self.train = self, config, task_function
+        self.threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # sums over another number of threads come out differently
+        self.folder = Path(config.hydra.runtime.output_dir) / "debug" / "reproducibility"
+        if not self.repeated:
+            (self.folder / "again").mkdir(parents=True)
+            self.beside = Thread(target=self._repeat, daemon=True)
+            self.beside.start()
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        try:
+            if job_return.status == JobStatus.COMPLETED and self.saved is not None:
+                self._resume()
+            if not self.repeated:
+                self.beside.join(self.timeout)
+        finally:
+            torch.set_num_threads(self.threads)
+
+    def _repeat(self) -> None:
+        chosen = (text.partition("=")[2] for text in self.config.hydra.overrides.task if is_group(text))
+        again = self.folder / "again"
+        arguments = [*replaced(self.config, next(chosen, "")), f"hydra.run.dir='{again}'"]
+        with (again / "output.log").open("w", encoding="utf-8") as output:
+            run_command([*arguments, "hydra.callbacks.debug_reproducibility.repeated=true"], self.config, output)
+
+    def _resume(self) -> None:
+        """Let the project's own training function begin from the checkpoint and take the steps that followed it."""
+        config = copy.deepcopy(self.config)
+        with read_write(config), open_dict(config), read_write(config.hydra), open_dict(config.hydra):
+            config.hydra.callbacks = {}
+            config.hydra.run.dir = str(self.folder / "resumed")
+            for key in [key for key in config.get("callbacks") or {} if key.startswith("debug_")]:
+                del config.callbacks[key]
+        context = HydraContext(GlobalHydra.instance().hydra.config_loader, Callbacks(config))
+        log = self.folder / "resumed.log"
+        given = self.recorder.given if self.recorder is not None else []
+        with (
+            log.open("w", encoding="utf-8") as output,
+            silenced(output),
+            session.aside(),
+            Resuming(self.saved, given) as self.resuming,
+        ):
+            done = run_job(self.train, config, "hydra.run.dir", None, context)
+        if done.status == JobStatus.FAILED:
+            self.error = done._return_value
+
+
+class Resuming(Callback):
+    """While it is entered, `Trainer.fit` resumes from a checkpoint and takes the steps `given` once more.
+
+    Attributes:
+        state: what there was before the first of them, None where training has not begun.
+        recorder: of what became of them.
+    """
+
+    def __init__(self, checkpoint: Path, given: list[tuple[Any, Any]]) -> None:
+        self.checkpoint, self.given = checkpoint, given
+        self.recorder: Recorder | None = None
+        self.state: dict[str, Any] | None = None
+
+    def __enter__(self) -> "Resuming":
+        self._fit = fit = Trainer.fit
+
+        @wraps(fit)
+        def resume(trainer: Trainer, *arguments: Any, **options: Any) -> None:
+            bound = inspect.signature(fit).bind(trainer, *arguments, **options)
+            bound.arguments["ckpt_path"] = self.checkpoint
+            kept = [callback for callback in trainer.callbacks if not isinstance(callback, Experiment)]
+            trainer.callbacks = [self, *kept]
+            pass_on(fit, *bound.args, **bound.kwargs)
+
+        Trainer.fit = resume
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        Trainer.fit = self._fit
+        if self.recorder is not None:
+            self.recorder.__exit__()
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if self.state is not None:
+            return
+        # Not in on_train_start: the module's own hooks of that name come after it.
+        self.state = state_of(trainer, pl_module)
+        if not self.given:
+            raise FitEnded("resumed: all that was to be seen")
+        self.recorder = Recorder(trainer, pl_module, self.given).__enter__()
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        if self.recorder is not None and len(self.recorder.steps) >= len(self.given):
+            raise FitEnded("resumed: all that was to be seen")

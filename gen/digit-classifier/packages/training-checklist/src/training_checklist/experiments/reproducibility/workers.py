@@ -1,0 +1,62 @@
+"""What the workers of a DataLoader draw, and the generators that a dataset holds."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from training_checklist.engines.fingerprints import digest_of
+from training_checklist.evidence.repetition import WorkerDraws
+from training_checklist.lightning import isolate_rng
+
+# Even a flip of one image in two, in 4 samples drawn 32 times, is alike in two workers once in 2 ** 128.
+SAMPLES, DRAWS = 4, 32
+GENERATORS = (numpy.random.Generator, numpy.random.RandomState, random.Random, torch.Generator)
+
+
+def worker_draws(loader: DataLoader) -> WorkerDraws:
+    """Return what two workers of a loader draw. It reads data of its own accord, and raises nothing."""
+    facts = {
+        "workers": loader.num_workers,
+        "persistent": loader.persistent_workers,
+        "generators": list(held_generators(loader.dataset, type(loader.dataset).__name__)),
+        "worker_init_fn": getattr(loader.worker_init_fn, "__name__", str(loader.worker_init_fn)),
+    }
+    if loader.num_workers < 2:
+        return WorkerDraws(**facts, obstacle="the training data are loaded by one process only")
+    if loader.batch_sampler is None or not hasattr(loader.dataset, "__getitem__"):
+        return WorkerDraws(**facts, obstacle="the training data are iterable: no two workers read the same sample")
+    try:
+        return WorkerDraws(*(streams(loader, seed) for seed in (1, 2)), **facts)
+    except Exception as error:
+        return WorkerDraws(**facts, obstacle=f"samples cannot be read again: {type(error).__name__}: {error}")
+
+
+def streams(loader: DataLoader, seed: int) -> tuple[list[str], list[str]]:
+    """Return what two workers make of the same samples, again and again, as fingerprints."""
+    with isolate_rng():
+        samples = next(iter(loader.batch_sampler))[:SAMPLES]
+        both = DataLoader(
+            loader.dataset,
+            batch_sampler=[samples] * (2 * DRAWS),  # in turn
+            num_workers=2,
+            collate_fn=loader.collate_fn,
+            worker_init_fn=loader.worker_init_fn,
+            multiprocessing_context=loader.multiprocessing_context,
+            generator=torch.Generator().manual_seed(seed),
+        )
+        drawn = [digest_of(batch) for batch in both]
+    return drawn[::2], drawn[1::2]
+
+
+def held_generators(thing: Any, path: str, depth: int = 3) -> Iterator[str]:
+    """Yield where an object keeps random generators: "Digits.rng (Generator)"."""
+    for name, value in getattr(thing, "__dict__", {}).items():
+        if isinstance(value, GENERATORS):
+            yield f"{path}.{name} ({type(value).__name__})"
+        elif depth > 1 and not isinstance(value, Tensor):
+            yield from held_generators(value, f"{path}.{name}", depth - 1)

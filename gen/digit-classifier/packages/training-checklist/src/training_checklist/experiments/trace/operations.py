@@ -1,0 +1,164 @@
+"""Operations over the samples of a batch: softmaxes, and elementwise ones that make a square of it."""
+
+import ast
+import linecache
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training_checklist.engines.tracer import Call, Listener
+from training_checklist.evidence.network import PaddingMask, Pairing, Shape, SoftmaxCall, broadcast
+from training_checklist.experiments.trace.made_by import made_by_weights
+from training_checklist.finding import Place
+
+SOFTMAXES = {"softmax", "log_softmax"}
+# As functions of torch, methods and operators are named, without underscores and the r and i of __radd__ and __iadd__.
+ELEMENTWISE = {
+    *("add", "sub", "subtract", "mul", "multiply", "div", "divide", "truediv", "true_divide", "floordiv"),
+    *("floor_divide", "mod", "remainder", "fmod", "pow", "maximum", "minimum", "max", "min", "fmax", "fmin", "atan2"),
+    *("eq", "ne", "lt", "le", "gt", "ge", "greater", "greater_equal", "less", "less_equal", "not_equal", "isclose"),
+    *("and", "or", "xor", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"),
+    "where",
+}
+# What puts a dimension of 1 into a tensor.
+INSERTS = {"unsqueeze", "view", "reshape", "expand"}
+
+
+class SoftmaxesOverBatch(Listener):
+    """Keeps the softmaxes over a first dimension of `size`, which is that of the batch."""
+
+    def __init__(self, size: int | None) -> None:
+        self.size = size
+        self.calls: list[SoftmaxCall] = []
+
+    def after(self, call: Call) -> None:
+        if plain(call.name).removeprefix("special_") not in SOFTMAXES or not torch.is_grad_enabled() or not call.given:
+            return
+        tensor, dim = call.given[0], call.argument("dim", 1)
+        if dim is None:  # as torch.nn.functional has it, with a warning
+            dim = 0 if tensor.ndim in (0, 1, 3) else 1
+        shape = tuple(tensor.shape)
+        if isinstance(dim, int) and len(shape) > 1 and dim % len(shape) == 0 and shape[0] == self.size:
+            of_pairs = len(shape) == 2 and shape[0] == shape[1] and not made_by_weights(tensor)
+            self.calls.append(SoftmaxCall(shape, call.place, of_pairs))
+
+
+@dataclass
+class Inserted:
+    """A tensor that was given a dimension; held, lest another gets its id."""
+
+    tensor: Tensor
+    place: Place
+
+
+class Pairs(Listener):
+    """Keeps the elementwise operations whose result is a square of the batch, and neither operand is one.
+
+    They are meant where one operand was given its dimension in the same statement (`x[:, None] == y`), where both hold
+    the same numbers (`x[:, None] == x`, also some lines later), and where one has a dimension of 1 in front, which no
+    layer returns.
+    """
+
+    def __init__(self, size: int | None) -> None:
+        self.size = size
+        self.calls: list[Pairing] = []
+        self.inserted: dict[int, Inserted] = {}
+
+    def after(self, call: Call) -> None:
+        if self.size is None or not isinstance(call.result, Tensor):
+            return
+        name = plain(call.name)
+        gives_dimension = name in INSERTS or (name == "getitem" and inserts(call.args[1]))
+        if gives_dimension and 1 in call.result.shape:
+            self.inserted[id(call.result)] = Inserted(call.result, call.place)
+        elif name in ELEMENTWISE or (name[:1] in ("r", "i") and name[1:] in ELEMENTWISE):
+            self._compare(call, name)
+
+    def _compare(self, call: Call, name: str) -> None:
+        given = [each for each in call.given if each.ndim]
+        for one in given:
+            for two in given:
+                common = squared(tuple(one.shape), tuple(two.shape), self.size)
+                if common is not None:
+                    meant = self._is_meant(one, two, call.place)
+                    self.calls.append(Pairing(name, (tuple(one.shape), tuple(two.shape)), common, call.place, meant))
+                    return
+
+    def _is_meant(self, one: Tensor, two: Tensor, place: Place) -> bool:
+        """Whether `one`, which has the dimension of 1, and `two`, which lacks it, are there to be paired."""
+        dense = one.layout == two.layout == torch.strided  # others have no such storage
+        if dense and one.untyped_storage().data_ptr() == two.untyped_storage().data_ptr():
+            return True
+        known = [self.inserted[id(each)].place for each in (one, two) if id(each) in self.inserted]
+        return any(each.file == place.file and same_statement(place.file, each.line, place.line) for each in known)
+
+
+def squared(one: Shape, two: Shape, size: int) -> Shape | None:
+    """Return the shape of an operation of, say, (size, 1) and (size,), or None where it is no square of the batch.
+
+    The second lacks a dimension that the first has: (1, size) would have been made for that.
+    """
+    common = broadcast(one, two)
+    if common is None or size < 2 or len(two) >= len(one):
+        return None
+    aligned = (1,) * (len(one) - len(two)) + two
+    rows = [index for index, (mine, other) in enumerate(zip(one, aligned, strict=True)) if (mine, other) == (size, 1)]
+    columns = [
+        index for index, (mine, other) in enumerate(zip(one, aligned, strict=True)) if (mine, other) == (1, size)
+    ]
+    return common if rows and columns else None
+
+
+def inserts(index: Any) -> bool:
+    """Whether an index puts a dimension in: x[:, None]."""
+    return index is None or (isinstance(index, tuple) and any(each is None for each in index))
+
+
+def plain(name: str) -> str:
+    return name.strip("_")
+
+
+def same_statement(file: str, one: int, two: int) -> bool:
+    """Whether two lines of a file belong to one statement, which may have several lines."""
+    return one == two or any(first <= one <= last and first <= two <= last for first, last in statements(file))
+
+
+@cache
+def statements(file: str) -> list[tuple[int, int]]:
+    """Return first and last line of each statement that holds no other."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(str(Path(file).absolute()))))
+    except (SyntaxError, ValueError):
+        return []
+    simple = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
+    return [(node.lineno, node.end_lineno or node.lineno) for node in ast.walk(tree) if isinstance(node, simple)]
+
+
+class Masks(Listener):
+    """Keeps the masks of attention over token ids whose embedding knows which of them is padding."""
+
+    def __init__(self) -> None:
+        self.padding: list[Tensor] = []  # True where an id is the padding's
+        self.calls: list[PaddingMask] = []
+
+    def after(self, call: Call) -> None:
+        if call.name == "embedding" and call.is_functional:
+            index = call.argument("padding_idx", 2)
+            ids = call.argument("input", 0)
+            if index is not None and isinstance(ids, Tensor) and ids.ndim == 2 and bool((ids == index).any()):
+                self.padding.append(ids == index)
+        elif call.name == "multi_head_attention_forward":
+            self._compare(call.kwargs.get("key_padding_mask"), call)
+
+    def _compare(self, mask: Any, call: Call) -> None:
+        if not isinstance(mask, Tensor):
+            return
+        left_out = mask if mask.dtype == torch.bool else mask == -torch.inf
+        for padding in self.padding:
+            if padding.shape == left_out.shape:
+                self.calls.append(PaddingMask(bool((padding != left_out).all()), call.place))
+                return

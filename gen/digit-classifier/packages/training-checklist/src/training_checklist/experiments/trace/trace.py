@@ -1,0 +1,272 @@
+"""One training batch on its way through the network, module by module, up to the criterion."""
+
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_utilities.core.apply_func import apply_to_collection
+from rich.console import Console
+from torch import Tensor
+from torchmetrics import Metric
+
+from training_checklist.engines.around_step import around_step
+from training_checklist.engines.batches import batch_size
+from training_checklist.engines.criteria import Criteria, CriterionCall
+from training_checklist.engines.dropouts import DropoutCalls
+from training_checklist.engines.own_code import shorten
+from training_checklist.engines.replay import call_step, isolated
+from training_checklist.engines.stages import first_batch, has_stage
+from training_checklist.engines.stand_in import stand_in
+from training_checklist.engines.tracer import Tracer
+from training_checklist.evidence.network import (
+    ClassCounts,
+    CriterionSlope,
+    LossSlopes,
+    ModuleCall,
+    PaddingMasks,
+    Pairing,
+    Pairings,
+    SampleOutputs,
+    SoftmaxCall,
+    Softmaxes,
+    by,
+)
+from training_checklist.experiments.experiment import Experiment
+from training_checklist.experiments.trace.criterion_input import measured
+from training_checklist.experiments.trace.effects import effects
+from training_checklist.experiments.trace.forward_calls import ForwardCalls, varies
+from training_checklist.experiments.trace.operations import Masks, Pairs, SoftmaxesOverBatch
+from training_checklist.experiments.trace.table import aligned, markdown
+from training_checklist.finding import Finding, Place
+from training_checklist.lightning import LightningModule, Trainer, isolate_rng
+
+
+class Watch:
+    """What is seen of one call of a step while `around` is open.
+
+    Args:
+        size: of the batch, None where its tensors do not share a first dimension.
+    """
+
+    def __init__(self, pl_module: LightningModule, step: str, size: int | None) -> None:
+        self.step, self.size = step, size
+        self.modules, self.criteria, self.masks = ForwardCalls(pl_module), Criteria(), Masks()
+        self.dropouts = DropoutCalls()
+        self.softmaxes, self.pairs = SoftmaxesOverBatch(size), Pairs(size)
+        tracer = Tracer(pl_module, self.criteria, self.softmaxes, self.pairs, self.masks, self.dropouts)
+        contexts = (self.modules, tracer) if step == "training_step" else (tracer,)
+        self.around = ExitStack()
+        self.around.enter_context(around_step(pl_module, *contexts, step=step))
+
+    def close(self) -> None:
+        self.around.close()
+        self.pairs.inserted.clear()
+
+    @property
+    def learned(self) -> list[CriterionCall]:
+        """The calls of criteria that training learns by, and not those that only log."""
+        return [call for call in self.criteria.calls if call.result is not None and call.result.requires_grad]
+
+
+class Trace(Experiment):
+    """Watches the first training batch, and the first one of validation and of test.
+
+    Hooks are on the modules while a step runs, and gone afterwards.
+    """
+
+    item = "trace"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.training: Watch | None = None
+        self.validation: Watch | None = None
+        self.reached: dict[str, bool] = {}  # parameter that got a gradient: whether it has anything but zeros
+        self.paired: set[tuple[str, int]] = set()  # lines that have been judged
+        self.ended = False
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if self.training is None:
+            self.training = Watch(pl_module, "training_step", batch_size(batch))
+
+    def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
+        if not self.ended and loss.requires_grad and self.training is not None:
+            with suppress(RuntimeError):  # a part of the graph may be gone with an earlier backward
+                self.judge(slopes(loss, self.training.learned, len(trainer.optimizers)))
+
+    def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self.ended:
+            return
+        for name, parameter in pl_module.named_parameters():
+            if parameter.grad is not None:
+                self.reached[name] = self.reached.get(name, False) or bool(parameter.grad.any())
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if self.ended or self.training is None:
+            return
+        self.ended, watch = True, self.training
+        watch.close()
+        self._measure(watch)
+        self.judge(watch.modules.evidence, PaddingMasks(watch.masks.calls))
+        inputs = (measured(call, watch.dropouts) for call in watch.learned)
+        self.judge(*(each for each in inputs if each is not None))
+        self._judge_operations(watch, trainer, pl_module, batch)
+        self._judge_classes(watch, pl_module)
+        self.judge(effects(pl_module, trainer, self.reached, watch.modules.zero_start, watch.modules.rows))
+        if not watch.modules.zero_start:  # a layer that starts from zero learns to tell samples apart
+            self._judge_samples(watch, trainer, pl_module, batch)
+        watch.criteria.calls.clear()  # they hold the graph
+        watch.dropouts.made.clear()
+
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        if self.validation is None and not trainer.sanity_checking:
+            self.validation = Watch(pl_module, "validation_step", batch_size(batch))
+
+    def on_validation_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        if self.validation is not None and batch is not None:
+            self.validation.close()
+            self._judge_operations(self.validation, trainer, pl_module, batch)
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.world_size > 1 or not has_stage("test", pl_module, trainer.datamodule):
+            return
+        with suppress(Exception):  # testing itself will say so
+            batch = trainer.strategy.batch_to_device(first_batch(trainer, pl_module, "test"))
+            with isolated(pl_module, training=False), torch.no_grad():
+                watch = Watch(pl_module, "test_step", batch_size(batch))
+                try:
+                    call_step(pl_module, "test_step", batch)
+                finally:
+                    watch.close()
+            self._judge_operations(watch, trainer, pl_module, batch)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        for watch in (self.training, self.validation):
+            if watch is not None:
+                watch.close()
+        if self.training is not None and not self.ended:
+            self._measure(self.training)
+            self._tell()
+
+    def explain(self, error: Exception) -> Finding | None:
+        """Return what the criterion was given, where it is the criterion that raised."""
+        call = self.training.criteria.calls[-1] if self.training is not None and self.training.criteria.calls else None
+        if call is None or call.result is not None or call.input.is_cuda:  # a GPU that has raised answers nothing more
+            return None
+        given, known = measured(call, self.training.dropouts), len(self.findings)
+        self.judge(*[given] if given is not None else [])
+        return self.findings[-1] if len(self.findings) > known else None
+
+    def conclude(self, folder: Path) -> None:
+        if self.training is None:
+            self.skip("no training batch was run")
+        elif self.rank == 0:
+            self._tell()
+            (folder / "debug").mkdir(exist_ok=True)
+            (folder / "debug" / "trace.md").write_text(markdown(self.training.modules.rows), encoding="utf-8")
+            self.seen += f"; see {shorten(folder / 'debug' / 'trace.md')}"
+
+    def _measure(self, watch: Watch) -> None:
+        rows = watch.modules.rows
+        self.facts["modules"] = [vars(row) | {"varies": list(row.varies)} for row in rows]
+        used = {f"{c.name} of {by(tuple(c.input.shape))} against {by(tuple(c.target.shape))}" for c in watch.learned}
+        self.seen = f"{len({row.path for row in rows})} modules called"
+        self.seen += f"; {', '.join(sorted(used))}" if used else ""
+
+    def _tell(self) -> None:
+        console = Console()
+        console.print()
+        for line in aligned(self.training.modules.rows):
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+    def _judge_operations(self, watch: Watch, trainer: Trainer, pl_module: LightningModule, batch: Any) -> None:
+        """Judge what is done over the samples, after another look at it with a sample less: other things may be as
+        many as the samples by chance."""
+        if watch.size is None:
+            return
+        found: list[Pairing | SoftmaxCall] = [*watch.softmaxes.calls, *(c for c in watch.pairs.calls if not c.meant)]
+        if found and watch.size > 2 and trainer.world_size == 1:  # one rank alone must not take part in collectives
+            smaller = seen_with_less(watch, trainer, pl_module, batch)
+            for call in found if smaller is not None else ():
+                call.follows_batch = (call.place.file, call.place.line) in smaller
+        # Once for a line that several steps have in common.
+        pairs = [call for call in watch.pairs.calls if (call.place.file, call.place.line) not in self.paired]
+        self.paired |= {(call.place.file, call.place.line) for call in pairs}
+        self.judge(Softmaxes(watch.softmaxes.calls, watch.size), Pairings(watch.step, pairs))
+
+    def _judge_classes(self, watch: Watch, pl_module: LightningModule) -> None:
+        call = watch.criteria.classification
+        counted = {
+            path: module.num_classes
+            for path, module in pl_module.named_modules()
+            if isinstance(module, Metric) and isinstance(getattr(module, "num_classes", None), int)
+        }
+        if call is not None and counted:
+            self.judge(ClassCounts(call.num_classes, counted, call.place))
+
+    def _judge_samples(self, watch: Watch, trainer: Trainer, pl_module: LightningModule, batch: Any) -> None:
+        """Judge whether samples differ where they reach a criterion, once more without dropout where inputs do not."""
+        self.judge(*outputs(watch.learned, watch.modules.rows, watch.size, bool(varies(batch))))
+        blind = any(row.varies[0] is False for row in watch.modules.rows) and varies(batch)
+        if not blind or not pl_module.automatic_optimization or trainer.world_size > 1:
+            return
+        modules, criteria = ForwardCalls(pl_module), Criteria()
+        autocast = trainer.precision_plugin.forward_context
+        watching = Tracer(pl_module, criteria)
+        # Of code that is not meant for that mode.
+        with suppress(Exception), isolated(pl_module, training=False), autocast(), modules, watching:
+            call_step(pl_module, "training_step", batch)
+        done = [call for call in criteria.calls if call.result is not None]
+        self.judge(*outputs(done, modules.rows, watch.size, True))
+
+
+def slopes(loss: Tensor, calls: list[CriterionCall], optimizers: int) -> LossSlopes:
+    """Return how a loss changes with each criterion that it is made of."""
+    single = [call for call in calls if call.result.ndim == 0]
+    found: tuple[Tensor | None, ...] = ()
+    if single:
+        found = torch.autograd.grad(loss, [call.result for call in single], retain_graph=True, allow_unused=True)
+    known = [
+        CriterionSlope(call.name, float(call.result.detach()), float(slope), call.place)
+        for call, slope in zip(single, found, strict=True)
+        if slope is not None
+    ]
+    return LossSlopes(float(loss.detach()), known, optimizers)
+
+
+def outputs(calls: list[CriterionCall], rows: list[ModuleCall], size: int | None, differ: bool) -> list[SampleOutputs]:
+    """Return whether samples differ in what criteria are given, and where they cease to."""
+    known = [(call, varies(call.input)) for call in calls if size and call.input.ndim and len(call.input) % size == 0]
+    flat = next((row for row in rows if row.varies == (True, False)), None)
+    last = next((row for row in reversed(rows) if row.varies[1]), None)
+    if flat is not None:
+        place, advice = Place(module=flat.named), "look at the range that goes into it, in the table above"
+    elif last is not None:
+        place, advice = Place(module=last.named, note="after it"), "look at what is done to its output"
+    elif differ and rows:
+        place, advice = Place(module=rows[0].named, note="before it"), "look at what is done to the batch before it"
+    else:
+        place, advice = Place(loader="train_dataloader", batch=0), "look at the batch: are its samples the same?"
+    return [SampleOutputs(len(c.input), not differs, place, advice) for c, differs in known if differs is not None]
+
+
+def seen_with_less(
+    watch: Watch, trainer: Trainer, pl_module: LightningModule, batch: Any
+) -> set[tuple[str, int]] | None:
+    """Return the lines that do the same over the samples of a batch with one less; None where the step refuses it."""
+    size = watch.size - 1
+    with suppress(Exception), isolate_rng():
+        copy = stand_in(pl_module, trainer)
+        again = SoftmaxesOverBatch(size), Pairs(size)
+        fewer = apply_to_collection(batch, Tensor, lambda each: each[:size] if each.ndim and len(each) > size else each)
+        grad = torch.set_grad_enabled(watch.step == "training_step")
+        with grad, trainer.precision_plugin.forward_context(), Tracer(copy, *again):
+            call_step(copy, watch.step, fewer)
+        return {(call.place.file, call.place.line) for listener in again for call in listener.calls}
+    return None

@@ -1,0 +1,1 @@
+"""A whole training, watched at little cost."""

@@ -1,0 +1,196 @@
+"""What a rule has found: plain data with a structure. Nothing here imports torch."""
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+PASSED, WARNING, FAILED, SKIPPED, ERROR = "passed", "warning", "failed", "skipped", "tool error"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something is, in as many of these ways as apply.
+
+    Args:
+        rank: of the process, "1", or of several, "0 and 1".
+        loader: "train_dataloader", or "val_dataloader[1]" where there are several.
+        batch: its index in the epoch.
+        sample: an index into the dataset, or a position in the batch where there is one.
+        module: path as in `named_modules()`, with the type in brackets where that is known: "net.head (Linear)".
+        parameter: name as in `named_parameters()`, or several with commas between.
+        file: as seen from the working directory.
+        line: in that file, from 1 on.
+        function: that the line belongs to, "Classifier.training_step".
+        source: the line itself.
+        key: of the config, with dots.
+        value: of that key, as an override writes it.
+        origin: who set it, "conf/train.yaml:19" or "command line".
+        note: what no field says.
+    """
+
+    rank: str = ""
+    loader: str = ""
+    batch: int | None = None
+    sample: int | None = None
+    module: str = ""
+    parameter: str = ""
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    source: str = ""
+    key: str = ""
+    value: str = ""
+    origin: str = ""
+    note: str = ""
+
+    def __str__(self) -> str:
+        setting = f"{self.key}={self.value}" if self.value else self.key
+        data = [self.loader] if self.loader else []
+        data += [f"batch {self.batch}"] if self.batch is not None else []
+        data += [f"item {self.sample}"] if self.sample is not None else []
+        line = f"{self.file}:{self.line}" if self.line else self.file
+        line = " in ".join(part for part in (line, self.function) if part)
+        parts = [
+            f"{setting} ({self.origin})" if setting and self.origin else setting or self.origin,
+            self.module,
+            self.parameter,
+            f"{line}: {self.source}" if line and self.source else line or self.source,
+            ", ".join(data),
+            self.note,
+        ]
+        said = ", ".join(part for part in parts if part)
+        return f"rank{'s' * (' ' in self.rank)} {self.rank}: {said}".rstrip(": ") if self.rank else said
+
+    def identity(self) -> tuple[str, ...]:
+        """Return what stays when lines move and numbers change: by it a finding is known again."""
+        return self.key, self.module.partition(" ")[0], self.parameter, self.file, self.function, self.loader
+
+    def beside(self, **further: Any) -> "Place":
+        """Return this place with further fields."""
+        return replace(self, **further)
+
+
+@dataclass(frozen=True)
+class Fix:
+    """What to do next.
+
+    Args:
+        advice: in words, for what is done in code.
+        overrides: of the user's own command, with which the item is run again: "optimizer.lr=0.01", "~callbacks.ema".
+        items: debug items that tell more.
+    """
+
+    advice: str = ""
+    overrides: tuple[str, ...] = ()
+    items: tuple[str, ...] = ()
+
+
+NOWHERE, NOTHING = Place(), Fix()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a rule has seen.
+
+    Args:
+        rule: its id.
+        severity: FAILED or WARNING.
+        what: what was seen, with its numbers.
+        place: where.
+        why: why that matters.
+        fix: what to do next.
+        symptom: whether it may only follow from what another finding says.
+        command: the fix in words, with commands as this project spells them; filled in when it is reported.
+    """
+
+    rule: str
+    severity: str
+    what: str
+    place: Place = NOWHERE
+    why: str = ""
+    fix: Fix = NOTHING
+    symptom: bool = False
+    command: str = ""
+
+    @property
+    def where(self) -> str:
+        return str(self.place)
+
+    def identity(self) -> tuple[str, ...]:
+        return self.rule, *self.place.identity()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data, as report.json has it: `where` and `fix` in words, and their fields."""
+        return {
+            "rule": self.rule,
+            "severity": self.severity,
+            "what": self.what,
+            "where": self.where,
+            "why": self.why,
+            "fix": self.command or self.fix.advice,
+            "symptom": self.symptom,
+            "place": {name: value for name, value in vars(self.place).items() if value != getattr(NOWHERE, name)},
+            "overrides": list(self.fix.overrides),
+            "items": list(self.fix.items),
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> "Finding":
+        fix = Fix(overrides=tuple(content["overrides"]), items=tuple(content["items"]))
+        plain = {name: content[name] for name in ("rule", "severity", "what", "why", "symptom")}
+        return cls(**plain, place=Place(**content["place"]), fix=fix, command=content["fix"])
+
+
+@dataclass
+class Verdict:
+    """What an item of the checklist came to.
+
+    Args:
+        item: name of the option in conf/debug/.
+        question: what the item asks.
+        findings: most telling first.
+        seen: what was measured, in one line, also where nothing is wrong.
+        skipped: why the item could not mean anything here, or None.
+        seconds: how long it took.
+        facts: further measurements, for tools that read report.json.
+        judged: ids of the rules that had evidence.
+        unjudged: ids of those that had none, each with the reason.
+        silenced: findings that the project has silenced or that its baseline knows, each with the reason.
+        error: what of this package has failed, or None.
+    """
+
+    item: str
+    question: str
+    findings: list[Finding] = field(default_factory=list)
+    seen: str = ""
+    skipped: str | None = None
+    seconds: float = 0.0
+    facts: dict[str, Any] = field(default_factory=dict)
+    judged: list[str] = field(default_factory=list)
+    unjudged: dict[str, str] = field(default_factory=dict)
+    silenced: list[tuple[Finding, str]] = field(default_factory=list)
+    error: str | None = None
+
+    @property
+    def status(self) -> str:
+        if self.error is not None:
+            return ERROR
+        return worst([finding.severity for finding in self.findings]) or (SKIPPED if self.skipped else PASSED)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data, as report.json has it."""
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain["findings"] = [finding.as_dict() for finding in self.findings]
+        plain["silenced"] = [finding.as_dict() | {"reason": reason} for finding, reason in self.silenced]
+        return {"item": self.item, "verdict": self.status} | plain
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> "Verdict":
+        kept = {each.name: content[each.name] for each in fields(cls) if each.name in content}
+        kept["findings"] = [Finding.from_dict(finding) for finding in content["findings"]]
+        kept["silenced"] = [(Finding.from_dict(finding), finding["reason"]) for finding in content.get("silenced", [])]
+        return cls(**kept)
+
+
+def worst(statuses: list[str]) -> str | None:
+    """Return the gravest of some statuses, or None of none."""
+    return next((status for status in (FAILED, ERROR, WARNING, PASSED, SKIPPED) if status in statuses), None)

@@ -1,0 +1,22 @@
+"""One process for a run whose command line, or config, asks for several. Nothing here imports torch."""
+
+from omegaconf import DictConfig, open_dict, read_write
+from training_config.overrides import key_of
+
+ONE_DEVICE = {"trainer.devices": 1, "trainer.strategy": "auto", "trainer.num_nodes": 1}
+
+
+def force_one_device(config: DictConfig) -> None:
+    """Let a job's Trainer have one process, whatever the command line says: an item's own setting comes before that."""
+    trainer = config.get("trainer")
+    if not isinstance(trainer, DictConfig):
+        return
+    with read_write(config), open_dict(config):
+        trainer.devices, trainer.strategy = 1, "auto"
+        if "num_nodes" in trainer:
+            trainer.num_nodes = 1
+
+
+def without_devices(overrides: list[str]) -> list[str]:
+    """Return a command line's overrides without those that ask for processes."""
+    return [text for text in overrides if key_of(text) not in ONE_DEVICE]

@@ -1,0 +1,29 @@
+"""Refuses several processes before any of them starts. Nothing here imports torch."""
+
+import sys
+from typing import Any
+
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf
+from training_config.processes import needs_processes
+
+from training_checklist.reporting.wording import command
+
+
+class OneProcess(Callback):
+    """Hydra's callback that ends a job with one sentence where the Trainer asks for more than one process."""
+
+    def __init__(self, item: str) -> None:
+        self.item = item
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        trainer = config.get("trainer") or {}
+        strategy = OmegaConf.select(trainer, "strategy._target_", default=trainer.get("strategy"))
+        if needs_processes(trainer):
+            print(
+                f"+debug={self.item} needs one process, and this Trainer asks for several "
+                f"(trainer.strategy={strategy}, trainer.devices={trainer.get('devices')}); "
+                f"use {command(config, self.item, ('trainer.devices=1', 'trainer.strategy=auto'))}",
+                file=sys.stderr,
+            )
+            sys.exit(1)  # Hydra makes warnings of exceptions here

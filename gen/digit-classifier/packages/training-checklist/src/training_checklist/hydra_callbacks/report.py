@@ -1,0 +1,149 @@
+"""The door through Hydra: what the experiments of a job come to, as a report and an exit code."""
+
+import os
+import socket
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+from training_config.secret_values import secret_values
+
+from training_checklist import session
+from training_checklist.diagnosis.diagnose import print_traceback
+from training_checklist.ending import CheckFailed, FitEnded, Refused, ToolError, launched_rank
+from training_checklist.engines.own_code import is_tool_error
+from training_checklist.finding import ERROR, FAILED, Verdict
+from training_checklist.hydra_callbacks.one_device import force_one_device
+from training_checklist.judging import cause, conclude, judge
+from training_checklist.reporting.files import masked, write_report
+from training_checklist.reporting.notes import notes_on
+from training_checklist.reporting.ranks import OWNER, inherits, merge, rank_file, read_ranks, write_rank
+from training_checklist.reporting.terminal import print_report
+from training_checklist.reporting.wording import with_commands
+from training_checklist.settings import Settings, read_settings
+
+CHECK_FAILED, TOOL_FAILED = 1, 2  # exit codes
+
+
+class Report(Callback):
+    """Hydra's callback that turns the findings of a job's experiments into a report and an exit code.
+
+    Args:
+        items: each item that is on, with what it asks.
+        one_device: whether they want a single process, also where the command line asks for several.
+    """
+
+    def __init__(self, items: dict[str, str], one_device: bool = False) -> None:
+        self.items, self.one_device = dict(items), one_device
+
+    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
+        if self.one_device:  # in a sweep the item's own config says so, and cannot say it against the command line
+            force_one_device(config)
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        self.settings = refuse(*read_settings(config))
+        self.experiments = session.begin(self.settings)
+        self.started = time.monotonic()
+        self.owner = OWNER not in os.environ and not any(
+            os.environ.get(name, "0") != "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID")
+        )
+        if self.owner:
+            os.environ[OWNER] = f"{socket.gethostname()}:{os.getpid()}"
+
+        self.given = ExitStack()
+        callbacks = config.get("callbacks") or {}
+        # Where no callback of the project's own is in the config, its training function may make them elsewhere.
+        elsewhere = callbacks and all(key.startswith("debug_") for key in callbacks)
+        from training_checklist.experiments.experiment import every_trainer
+
+        self.given.enter_context(every_trainer(callbacks if elsewhere else {}))
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        try:
+            self._report(config, job_return)
+        except Exception as error:  # Hydra would make a warning of it, and a success of the job
+            job_return.status = JobStatus.FAILED
+            job_return.return_value = ToolError(f"training-checklist itself failed: {type(error).__name__}: {error}")
+            print_traceback(error)
+        finally:
+            self.given.close()
+            if self.owner:
+                del os.environ[OWNER]
+
+    def on_run_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        """End with the exit code itself: Hydra would call it an error of the job, and repeat it."""
+        if self.owner:
+            end_with_exit_code(job_return._return_value)
+
+    def _report(self, config: DictConfig, job_return: JobReturn) -> None:
+        error = job_return._return_value if job_return.status == JobStatus.FAILED else None
+        if error is not None and self._is_over(error):
+            error, job_return.status, job_return.return_value = None, JobStatus.COMPLETED, None
+        refusal = cause(error, Refused)
+        if refusal is not None:
+            job_return.return_value = refusal
+            return
+        folder = Path(config.hydra.runtime.output_dir)
+        if error is None:
+            conclude(self.experiments, folder)
+        verdicts = judge(self.items, error, self.started)
+        for verdict in verdicts:
+            verdict.findings = [with_commands(finding, verdict.item, config) for finding in verdict.findings]
+        secrets = secret_values(config)
+        verdicts = [masked(verdict, secrets) for verdict in verdicts]
+        (folder / "debug").mkdir(exist_ok=True)
+        if not self.owner and not inherits(folder / "debug"):
+            rank = self.experiments[0].rank if self.experiments else launched_rank()
+            write_rank(rank_file(folder, rank), verdicts)
+            return
+        others = max((each.world_size for each in self.experiments), default=1) - 1 if error is None else 0
+        ranks = read_ranks(folder, others)
+        if ranks:
+            built = {each.item for each in self.experiments}
+            verdicts = [merge(verdict, ranks, verdict.item in built) for verdict in verdicts]
+        notes = notes_on(verdicts, self.settings)
+        write_report(folder / "debug", verdicts, notes, self.settings.rules, crashed=error is not None)
+        if error is not None and not ranks and cause(error, CheckFailed) is None:
+            print_traceback(error)
+        print_report(verdicts, folder / "debug", notes)
+        end_job(job_return, verdicts, error)
+
+    def _is_over(self, error: Exception) -> bool:
+        """Whether an exception ended the training function after all that an item asked for."""
+        if isinstance(error, FitEnded):
+            return True
+        return any(each.is_over for each in self.experiments) and not is_tool_error(error)
+
+
+def end_job(job_return: JobReturn, verdicts: list[Verdict], error: Exception | None) -> None:
+    """Let a job end as its verdicts say."""
+    failed = [verdict for verdict in verdicts if verdict.status == FAILED]
+    broken = [verdict for verdict in verdicts if verdict.status == ERROR]
+    if broken:
+        told = "; ".join(f"{verdict.item}: {(verdict.error or '').splitlines()[0]}" for verdict in broken)
+        job_return.status, job_return.return_value = JobStatus.FAILED, ToolError(f"training-checklist failed: {told}")
+    elif failed or error is not None:
+        told = "; ".join(f"{verdict.item} failed: {verdict.findings[0].what.splitlines()[0]}" for verdict in failed)
+        job_return.status, job_return.return_value = JobStatus.FAILED, CheckFailed(told)
+
+
+def end_with_exit_code(error: Any) -> None:
+    """End the process where a job has ended by one of this package's exceptions."""
+    if isinstance(error, Refused):
+        print(error, file=sys.stderr)
+    if isinstance(error, ToolError):
+        raise SystemExit(TOOL_FAILED)
+    if isinstance(error, CheckFailed | Refused):
+        raise SystemExit(CHECK_FAILED)
+
+
+def refuse(settings: Settings, problems: list[str]) -> Settings:
+    """Return the settings; end the process where there are problems: Hydra only warns of what a callback raises."""
+    if problems:
+        sys.exit("\n".join(problems))
+    return settings

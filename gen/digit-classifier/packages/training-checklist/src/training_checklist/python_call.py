@@ -1,0 +1,184 @@
+"""The door without Hydra: items of the checklist on a LightningModule at hand, from a script, a notebook or a test."""
+
+import copy
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from training_checklist import session
+from training_checklist.ending import FitEnded
+from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.replay import seed_all
+from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
+from training_checklist.finding import ERROR, FAILED, Verdict
+from training_checklist.group import OWN
+from training_checklist.judging import conclude, judge
+from training_checklist.lightning import LightningDataModule, LightningModule, Trainer, isolate_rng
+from training_checklist.reporting.files import markdown, write_report
+from training_checklist.reporting.notes import notes_on
+from training_checklist.reporting.wording import with_commands
+from training_checklist.settings import KEY, Settings, check_settings
+
+QUIET = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+WITH_TWO_FITS = ("reproducibility",)  # where a command would be repeated, the fit is
+ORDER = OmegaConf.load(files("training_checklist.conf") / OWN / "checklist.yaml").hydra.callbacks.debug["items"]
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the items came to. `assert check(...).passed` shows the findings where it fails.
+
+    Attributes:
+        verdicts: of each item, in order.
+        notes: settings that have no effect any more.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether no item has failed. What was skipped has not; a mistake of the checklist itself has."""
+        return not any(verdict.status in (FAILED, ERROR) for verdict in self.verdicts)
+
+    def __getitem__(self, item: str) -> Verdict:
+        return next(verdict for verdict in self.verdicts if verdict.item == item)
+
+    def __repr__(self) -> str:
+        return markdown(list(self.verdicts), [f"check: {'passed' if self.passed else 'failed'}"], list(self.notes))
+
+
+def check(
+    module: LightningModule | Callable[[], LightningModule],
+    datamodule: LightningDataModule | Callable[[], LightningDataModule] | None = None,
+    items: Sequence[str] | None = None,
+    *,
+    loaders: Mapping[str, Any] | None = None,
+    trainer: Mapping[str, Any] | None = None,
+    checks: Mapping[str, Any] | None = None,
+    folder: Path | str | None = None,
+) -> Results:
+    """Run items of the checklist, each on copies of its own, and return their verdicts.
+
+    Args:
+        module: to be examined; it stays as it is. A function that makes one, where it cannot be copied.
+        datamodule: likewise; None where `loaders` are given or the module has dataloaders of its own.
+        items: names as in `+debug=`; None for all that need no Hydra application.
+        loaders: `train_dataloaders` and `val_dataloaders`, as `Trainer.fit` takes them.
+        trainer: further arguments of the Trainer, such as precision; an item's own come after them.
+        checks: thresholds, `silence`, `baseline` and `rules`, as a project has them below `checks`.
+        folder: where report.json, report.md, junit.xml and report.sarif go; None for nowhere.
+
+    Raises:
+        ValueError: there is no such item, or `checks` has a mistake.
+    """
+    configs = {item: load(item) for item in (alone() if items is None else items)}
+    settings, problems = check_settings(dict(checks or {}), configs.values())
+    if problems:
+        raise ValueError("\n".join(problems))
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()) if folder is None else folder)
+        verdicts = [
+            run(item, config, settings, (module, datamodule), loaders or {}, dict(trainer or {}), place / item)
+            for item, config in configs.items()
+        ]
+        notes = notes_on(verdicts, settings)
+        if folder is not None:
+            write_report(place, verdicts, notes, settings.rules)
+    return Results(tuple(verdicts), tuple(notes))
+
+
+def run(
+    item: str,
+    config: DictConfig,
+    settings: Settings,
+    parts: tuple[Any, Any],
+    loaders: Mapping[str, Any],
+    trainer: dict[str, Any],
+    folder: Path,
+) -> Verdict:
+    """Run one item on copies."""
+    question = config.hydra.callbacks.debug["items"][item]
+    needed = [name for name in config.hydra.callbacks if name != "debug"]
+    if needed and item not in WITH_TWO_FITS:
+        return Verdict(item, question, skipped="it examines a Hydra application and its command, and this is a call")
+    root = OmegaConf.merge(config, {KEY: {name: dict(values) for name, values in settings.chosen.items()}})
+    experiments, started, error = session.begin(settings), time.monotonic(), None
+    folder.mkdir(parents=True, exist_ok=True)
+    with isolate_rng():
+        seed_all()
+        experiment = instantiate(root.callbacks[f"debug_{item}"])
+        session.add(experiment)
+        options = {"default_root_dir": folder, **QUIET, **trainer, **root.get("trainer", {})}
+        try:
+            if item in WITH_TWO_FITS:
+                fit_twice(experiment, instantiate(root.callbacks[f"debug_{item}"]), parts, loaders, options)
+            else:
+                fit(experiment, parts, loaders, options)
+        except Exception as raised:
+            error = raised
+    if error is None:
+        conclude(experiments, folder)
+    [verdict] = judge({item: question}, error, started)
+    session.begin()
+    return replace(verdict, findings=[with_commands(finding, item, None) for finding in verdict.findings])
+
+
+def fit(experiment: Any, parts: tuple[Any, Any], loaders: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Let a Trainer fit copies, with an experiment among its callbacks."""
+    module, datamodule = (made(part) for part in parts)
+    callbacks = [*options.get("callbacks", ()), experiment]
+    try:
+        trainer = Trainer(**{**options, "callbacks": callbacks})
+        pass_on(trainer.fit, module, **({"datamodule": datamodule} if datamodule is not None else dict(loaders)))
+    except FitEnded:
+        pass
+
+
+def fit_twice(
+    experiment: Reproducibility,
+    first: Reproducibility,
+    parts: tuple[Any, Any],
+    loaders: Mapping[str, Any],
+    options: dict[str, Any],
+) -> None:
+    """Fit with one seed under one experiment and then under another, which is given what the first has recorded."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # sums over several threads may come out in another order
+    try:
+        for each in (first, experiment):
+            seed_all()
+            # Callbacks have a state, and a loader's generator goes on.
+            given = {**options, "callbacks": copy.deepcopy(options.get("callbacks", []))}
+            fit(each, parts, copy.deepcopy(dict(loaders)), given)
+    finally:
+        torch.set_num_threads(threads)
+    experiment.other, experiment.rebuilt = first.recording, not isinstance(parts[0], LightningModule)
+
+
+def made(part: Any) -> Any:
+    """Return a copy of a module or datamodule, or what a function makes."""
+    if part is None or isinstance(part, (LightningModule, LightningDataModule)):
+        return copy.deepcopy(part)
+    return pass_on(part)
+
+
+def load(item: str) -> DictConfig:
+    path = files("training_checklist.conf") / OWN / f"{item}.yaml"
+    if not path.is_file():
+        raise ValueError(f"items has {item!r}; there are {', '.join(ORDER)}")
+    return OmegaConf.load(path)
+
+
+def alone() -> list[str]:
+    """Return the items that need no Hydra application, in the checklist's order."""
+    return [item for item in ORDER if item in WITH_TWO_FITS or list(load(item).hydra.callbacks) == ["debug"]]

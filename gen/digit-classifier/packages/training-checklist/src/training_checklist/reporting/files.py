@@ -1,0 +1,77 @@
+"""What lies in a run's `debug/`: report.json and report.md, junit.xml for CI, report.sarif for reviews.
+
+report.json: {"schema": 2, "verdict", "crashed", "overrides": [str], "notes": [str], "conclusions": [str],
+"items": [...]}, an item being
+{"item", "verdict", "question", "seen", "skipped", "seconds", "facts", "judged", "unjudged", "silenced", "error",
+"findings": [...]}, a finding {"rule", "severity", "what", "where", "why", "fix", "symptom", "place": {...},
+"overrides": [str], "items": [str]}. A verdict is passed, warning, failed, skipped or tool error.
+"""
+
+import json
+from pathlib import Path
+
+from training_config.overrides import task_overrides
+from training_config.secret_values import redact_texts
+
+from training_checklist.finding import Verdict, worst
+from training_checklist.reporting.conclusions import conclusions
+from training_checklist.reporting.junit import write_junit
+from training_checklist.reporting.lines import HELP, rows, summary
+from training_checklist.reporting.sarif import write_sarif
+from training_checklist.rule import Rule
+
+SCHEMA = 2
+NAME = "report.json"
+
+
+def write_report(
+    folder: Path, verdicts: list[Verdict], notes: list[str], rules: dict[str, Rule], crashed: bool = False
+) -> None:
+    """Write the report into `folder`.
+
+    Args:
+        rules: all of them, by id.
+        crashed: whether the run ended by an exception.
+    """
+    content = {
+        "schema": SCHEMA,
+        "verdict": worst([verdict.status for verdict in verdicts]),
+        "crashed": crashed,
+        "overrides": task_overrides(),
+        "notes": notes,
+        "conclusions": [str(each) for each in conclusions(verdicts)],
+        "items": [verdict.as_dict() for verdict in verdicts],
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
+    (folder / NAME).write_text(text + "\n", encoding="utf-8")
+    (folder / "report.md").write_text(markdown(verdicts, content["overrides"], notes), encoding="utf-8")
+    write_junit(folder / "junit.xml", verdicts)
+    write_sarif(folder / "report.sarif", verdicts, rules)
+
+
+def masked(verdict: Verdict, secrets: set[str]) -> Verdict:
+    """Return a verdict as plain data has it, with stars for secrets in its texts."""
+    plain = json.loads(json.dumps(verdict.as_dict(), default=str))
+    return Verdict.from_dict(redact_texts(plain, secrets))
+
+
+def markdown(verdicts: list[Verdict], overrides: list[str], notes: list[str]) -> str:
+    lines = [f"# {' '.join(overrides)}", "", "| item | verdict | seconds | seen |", "| --- | --- | --- | --- |"]
+    for verdict in verdicts:
+        seen = summary(verdict).replace("|", "\\|")
+        lines.append(f"| {verdict.item} | {verdict.status} | {verdict.seconds:.1f} | {seen} |")
+    found = conclusions(verdicts)
+    lines += ["", "What is wrong:", "", *(f"{number}. {each}" for number, each in enumerate(found, 1))] if found else []
+    lines += ["", *(f"- {note}" for note in notes)] if notes else []
+    for verdict in verdicts:
+        if not (verdict.findings or verdict.silenced or verdict.error):
+            continue
+        lines += ["", f"## {verdict.item}: {verdict.question}"]
+        lines += ["", "```text", verdict.error, "```", "", HELP] if verdict.error is not None else []
+        for finding in verdict.findings:
+            lines += ["", f"- **{finding.severity}** `{finding.rule}`: {finding.what}"]
+            lines += [f"  - {label}: {text}" for label, text in rows(finding)]
+        for finding, reason in verdict.silenced:
+            lines += ["", f"- silenced `{finding.rule}` ({reason}): {finding.what}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,21 @@
+"""A verdict and a finding in lines, for every format."""
+
+from training_checklist.finding import ERROR, Finding, Verdict
+
+HELP = "This is a mistake of training-checklist, not of your code. Please report it with the lines above"
+
+
+def summary(verdict: Verdict) -> str:
+    """Return one line that says what an item came to."""
+    if verdict.status == ERROR:
+        return (verdict.error or "").splitlines()[0]
+    if verdict.findings:
+        more = f" (and {len(verdict.findings) - 1} more)" if len(verdict.findings) > 1 else ""
+        return verdict.findings[0].what.splitlines()[0] + more
+    silenced = f" ({len(verdict.silenced)} silenced)" if verdict.silenced else ""
+    return (verdict.skipped or verdict.seen) + silenced
+
+
+def rows(finding: Finding) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = [("where", finding.where), ("why", finding.why), ("next", finding.command)]
+    return [(label, text) for label, text in found if text]

@@ -1,0 +1,48 @@
+"""The documentation of the rules, made from the rules themselves."""
+
+from collections.abc import Iterable
+
+from training_checklist.finding import Finding
+from training_checklist.reporting.lines import rows
+from training_checklist.reporting.wording import with_commands
+from training_checklist.rule import Rule
+from training_checklist.settings import KEY
+
+
+def page(rule: Rule, level: int = 1) -> str:
+    """Return the page of a rule in Markdown; what its faulty example says is made anew."""
+    heading = "#" * level
+    lines = [
+        f"{heading} {rule.id}",
+        "",
+        f"**{rule.question}** A hit is a {noun(rule.severity)} of `+debug={rule.item}`.",
+    ]
+    lines += ["", f"Why it matters: {rule.why}."]
+    if rule.thresholds:
+        lines += ["", "| threshold | default | reason |", "| --- | --- | --- |"]
+        for name, each in rule.thresholds.items():
+            lines.append(f"| `{KEY}.{rule.item}.{name}` | {each.value} | {each.reason} |")
+    lines += ["", "For example:", "", "```text", *example(rule), "```"]
+    lines += ["", f"To silence it: `{KEY}: {{silence: {{{rule.id}: your reason}}}}`"]
+    return "\n".join(lines)
+
+
+def noun(severity: str) -> str:
+    return {"failed": "failure", "warning": "warning"}[severity]
+
+
+def example(rule: Rule) -> Iterable[str]:
+    finding: Finding = with_commands(next(iter(rule.findings(rule.faulty(), {}))), rule.item, None)
+    yield f"{rule.item} {finding.severity}: {finding.what}"
+    for label, text in rows(finding):
+        yield f"  {label:<6}{text}"
+
+
+def pages(rules: Iterable[Rule]) -> str:
+    """Return one document of all rules, by topic."""
+    rules = list(rules)
+    written = "each in a file of its own. Written by `make pages`: change the rules, not this file."
+    lines = ["# Rules", "", f"{len(rules)} rules, {written}", ""]
+    lines += ["| rule | item | asks |", "| --- | --- | --- |"]
+    lines += [f"| [{rule.id}](#{rule.id.replace('/', '')}) | {rule.item} | {rule.question} |" for rule in rules]
+    return "\n".join([*lines, "", *("\n" + page(rule, level=2) for rule in rules)]) + "\n"

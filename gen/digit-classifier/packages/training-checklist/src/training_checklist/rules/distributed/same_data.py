@@ -1,0 +1,86 @@
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+from training_checklist.evidence.ranks import Loader, Shares
+from training_checklist.finding import FAILED, WARNING, Fix
+from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
+
+OFF = Fix(
+    "or a DistributedSampler of your own in train_dataloader", overrides=("trainer.use_distributed_sampler=true",)
+)
+ITERABLE = Fix("take every world_size-th sample from the rank-th on in __iter__, and split that among the workers")
+ALONE = (
+    "this project runs in one process, where that is right; in several, each would read all of an iterable dataset, "
+    "since Lightning can give ranks shares of their own only through a sampler"
+)
+
+
+def judge(shares: Shares, limits: Any) -> Iterator[Hit]:
+    if not shares.batches:
+        raise CannotJudge("the ranks have not read an epoch")
+    for one, two in combinations(range(shares.world_size), 2):
+        what = in_common(shares, one, two, limits)
+        if what:
+            iterable = shares.loaders[one] and shares.loaders[one][0].samples is None
+            fix = ITERABLE if iterable else OFF if shares.sampler_off else None
+            alone = bool(iterable) and not shares.asked  # no sampler could have been left in place
+            yield Hit(
+                f"ranks {one} and {two} get {what}",
+                shares.where(f"{one} and {two}"),
+                ALONE if alone else None,
+                fix,
+                WARNING if alone else None,
+            )
+            return
+
+
+def in_common(shares: Shares, one: int, two: int, limits: Any) -> str:
+    """Return what two ranks have in common that shares of their own would not have, or ""."""
+    batches, others = shares.batches[one], shares.batches[two]
+    same = same_batches(batches, others)
+    if same and same >= limits.same_batches * len(batches):
+        return f"the same {same} of their {len(batches)} first batches"
+    for loader, other in same_datasets(shares, one, two):
+        alike = loader.drawn == other.drawn and loader.first == other.first
+        if alike and len(set(loader.drawn)) > 1:
+            return f"the same {len(loader.drawn)} samples in the same order, augmented apart"
+        if loader.whole and other.whole:
+            return f"all {loader.samples} samples in every epoch, in orders of their own"
+    return ""
+
+
+def same_batches(one: list[str], other: list[str]) -> int:
+    """Return how many batches were the same on two ranks at the same position; 0 where a rank's own are alike too."""
+    if len(set(one)) <= len(one) // 2:
+        return 0
+    return sum(mine == theirs for mine, theirs in zip(one, other, strict=False))
+
+
+def same_datasets(shares: Shares, one: int, two: int) -> list[tuple[Loader, Loader]]:
+    """Return the loaders of two ranks that read from the same dataset."""
+    pairs = zip(shares.loaders[one], shares.loaders[two], strict=False)
+    return [
+        (loader, other) for loader, other in pairs if loader.content is not None and loader.content == other.content
+    ]
+
+
+RULE = Rule(
+    id="distributed/same-data",
+    item="distributed",
+    question="Does each rank read a share of the data of its own?",
+    why="several processes do the work of one: no speed-up, and an epoch is as many epochs as there are ranks",
+    severity=FAILED,
+    evidence=Shares,
+    judge=judge,
+    fix=Fix("DistributedSampler(dataset, num_replicas=trainer.world_size, rank=trainer.global_rank) on every rank"),
+    faulty=lambda: Shares([[Loader()], [Loader()]], [list("abcd"), list("abcd")]),
+    healthy=lambda: Shares([[Loader()], [Loader()]], [list("abcd"), list("efgh")]),
+    thresholds={
+        "same_batches": Threshold(
+            0.5,
+            "share of the first epoch's batches: ranks with shares of their own have none in common, and ranks without "
+            "all of them; in between lie data that repeat themselves, such as token blocks of one text",
+        )
+    },
+)

@@ -1,0 +1,31 @@
+from collections.abc import Iterator
+from typing import Any
+
+from training_checklist.evidence.gradients import Effect, OptimizerEffects
+from training_checklist.finding import FAILED, Fix
+from training_checklist.rule import CannotJudge, Hit, Rule
+
+
+def judge(seen: OptimizerEffects, limits: Any) -> Iterator[Hit]:
+    if len(seen.effects) < 3:
+        raise CannotJudge("gradients of one step can only be left over in the next: three steps tell")
+    if all(seen.left_over[1:]):
+        steps = len(seen.left_over) - 1
+        yield Hit(
+            f"gradients are never zeroed: in all of {steps} steps those of the step before are still there",
+            seen.zeroing,
+        )
+
+
+RULE = Rule(
+    id="gradients/never-zeroed",
+    item="gradients",
+    question="Are gradients zeroed between two steps?",
+    why="each step follows the sum of the gradients of all steps before it, which belong to other weights",
+    severity=FAILED,
+    evidence=OptimizerEffects,
+    judge=judge,
+    fix=Fix("optimizer.zero_grad() before each backward pass; to accumulate: trainer.accumulate_grad_batches=4"),
+    faulty=lambda: OptimizerEffects("Adam", [Effect(1.0, 1.0, changed=True)] * 3, [False, True, True]),
+    healthy=lambda: OptimizerEffects("Adam", [Effect(1.0, 1.0, changed=True)] * 3, [False, True, False]),
+)

@@ -1,0 +1,44 @@
+from collections.abc import Iterator
+from typing import Any
+
+from training_checklist.evidence.learning import Course, Labels
+from training_checklist.finding import FAILED, Fix, Place
+from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
+
+
+def judge(labels: Labels, limits: Any) -> Iterator[Hit]:
+    if labels.untold:
+        raise CannotJudge(labels.untold)
+    if not labels.learnt and labels.unseen < limits.max_unseen:
+        raise CannotJudge(
+            f"the loss on {labels.batches} batches did not fall to half, in steps or time: {labels.course}"
+        )
+    # Where exchanging says nothing about what was learnt, it says nothing about the rest.
+    if labels.known >= limits.min_known and labels.unseen < limits.max_unseen:
+        yield Hit(
+            f"the network learns {labels.batches} batches by heart, loss {labels.course}, but on samples that it has "
+            f"not seen it does as well with exchanged labels ({labels.unseen:.1f} standard deviations)",
+            Place(loader="train_dataloader", note="labels"),
+        )
+
+
+RULE = Rule(
+    id="learning/labels-unrelated",
+    item="learning",
+    question="Do labels have to do with inputs?",
+    why="what is learnt of some samples says nothing about the labels of others: a network fed zeros would be as good",
+    severity=FAILED,
+    evidence=Labels,
+    judge=judge,
+    fix=Fix("look at inputs beside their labels", items=("limit_batches",)),
+    faulty=lambda: Labels(Course(2.3, 0.3, 0.9, 240), 8, known=90.0, unseen=0.3, learnt=True),
+    healthy=lambda: Labels(Course(2.3, 0.3, 0.9, 240), 8, known=90.0, unseen=9.0, learnt=True),
+    thresholds={
+        "min_known": Threshold(
+            4.0, "standard deviations; by chance less than once in 2,000 (Student's t of 20 exchanges)"
+        ),
+        "max_unseen": Threshold(
+            2.0, "standard deviations, below which chance stays in 97 of 100 cases (Student's t of 20 exchanges)"
+        ),
+    },
+)

@@ -1,0 +1,43 @@
+from collections.abc import Iterator
+from typing import Any
+
+from training_checklist.evidence.repetition import FurtherStep, FurtherSteps
+from training_checklist.finding import FAILED, Fix, Place
+from training_checklist.rule import Hit, Rule
+
+LISTED = 3
+
+
+def judge(steps: FurtherSteps, limits: Any) -> Iterator[Hit]:
+    parting = steps.parting()
+    if parting is None or not parting.lost:
+        return
+    name = parting.lost[0].partition(" ")[0].rpartition(".")[2]
+    yield Hit(
+        f"a resumed run goes another way in step {parting.step}, though it is given the same batches and random "
+        f"numbers: {parting.what}; and values that no checkpoint holds were not the same when that step began",
+        Place(note="; ".join(parting.lost[:LISTED])),
+        fix=Fix(
+            f"self.register_buffer({name!r}, torch.tensor(...)), or on_save_checkpoint and on_load_checkpoint; "
+            "self.global_step counts the optimizer's steps and is restored"
+        ),
+    )
+
+
+RULE = Rule(
+    id="reproducibility/attribute-not-saved",
+    item="reproducibility",
+    question="Is every attribute that training depends on in the checkpoint?",
+    why="a checkpoint holds parameters, buffers and what state_dict() or on_save_checkpoint give it; what else a step "
+    "depends on begins anew when training is resumed",
+    severity=FAILED,
+    evidence=FurtherSteps,
+    judge=judge,
+    fix=Fix("register_buffer, or on_save_checkpoint and on_load_checkpoint"),
+    faulty=lambda: FurtherSteps(
+        [FurtherStep([], [], {"Net.t": 4}, loss=1.0)], [FurtherStep([], [], {"Net.t": 0}, loss=2.0)]
+    ),
+    healthy=lambda: FurtherSteps(
+        [FurtherStep([], [], {"Net.t": 4}, loss=1.0)], [FurtherStep([], [], {"Net.t": 0}, loss=1.0)]
+    ),
+)

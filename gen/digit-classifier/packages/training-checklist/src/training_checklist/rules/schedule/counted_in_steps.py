@@ -1,0 +1,46 @@
+from collections.abc import Iterator
+from typing import Any
+
+from training_checklist.evidence.schedules import MUCH, Rehearsal, near
+from training_checklist.finding import FAILED, Fix
+from training_checklist.rule import Hit, Rule
+
+
+def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
+    if schedule.error or schedule.interval != "epoch" or schedule.calls < 1:
+        return
+    whole = schedule.made_for
+    if whole > MUCH * schedule.calls and near(whole, schedule.steps):
+        what = f"it is made for {whole} calls and gets {schedule.calls:.0f}: the run has {schedule.run}"
+        yield Hit(f"{what}; the last rate is {schedule.rates[-1]:.3g}", schedule.place)
+    elif is_warm_up_of_steps(schedule):
+        peak = schedule.course.index(max(schedule.course))
+        yield Hit(
+            f"it rises until call {peak} and gets {schedule.calls:.0f} in a run of {schedule.run}; of its "
+            f"{max(schedule.course):.3g} the rate reaches {max(schedule.rates):.3g}",
+            schedule.place,
+        )
+
+
+def is_warm_up_of_steps(schedule: Rehearsal) -> bool:
+    """Whether the run ends in a warm-up that is long only in epochs, before a decay that ends with its steps."""
+    course, peak = schedule.course, max(schedule.course)
+    if max(schedule.rates) > peak / 2:
+        return False
+    above = [call for call, rate in enumerate(course) if rate > peak / 10]  # the tail of a cosine or a power is flat
+    # Ten times the run: no warm-up is as long, and a schedule has no end where it stays at its peak.
+    return near(above[-1], schedule.steps) or (schedule.calls >= MUCH and course.index(peak) > 10 * schedule.calls)
+
+
+RULE = Rule(
+    id="schedule/counted-in-steps",
+    item="learning",
+    question="Is the schedule stepped by what it is written for?",
+    why="it looks written for steps, and it is stepped by epochs",
+    severity=FAILED,
+    evidence=Rehearsal,
+    judge=judge,
+    fix=Fix("interval=step where configure_optimizers returns the schedule", overrides=("scheduler.interval=step",)),
+    faulty=lambda: Rehearsal("CosineAnnealingLR(T_max=50)", "epoch", 1, 10, 50, 5, 1, [0.1] * 51, 50),
+    healthy=lambda: Rehearsal("CosineAnnealingLR(T_max=5)", "epoch", 1, 10, 50, 5, 1, [0.1] * 51, 5),
+)

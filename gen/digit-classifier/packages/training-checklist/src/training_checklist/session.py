@@ -1,0 +1,56 @@
+"""The experiments that take part in the job that this process runs now. `Report` begins a session with every job."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from training_checklist.ending import Refused
+from training_checklist.settings import Settings
+
+_experiments: list[Any] = []
+_settings = Settings()
+
+
+def begin(settings: Settings | None = None) -> list[Any]:
+    """Return the list that every experiment is added to that takes part in the job which begins."""
+    global _experiments, _settings
+    _experiments, _settings = [], Settings() if settings is None else settings
+    return _experiments
+
+
+def settings() -> Settings:
+    """Return what the project of the present job has set."""
+    return _settings
+
+
+def add(experiment: Any) -> None:
+    """Have an experiment take part, once.
+
+    Raises:
+        Refused: it and another one both decide how long the run lasts.
+    """
+    if any(experiment is other for other in _experiments):
+        return
+    others = [other.item for other in _experiments if other.shapes_run]
+    if experiment.shapes_run and others:
+        raise Refused(
+            f"+debug=[{others[0]},{experiment.item}]: each of them decides how long the run lasts; "
+            f"run them one after the other, or everything with +debug=checklist"
+        )
+    _experiments.append(experiment)
+
+
+def find(item: str) -> Any | None:
+    """Return the experiment of an item, or None where it does not take part."""
+    return next((each for each in _experiments if each.item == item), None)
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Inside, what Trainers add takes no part in the job: it is run once more for an experiment's own purpose."""
+    global _experiments
+    kept, _experiments = _experiments, []
+    try:
+        yield
+    finally:
+        _experiments = kept

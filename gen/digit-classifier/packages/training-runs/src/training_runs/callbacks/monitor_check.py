@@ -1,0 +1,64 @@
+"""Says before the first epoch, and not after it, that nobody logs what is monitored."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from omegaconf import DictConfig
+from pytorch_lightning import Callback, LightningDataModule, LightningModule, Trainer
+from pytorch_lightning.utilities.model_helpers import is_overridden
+from training_config.errors import ConfigError
+from training_config.near_names import suggestion
+from training_config.walk import walk
+
+from training_runs.checkpoints.last_checkpoint import KEY
+
+
+class MonitorCheck(Callback):
+    """Compares every `monitor` of the config that names a val/* metric with what validation has logged.
+
+    That of the sanity check or, in a run that goes on, which has none, the last one before. To come before the run's
+    record, so that a run which is refused to go on is left as it was.
+    """
+
+    def __init__(self, cfg: DictConfig) -> None:
+        self.cfg = cfg
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        lacking = no_validation(trainer, pl_module)
+        key = min((key for key, name in self.wanted().items() if name.startswith("val/")), key=len, default=None)
+        if lacking and key is not None:
+            raise ConfigError(
+                f"{key}={self.wanted()[key]} is a metric of validation, and {lacking}; write one, or use "
+                "monitor=train/loss or another metric that training logs"
+            )
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        self.check(checkpoint.get(KEY, {}).get("callback_metrics", {}))
+
+    def on_sanity_check_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.check(trainer.callback_metrics)
+
+    def check(self, metrics: Iterable[str]) -> None:
+        logged = sorted(name for name in metrics if name.startswith("val/"))
+        wanted = self.wanted()
+        wrong = [key for key, name in wanted.items() if name.startswith("val/") and name not in logged]
+        if logged and wrong:
+            key = min(wrong, key=len)  # the others lead to it
+            raise ConfigError(
+                f"{key}={wanted[key]} names a metric that is not logged; validation logs {', '.join(logged)}"
+                + suggestion(wanted[key], logged)
+            )
+
+    def wanted(self) -> dict[str, str]:
+        """Return the metric of every `monitor` of the config by its key."""
+        return {key: str(parent[name]) for key, parent, name in walk(self.cfg) if name == "monitor"}
+
+
+def no_validation(trainer: Trainer, pl_module: LightningModule) -> str | None:
+    """Return what is missing for a validation, or None where there is one."""
+    datamodule = trainer.datamodule
+    if not is_overridden("validation_step", pl_module, LightningModule):
+        return f"{type(pl_module).__name__} has no validation_step"
+    if datamodule is not None and not is_overridden("val_dataloader", datamodule, LightningDataModule):
+        return f"{type(datamodule).__name__} has no val_dataloader"
+    return None

@@ -1,0 +1,66 @@
+"""How checkpoints reach the disk."""
+
+import io
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric.plugins import TorchCheckpointIO
+
+from training_runs.errors import CheckpointError
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Replaces a checkpoint in one step: under its name lies the former one or the whole new one, whatever happens.
+
+    Lightning 2.6.6 writes to the system's temporary folder and moves the file from there, which on another file
+    system is a copy that can stop half way. Can go when Lightning writes beside the target and syncs.
+
+    Raises:
+        CheckpointError: the file cannot be written, because the disk is full or the directory read-only; or it cannot
+            be read, because it is damaged or holds what would run code.
+    """
+
+    def load_checkpoint(self, path: str | Path, *arguments: Any, **options: Any) -> dict[str, Any]:
+        try:
+            return super().load_checkpoint(path, *arguments, **options)
+        except FileNotFoundError:
+            raise
+        except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
+            raise CheckpointError(
+                f"{path} is damaged, or more than tensors and plain values: {brief(error)}"
+            ) from error
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
+        path = Path(path)
+        content = io.BytesIO()  # torch.save tells no reason when it fails on a file
+        torch.save(checkpoint, content)
+        draft = path.with_name(f".{path.name}.draft")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with draft.open("wb") as file:
+                file.write(content.getbuffer())
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+            sync_directory(path.parent)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            left = "; the one before is whole" if path.is_file() else ""
+            raise CheckpointError(f"{path} cannot be written: {error.strerror}{left}") from error
+
+
+def brief(error: BaseException) -> str:
+    return str(error).partition("\n")[0].partition(". ")[0] or type(error).__name__
+
+
+def sync_directory(folder: Path) -> None:
+    """Have a rename survive a power cut."""
+    if os.name == "posix":  # Windows opens no directories
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

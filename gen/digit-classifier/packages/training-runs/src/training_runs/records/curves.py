@@ -1,0 +1,23 @@
+"""The metrics of a run over its steps, read from what its CSV logger has written. Nothing here imports torch."""
+
+import csv
+from pathlib import Path
+
+Curve = list[tuple[int, float]]  # (step, value)
+
+
+def read_curves(table: Path) -> dict[str, Curve]:
+    """Return the curves of every metric that validation has, of training and validation; none without `table`."""
+    if not table.is_file():
+        return {}
+    with table.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(line for line in file if line.endswith("\n")))  # who is killed leaves half a line
+    metrics = [name.removeprefix("val/") for name in (rows[0] if rows else {}) if name.startswith("val/")]
+    curves = {
+        f"{split}/{metric}": [
+            (int(row["step"]), float(row[f"{split}/{metric}"])) for row in rows if row.get(f"{split}/{metric}")
+        ]
+        for metric in metrics
+        for split in ("train", "val")
+    }
+    return {name: points for name, points in curves.items() if points}

@@ -1,0 +1,60 @@
+"""What a user reads of an exception that ends a script: what is wrong and the way on, last, and nothing after it.
+
+Hydra 1.3.8 says every override again before a job's exception, the whole search path after an option that is missing,
+and ends with advice to see all frames, also where one line says everything. HYDRA_FULL_ERROR=1 still shows it all.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hydra._internal import utils
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.errors import CompactHydraException
+from omegaconf.errors import OmegaConfBaseException
+
+
+def take_over() -> None:
+    """Leave to `message` what Hydra would print of an exception that is a sentence to its user."""
+    utils.run_and_report = reporting_to_caller(utils.run_and_report)
+    JobReturn.return_value = property(value, JobReturn.return_value.fset)
+
+
+def reporting_to_caller(report: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return Hydra's `run_and_report`, which exits in silence where `message` has the words."""
+    if hasattr(report, "silent"):
+        return report
+
+    def run_and_report(job: Callable[[], Any]) -> Any:
+        def silently() -> Any:
+            try:
+                return job()
+            except CompactHydraException:
+                if os.environ.get("HYDRA_FULL_ERROR") == "1" or utils.is_under_debugger():
+                    raise
+                sys.exit(1)  # its context is the exception
+
+        return report(silently)
+
+    run_and_report.silent = True
+    return run_and_report
+
+
+def value(job: JobReturn) -> Any:
+    """Return what a job has returned, or raise what it has raised."""
+    if job.status == JobStatus.FAILED:
+        raise job._return_value
+    return job._return_value
+
+
+def message(error: BaseException | None, hints: Sequence[str]) -> list[str]:
+    """Return the lines to end with: Hydra's own in one where `hints` say more, and none where all has been shown."""
+    if not isinstance(error, CompactHydraException) or getattr(error, "is_shown", False):
+        return list(hints)
+    said = str(error).strip().splitlines()
+    if hints:
+        return [*said[:1], *hints]
+    if isinstance(error.__cause__, OmegaConfBaseException):
+        said += str(error.__cause__).strip().splitlines()
+    return said

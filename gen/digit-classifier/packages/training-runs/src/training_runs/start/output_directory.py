@@ -1,0 +1,77 @@
+"""The directory of a run: refused in one line where it cannot be had, and gone again where no run came of it."""
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+
+from training_runs.launching import ranks
+from training_runs.records.runs import RECORD, holds_run
+
+
+class OutputDirectory(Callback):
+    """Hydra's callback that makes the directory of a run or a sweep, and removes that of a run that was refused."""
+
+    def __init__(self) -> None:
+        self.made: list[Path] = []  # what was not there, or empty, before this run: the innermost first
+
+    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
+        folder = Path(config.hydra.run.dir).absolute()
+        again = config.get("resume") is not None or ranks.restarted()
+        if holds_run(folder) and not again and not ranks.launched():
+            named = config.hydra.run.dir
+            sys.exit(
+                f"hydra.run.dir={named} holds a run, which would be overwritten; go on with it by resume={named}, "
+                "or choose another directory"
+            )
+        was_there = folder.is_dir() and any(folder.iterdir())
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        make("hydra.run.dir", config.hydra.run.dir)
+        log = folder / f"{config.hydra.job.name}.log"
+        if log.exists() and not (log.is_file() and os.access(log, os.W_OK)):
+            sys.exit(f"{log} is no file that can be written to; move it away, or choose another directory")
+        self.made = [] if was_there else missing or [folder]
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        make("hydra.sweep.dir", config.hydra.sweep.dir)
+
+    def on_run_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        if job_return.status != JobStatus.FAILED or not self.made or (self.made[0] / RECORD).exists():
+            return
+        folder = self.made[0]
+        hydras = {str(config.hydra.output_subdir), f"{config.hydra.job.name}.log"}
+        if {each.name for each in folder.iterdir()} <= hydras:
+            close_logs(folder)
+            shutil.rmtree(folder / str(config.hydra.output_subdir), ignore_errors=True)
+            (folder / f"{config.hydra.job.name}.log").unlink(missing_ok=True)
+            with suppress(OSError):  # another process is at work there
+                for each in self.made:
+                    each.rmdir()
+
+
+def close_logs(folder: Path) -> None:
+    """Close the log files in a folder: Windows removes none that is open."""
+    for handler in logging.getLogger().handlers[:]:
+        if isinstance(handler, logging.FileHandler) and Path(handler.baseFilename).is_relative_to(folder):
+            logging.getLogger().removeHandler(handler)
+            handler.close()
+
+
+def make(key: str, folder: str) -> None:
+    if "://" in str(folder):  # which a Path would take for the name of a folder here
+        sys.exit(
+            f"{key}={folder} is an address; name a directory, of a mounted store too, and copy the run when it ends"
+        )
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:  # an exit, because Hydra only warns of what a callback raises
+        sys.exit(f"{key}={folder} cannot be written to ({error.strerror}); choose another directory with {key}=...")

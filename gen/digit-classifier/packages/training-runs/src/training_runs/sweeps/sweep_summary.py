@@ -1,0 +1,296 @@
+"""One table over the jobs of a sweep: in the terminal, as summary.csv and summary.md, with figures in report.html.
+
+Written after every multirun, and again by whoever calls `summarise`. It reads what the jobs have left on disk, so that
+failed, interrupted and finished jobs are all in it.
+"""
+
+import csv
+import math
+import operator
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.experimental.callback import Callback
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from training_config.errors import ConfigError
+from training_config.overrides import task_overrides
+from training_config.secret_values import redact_text, secret_values
+
+from training_runs import drawing
+from training_runs.records.curves import Curve, read_curves
+from training_runs.records.runs import command_line, is_alive, read_record, write_record
+from training_runs.reports.report import cell, verdicts, write_report, write_sweep_report
+from training_runs.sweeps import config_files
+from training_runs.sweeps.continued_study import continue_study
+from training_runs.sweeps.finished_jobs import leave_out
+from training_runs.sweeps.seeds import SEED, settings
+
+METRICS = ("val", "test")  # the splits whose metrics are columns
+MOST = 100  # rows in the terminal: more than that nobody reads there
+
+
+class SweepSummary(Callback):
+    """Hydra's callback that remembers where the sweep of this process lies; `entry_point.run` ends it.
+
+    A search that is started again goes on.
+    """
+
+    folder: Path | None = None
+    best: DictConfig | None = None  # the config of the job with the best score so far
+    score: float | None = None
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        SweepSummary.folder = Path(config.hydra.sweep.dir)
+        SweepSummary.folder.mkdir(parents=True, exist_ok=True)  # Optuna's database lies in it from the start
+        config_files.read_once()
+        drawing.in_sweep = True
+        continue_study(config)
+        leave_out(config, lambda record: self._take_score(config, record))
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        """Keep the figures of the best job until the sweep ends.
+
+        Record why a job was refused, which came too early for it to record that itself.
+        """
+        if config.hydra.mode != RunMode.MULTIRUN:
+            return
+        folder = Path(config.hydra.runtime.output_dir)
+        record = known_record(folder)
+        self._take_score(config, record)
+        if job_return.status != JobStatus.FAILED or "starts" in record:
+            return
+        error = f"{type(job_return._return_value).__name__}: {job_return._return_value}"
+        record = {"state": "failed", "command": command_line(), "overrides": task_overrides(), "metrics": {}}
+        write_record(folder, record | {"error": redact_text(error, secret_values(config))})
+
+    @classmethod
+    def end(cls) -> None:
+        """Summarise the sweep of this process, if there is one, and draw the figures of its best job."""
+        if cls.folder is None:
+            return
+        folder, best = cls.folder, cls.best
+        cls.folder = cls.best = cls.score = None
+        drawing.in_sweep = False
+        try:
+            if drawing.draw_best():
+                write_report(best)
+        finally:
+            summarise(folder)
+
+    @classmethod
+    def _take_score(cls, config: DictConfig, record: Mapping[str, Any]) -> None:
+        """Keep the figures of the job of `record` if none before it has a better score."""
+        score = record.get("metrics", {}).get(config.monitor)
+        best = score is not None and (cls.score is None or better(config.mode)(score, cls.score))
+        if best:
+            cls.best, cls.score = config, score
+        drawing.end_job(best)
+
+
+def better(mode: str) -> Callable[[float, float], bool]:
+    return operator.gt if mode == "max" else operator.lt
+
+
+def known_record(job: Path) -> dict[str, Any]:
+    """Return the record of a job, empty where there is none or it is damaged."""
+    with suppress(OSError, ConfigError):
+        return read_record(job)
+    return {}
+
+
+def find_sweep(name: str | Path) -> Path:
+    """Return the directory of a sweep: `name` itself, or the newest one below multirun/ for `last`.
+
+    Raises:
+        ConfigError: there is no such sweep.
+    """
+    if str(name) == "last":
+        sweeps = [path.parents[1] for path in Path("multirun").glob("**/0/.hydra")]
+        if not sweeps:
+            raise ConfigError("summary=last: there is no sweep in multirun/ yet; start one with python train.py -m ...")
+        return max(sweeps, key=lambda folder: (folder / "0").stat().st_mtime)
+    if not (Path(str(name)) / "0" / ".hydra").is_dir():
+        raise ConfigError(f"summary={name} is not the directory of a sweep: it has no job 0; try summary=last")
+    return Path(str(name))
+
+
+def summarise(folder: Path) -> list[dict[str, Any]]:
+    """Write and print the summary of the sweep in `folder`; return its rows, a job each, in order."""
+    jobs = sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+    if not jobs:
+        return []
+    rows = [read_job(job) for job in jobs]
+    monitor, mode = read_objective(jobs)
+    scored = [row for row in rows if row["metrics"].get(monitor) is not None]
+    best = (max if mode == "max" else min)(scored, key=lambda row: row["metrics"][monitor], default=None)
+    judged = any(row["verdicts"] for row in rows)
+    keys, metrics = swept_keys(rows), metric_names(rows)
+    table = [table_row(row, keys, metrics, row is best, judged) for row in rows]
+    with (folder / "summary.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(table[0]))
+        writer.writeheader()
+        writer.writerows(table)
+    spread = over_seeds(rows, monitor)
+    (folder / "summary.md").write_text(markdown(folder, table, spread), encoding="utf-8")
+    draw(folder / "figures", scored, keys, monitor, best)
+    write_sweep_report(folder, table, spread, None if best is None else best["job"])
+    print_table(folder, table, spread, monitor, mode)
+    return rows
+
+
+def read_job(job: Path) -> dict[str, Any]:
+    """Return number, overrides, state, seconds and metrics of one job, whatever became of it."""
+    overrides = job / ".hydra" / "overrides.yaml"
+    given = OmegaConf.to_container(OmegaConf.load(overrides)) if overrides.is_file() else []
+    # A job that never wrote a record was stopped by a mistake in its config.
+    record = known_record(job) or {"state": "failed", "metrics": {}}
+    return {
+        "job": int(job.name),
+        "overrides": dict(text.lstrip("+").partition("=")[::2] for text in given),
+        "state": "killed" if record["state"] == "running" and not is_alive(job) else record["state"],
+        "seconds": None if "seconds" not in record else round(record["seconds"]),
+        "metrics": record["metrics"],
+        "error": record.get("error"),
+        "verdicts": read_verdicts(job),
+    }
+
+
+def read_verdicts(job: Path) -> str:
+    """Return what a job's debug items came to, such as "overfit failed", or "" where none was on."""
+    return ", ".join(f"{item['item']} {item['verdict']}" for item in verdicts(job))
+
+
+def read_objective(jobs: list[Path]) -> tuple[str, str]:
+    """Return what the jobs monitor, and whether more of it is better."""
+    cfg = OmegaConf.load(jobs[0] / ".hydra" / "config.yaml")
+    return cfg.monitor, cfg.mode
+
+
+def swept_keys(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the keys whose overrides are not the same in all jobs."""
+    keys = dict.fromkeys(key for row in rows for key in row["overrides"])
+    return [key for key in keys if len({row["overrides"].get(key) for row in rows}) > 1]
+
+
+def metric_names(rows: list[dict[str, Any]]) -> list[str]:
+    names = {name for row in rows for name in row["metrics"] if name.partition("/")[0] in METRICS}
+    return sorted(names, key=lambda name: (METRICS.index(name.partition("/")[0]), name))
+
+
+def table_row(row: dict[str, Any], keys: list[str], metrics: list[str], best: bool, verdicts: bool) -> dict[str, Any]:
+    return (
+        {"job": row["job"]}
+        | {key: row["overrides"].get(key, "") for key in keys}
+        | {"state": row["state"], "seconds": row["seconds"]}
+        | {name: row["metrics"].get(name) for name in metrics}
+        | ({"verdicts": row["verdicts"]} if verdicts else {})
+        | {"best": "*" if best else "", "error": row["error"]}
+    )
+
+
+def over_seeds(rows: list[dict[str, Any]], monitor: str) -> list[str]:
+    """Return a line with mean and deviation of `monitor` for all jobs that differ in the seed alone.
+
+    The deviation is the standard deviation of a sample (n - 1). There is no line where the seed was not swept.
+    """
+    keys = swept_keys(rows)
+    if SEED not in keys:
+        return []
+    scored = [row for row in rows if row["metrics"].get(monitor) is not None]
+    overrides = [{key: row["overrides"].get(key, "") for key in keys} for row in scored]
+    return [
+        f"{named(tried.overrides)}: {monitor} {tried.mean:.4f} ± {tried.spread:.4f} over {len(tried.scores)} seeds"
+        for tried in settings(overrides, [row["metrics"][monitor] for row in scored])
+        if len(tried.scores) > 1
+    ]
+
+
+def named(overrides: Mapping[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in overrides.items()) or "all jobs"
+
+
+def rounded(text: str) -> str:
+    """Return `text`, a long number rounded to four digits: a sampler's have seventeen."""
+    try:
+        return f"{float(text):.4g}" if len(text) > 8 else text
+    except ValueError:
+        return text
+
+
+def markdown(folder: Path, table: list[dict[str, Any]], spread: list[str]) -> str:
+    header = list(table[0])
+    lines = [f"# {folder.name}", "", f"| {' | '.join(header)} |", f"|{' --- |' * len(header)}"]
+    # An error may have several lines, and a line in it columns of its own.
+    rows = [[" ".join(cell(value).split()).replace("|", "\\|") for value in row.values()] for row in table]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([*lines, "", *(f"- {line}" for line in spread)]) + "\n"
+
+
+def print_table(folder: Path, table: list[dict[str, Any]], spread: list[str], monitor: str, mode: str) -> None:
+    from rich.console import Console  # not for those who only read a help text
+    from rich.measure import Measurement
+    from rich.table import Table
+
+    console = Console()
+    shown = Table(title=f"sweep {folder}", title_justify="left")
+    # The files have every metric; here, what is monitored and its twin on the test set, so that a line stays a line.
+    twins = {f"{split}/{monitor.partition('/')[2]}" for split in METRICS}
+    names = [name for name in table[0] if name != "error" and (name.partition("/")[0] not in METRICS or name in twins)]
+    for name in names:
+        shown.add_column(name.rpartition(".")[2], no_wrap=True)
+    for row in shown_rows(table, monitor, mode):
+        colour = {"finished": "", "failed": "red", "interrupted": "magenta"}.get(row["state"], "")
+        shown.add_row(*(rounded(cell(row[name])) for name in names), style="bold green" if row["best"] else colour)
+    unbounded = console.options.update(max_width=10_000)
+    console.width = max(console.width, Measurement.get(console, unbounded, shown).maximum)  # a cut number is no number
+    console.print(shown)
+    if len(table) > MOST:
+        print(f"  the {MOST} best of {len(table)} jobs; all are in {folder / 'summary.md'}")
+    for row in [row for row in table if row["error"]][:MOST]:
+        reason = f"  job {row['job']}: {row['error'].splitlines()[0]}"
+        console.print(reason, style="red", highlight=False, markup=False)
+    for line in spread[:MOST]:
+        console.print(f"  {line}", highlight=False)
+    unfinished = sum(row["state"] != "finished" for row in table)
+    if unfinished:
+        print(f"  {unfinished} of the {len(table)} jobs that began did not finish; the same command with")
+        print(f"  hydra.sweep.dir={folder}")
+        print("  runs what has not finished and nothing else")
+
+
+def shown_rows(table: list[dict[str, Any]], monitor: str, mode: str) -> list[dict[str, Any]]:
+    """Return the rows of the `MOST` best jobs, in the order of `table`: one without a score comes last."""
+    scores = {row["job"]: row.get(monitor) for row in table}
+    sign = -1 if mode == "max" else 1
+    ranked = sorted(scores, key=lambda job: math.inf if scores[job] is None else sign * scores[job])
+    chosen = set(ranked[:MOST])
+    return [row for row in table if row["job"] in chosen]
+
+
+def draw(folder: Path, scored: list[dict[str, Any]], keys: list[str], monitor: str, best: dict[str, Any]) -> None:
+    """Plot the monitored metric of every job that has one against what was swept."""
+    if not scored or not keys:
+        return
+    from training_runs.figures import save
+    from training_runs.sweeps import sweep_figures  # matplotlib, which only the end of a sweep needs
+
+    overrides = [{key: row["overrides"].get(key, "") for key in keys} for row in scored]
+    scores = [row["metrics"][monitor] for row in scored]
+    save(sweep_figures.swept_keys(overrides, scores, monitor, scored.index(best)), folder / "swept_keys")
+    if len([key for key in keys if key != SEED]) > 2:
+        lines = sweep_figures.parallel_coordinates(overrides, scores, monitor)
+        save(lines, folder / "parallel_coordinates")
+    curves = {row["job"]: curve_of(folder.parent / str(row["job"]), monitor) for row in scored}
+    curves = {job: points for job, points in curves.items() if len(points) > 1}  # a point is in swept_keys
+    if curves:
+        save(sweep_figures.curves_of_jobs(curves, monitor, best["job"]), folder / "curves_of_jobs")
+
+
+def curve_of(job: Path, metric: str) -> Curve:
+    """Return the points of a metric that a job's CSV logger has written, wherever in its directory."""
+    table = next(job.glob("*/metrics.csv"), job / "metrics.csv")
+    return read_curves(table).get(metric, [])

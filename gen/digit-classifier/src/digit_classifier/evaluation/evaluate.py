@@ -1,0 +1,213 @@
+"""What eval.py does with a run: everything is rebuilt from the run's own config and checkpoint."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+from pydantic import NonNegativeInt, PositiveInt
+from pytorch_lightning import LightningDataModule, LightningModule, Trainer
+from training_config.building import instantiate
+from training_config.check import find_problems
+from training_config.errors import ConfigError
+from training_runs.callbacks.progress_bar import ProgressBar
+from training_runs.figures import save
+from training_runs.records.runs import misfit, read_checkpoint, read_config, shortest, strict
+from training_runs.records.trust import check_trusted
+from training_runs.start.console import print_summary, silence_known_warnings
+from training_runs.start.feasibility import check_job, impossible_devices
+
+from ..data.image_files import SUFFIXES, find_images
+from ..file_names import printable
+from . import contract, figures
+from .export import check_form, export_model
+from .predictions import write_numbers, write_predictions
+
+
+def test_run(run: Path, checkpoint: Path, cfg: DictConfig) -> dict[str, float]:
+    """Write test metrics, predictions and figures to the run; return the metrics.
+
+    Metrics come first, of anything. Of the rest what `contract` finds possible; the summary says why something is not.
+
+    Raises:
+        ConfigError: there is nothing to test.
+    """
+    model, datamodule, trainer = rebuild(run, checkpoint, cfg)
+    if why := contract.no_test(model, datamodule):
+        raise ConfigError(f"{run}: nothing can be tested, since {why}")
+    (metrics,) = trainer.test(model, datamodule=datamodule, verbose=False)
+    source = getattr(datamodule, "source", None)
+    content = {"checkpoint": str(checkpoint), "data": source, "metrics": metrics}
+    output = output_dir(run, checkpoint)
+    (output / "metrics.json").write_text(json.dumps(strict(content), indent=2) + "\n", encoding="utf-8")
+    left_out = write_parts(model, datamodule, trainer, output, cfg.worst)
+    written = {path.name: str(shortest(path)) for path in sorted(output.iterdir())}
+    print_summary(metrics, {"checkpoint": str(shortest(checkpoint))} | written | left_out)
+    return metrics
+
+
+def write_parts(
+    model: LightningModule, datamodule: LightningDataModule, trainer: Trainer, output: Path, worst: int
+) -> dict[str, str]:
+    """Write predictions and figures as far as they are possible; return the reason by the name of each that is not."""
+    if why := contract.no_predictions(model, datamodule):
+        return {"no predictions": why}
+    batches = trainer.predict(model, datamodule=datamodule)
+    if why := contract.no_table(batches):
+        return {"no predictions": why}
+    predictions = torch.cat(batches).cpu()
+    labels = contract.labels_of(datamodule, len(predictions))
+    why = contract.no_classes(datamodule, predictions)
+    if labels is None and why is None:
+        why = f"{type(datamodule).__name__} has no test_set.labels with a class for each prediction"
+    if why:
+        write_numbers(output / "predictions.csv", predictions, labels)
+        return {"no figures": why}
+    names, classes = image_names(datamodule, len(predictions)), datamodule.class_names
+    write_predictions(output / "predictions.csv", names, predictions, classes, labels)
+    save(figures.confusion_matrix(predictions, labels, classes), output / "confusion_matrix")
+    save(figures.calibration(predictions, labels), output / "calibration")
+    if not hasattr(datamodule, "image_shape"):
+        return {"no worst_mistakes": f"{type(datamodule).__name__} has no image_shape: it has no images to show"}
+    files = getattr(datamodule.test_set, "names", ())
+    mistakes = figures.worst_mistakes(datamodule.test_set, predictions, labels, classes, worst, files)
+    save(mistakes, output / "worst_mistakes")
+    return {}
+
+
+def predict_files(run: Path, checkpoint: Path, place: Path, cfg: DictConfig) -> None:
+    """Write predictions for a file, or those in a folder, to the run; print the class of each that is one sample."""
+    model, datamodule, trainer = rebuild(run, checkpoint, cfg)
+    if why := contract.no_predictions(model, datamodule):
+        raise ConfigError(f"predict={printable(str(place))}: nothing can be predicted, since {why}")
+    datamodule.predict_files = paths = files_at(place, datamodule)
+    batches = trainer.predict(model, datamodule=datamodule)
+    if why := contract.no_table(batches):
+        raise ConfigError(f"predict={printable(str(place))}: {why}")
+    predictions, answers = torch.cat(batches).cpu(), {}
+    name = place.resolve().name if place.is_dir() else place.stem
+    table = output_dir(run, checkpoint) / f"predictions_{printable(name)}.csv"
+    if contract.no_classes(datamodule, predictions):
+        write_numbers(table, predictions, labels=None)
+    else:
+        classes, names = datamodule.class_names, [str(row) for row in range(len(predictions))]
+        if len(paths) == len(predictions):  # a file is a sample
+            names = [path.relative_to(place).as_posix() if path != place else path.name for path in paths]
+            best = zip(names, *predictions.max(dim=1), strict=True)
+            answers = {printable(name): f"{classes[int(index)]}  ({share:.1%})" for name, share, index in best}
+        write_predictions(table, names, predictions, classes)
+    print_summary({}, answers | {"written": str(shortest(table))})
+
+
+def files_at(place: Path, datamodule: LightningDataModule) -> list[Path]:
+    """Return the file at `place`, or those in the folder there and below it: images, where the data are images.
+
+    Raises:
+        ConfigError: there are none, or the DataModule reads no others than its own.
+    """
+    where, owner = printable(str(place)), type(datamodule).__name__
+    if not hasattr(datamodule, "predict_files"):
+        raise ConfigError(f"predict={where} cannot be read by {owner}: it has no predict_files, see docs/evaluation.md")
+    images = hasattr(datamodule, "load_image")
+    kind = f"images ({', '.join(SUFFIXES)})" if images else f"what {owner} reads"
+    if place.is_file() and (not images or place.suffix.lower() in SUFFIXES):
+        return [place]
+    if not place.is_dir():
+        raise ConfigError(f"predict={where} is no file and no folder; name one with {kind}")
+    paths = find_images(place) if images else sorted(path for path in place.rglob("*") if path.is_file())
+    if not paths:
+        raise ConfigError(f"predict={where} holds nothing to predict for; put {kind} there")
+    return paths
+
+
+def image_names(datamodule: LightningDataModule, count: int) -> list[str]:
+    """Return what to call the test images: their paths where they are files, else their numbers."""
+    names = getattr(datamodule.test_set, "names", None)
+    return names or [str(index) for index in range(count)]
+
+
+def export_run(run: Path, checkpoint: Path, cfg: DictConfig) -> None:
+    """Write the run's model in the form `cfg.export`, and print how to use it."""
+    check_form(cfg.export)
+    model, datamodule, _ = rebuild(run, checkpoint, cfg)
+    print_summary({}, export_model(model, datamodule, cfg.export, output_dir(run, checkpoint)))
+
+
+def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModule, LightningDataModule, Trainer]:
+    """Return the run's trained model, its DataModule and a Trainer on one device that records nothing."""
+    silence_known_warnings()
+    check_choices(cfg)
+    trained = read_config(run)
+    lacking = [part for part in ("data", "model") if not OmegaConf.is_dict(trained.get(part))]
+    if lacking:
+        raise ConfigError(f"{run}: its config has no {' and no '.join(lacking)} to build; name another run")
+    for unused in ("callbacks", "logger"):  # what they need may be missing here, such as a package or a password
+        trained.pop(unused, None)
+    check_trusted(trained, run, cfg)
+    if "batch_size" in trained.data:
+        trained.data.batch_size = cfg.batch_size
+    trained.data.update(found_in_data(checkpoint))
+    check_job(trained, trains=False)
+    model = instantiate(trained.model)
+    load_weights(model, checkpoint)
+    trainer = Trainer(
+        accelerator=cfg.accelerator,
+        devices=1,
+        logger=False,
+        callbacks=[ProgressBar()],
+        enable_model_summary=False,
+        enable_checkpointing=False,
+    )
+    return model, instantiate(trained.data), trainer
+
+
+def check_choices(cfg: DictConfig) -> None:
+    """Refuse values of conf/eval.yaml that cannot work.
+
+    Raises:
+        ConfigError: with one line for each.
+    """
+    problems = find_problems(cfg, {"batch_size": PositiveInt, "worst": NonNegativeInt, "allow": list[str] | None})
+    problems += [line.removeprefix("trainer.") for line in impossible_devices({"accelerator": cfg.accelerator})]
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def found_in_data(checkpoint: Path) -> dict[str, Any]:
+    """Return the values of the data's config that the DataModule found in the data when it trained, such as classes.
+
+    A DataModule tells them by `found` in its state; the images need not be there any more.
+    """
+    states = (value for value in read_checkpoint(checkpoint).values() if isinstance(value, dict))
+    return next((state["found"] for state in states if "found" in state), {})
+
+
+def load_weights(model: LightningModule, checkpoint: Path) -> None:
+    """Give the model the weights of a checkpoint.
+
+    Raises:
+        ConfigError: they belong to another architecture; the message names the first that does not fit.
+    """
+    ours, theirs = model.state_dict(), read_checkpoint(checkpoint)["state_dict"]
+    found = misfit(ours, theirs)
+    if found is not None:
+        name, here, there = found
+        raise ConfigError(
+            f"ckpt={checkpoint} belongs to another network: {name} is {there} in it and {here} in the run's own; "
+            f"use ckpt=best or ckpt=last, or name the checkpoint's run with run=..."
+        )
+    model.load_state_dict(theirs)
+
+
+def output_dir(run: Path, checkpoint: Path) -> Path:
+    """Return the folder for what is found out about `checkpoint`, made if need be.
+
+    Raises:
+        ConfigError: the checkpoint's name is nothing but dots.
+    """
+    folder = run / "eval" / checkpoint.stem.strip(".")  # that of ...ckpt would be the folder above
+    if folder == run / "eval":
+        raise ConfigError(f"ckpt={checkpoint} has no name to keep its results under; give the file another")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,142 @@
+"""Figures of a run's predictions, drawn from what passes through the Trainer anyway."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pytorch_lightning import Callback, LightningModule, Trainer
+from torch import Tensor
+from torch.utils.data import Subset
+from torchmetrics.aggregation import CatMetric
+from training_config.errors import ConfigError
+from training_runs import drawing
+from training_runs.loggers import TensorBoardLogger
+
+
+class PredictionFigures(Callback):
+    """Writes confusion matrix, worst mistakes and calibration to `folder`; TensorBoard has them too, and the network.
+
+    They need batches of (images, labels), probabilities (B, num_classes) from `test_step`, and `class_names` and
+    `test_set` of the DataModule. What cannot be had is left out.
+
+    Args:
+        enabled: nothing is kept or drawn otherwise, nor with `fast_dev_run`; of the jobs of a sweep, the best one's is
+            drawn, or "each" one's.
+        folder: where the files go.
+        split: test, or val for a run without a test.
+        worst: how many mistakes to show.
+    """
+
+    def __init__(self, enabled: bool | Literal["each"], folder: str, split: str, worst: int) -> None:
+        if split not in ("test", "val"):
+            raise ConfigError(f"callbacks.figures.split={split} must be test or val")
+        self.enabled, self.folder, self.split, self.worst = enabled, Path(folder), split, worst
+        self.example: Tensor | None = None  # (1, C, H, W)
+        self.kept: dict[str, CatMetric] = {}
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self.enabled = False if trainer.fast_dev_run else self.enabled
+
+    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._start("val")
+
+    def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._start("test")
+
+    def on_validation_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        self._keep("val", trainer, outputs, batch)
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        self._keep("test", trainer, outputs, batch)
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not self.enabled:
+            return
+        if self.example is not None:
+            for logger in trainer.loggers:
+                if isinstance(logger, TensorBoardLogger):
+                    logger.log_graph(pl_module, self.example)
+        if self.split == "val":
+            self._draw_predictions(trainer)
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self.enabled and self.split == "test":
+            self._draw_predictions(trainer)
+
+    def _start(self, split: str) -> None:
+        if split == self.split:
+            self.kept = {name: CatMetric(nan_strategy="disable") for name in ("probabilities", "labels", "indices")}
+            self.seen = 0
+
+    def _keep(self, split: str, trainer: Trainer, outputs: Any, batch: Any) -> None:
+        if not self.enabled or not is_pair(batch):
+            return
+        images, labels = batch
+        self.example = images[:1]
+        if split != self.split or not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(labels):
+            return
+        # Every rank evaluates each world_size-th sample.
+        within = torch.arange(self.seen, self.seen + len(labels), device=labels.device)
+        self.seen += len(labels)
+        kept = {
+            "probabilities": outputs.detach(),
+            "labels": labels,
+            "indices": within * trainer.world_size + trainer.global_rank,
+        }
+        for name, values in kept.items():
+            self.kept[name].update(values)
+
+    def _draw_predictions(self, trainer: Trainer) -> None:
+        classes = getattr(trainer.datamodule, "class_names", None)
+        if classes is None or not self.seen:
+            return
+        # On all ranks, each of which has a part.
+        probabilities, labels, indices = (metric.compute().cpu() for metric in self.kept.values())
+        if not trainer.is_global_zero:
+            return
+        labels, indices = labels.long(), indices.long()
+        dataset = getattr(trainer.datamodule, f"{self.split}_set", None)
+        shown = None
+        if getattr(dataset, "labels", None) is not None and torch.equal(dataset.labels[indices], labels):
+            shown = Subset(dataset, indices.tolist())
+        loggers = [logger for logger in trainer.loggers if isinstance(logger, TensorBoardLogger)]
+        step = trainer.global_step
+
+        def draw() -> None:  # without the trainer, which the best job of a sweep would keep until its end
+            for name, path in self._write(probabilities, labels, classes, shown).items():
+                for logger in loggers:
+                    logger.log_png(f"{self.split}/{name}", path, step)
+
+        drawing.at_end(draw, each=self.enabled == "each")
+
+    def _write(
+        self, probabilities: Tensor, labels: Tensor, classes: list[str], shown: Subset | None
+    ) -> dict[str, Path]:
+        """Draw predictions of `shown`; return the PNG files by their names."""
+        from training_runs.figures import save  # matplotlib takes half a second, which only the end of a run needs
+
+        from . import figures
+
+        drawn = {
+            "confusion_matrix": figures.confusion_matrix(probabilities, labels, classes),
+            "calibration": figures.calibration(probabilities, labels),
+        }
+        if shown is not None and is_picture(shown[0][0]):
+            files = getattr(shown.dataset, "names", None)
+            names = [files[index] for index in shown.indices] if files else ()
+            drawn["worst_mistakes"] = figures.worst_mistakes(shown, probabilities, labels, classes, self.worst, names)
+        for name, figure in drawn.items():
+            save(figure, self.folder / name)
+        return {name: self.folder / f"{name}.png" for name in drawn}
+
+
+def is_pair(batch: Any) -> bool:
+    return isinstance(batch, (list, tuple)) and len(batch) == 2 and all(isinstance(part, Tensor) for part in batch)
+
+
+def is_picture(sample: Any) -> bool:
+    return isinstance(sample, Tensor) and sample.dtype == torch.uint8 and sample.ndim == 3 and len(sample) in (1, 3)
