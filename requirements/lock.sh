@@ -21,3 +21,5 @@ done
 compile requirements/tools.in --output-file requirements/tools.txt
 compile requirements/test.in --extra dev --extra wandb --extra mlflow --extra joblib --extra submitit --extra ray --extra optuna --extra onnx --extra shards "$work"/tensorboard/*/pyproject.toml \
   --output-file requirements/test.txt
+# What installs the packages of the tests, in the version that is among them.
+sed -n '/^uv==/,$p' requirements/test.txt | awk 'NR > 1 && /^[a-z]/ { exit } { print }' >requirements/uv.txt

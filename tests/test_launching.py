@@ -275,6 +275,7 @@ def test_workers_mixed_precision_and_accumulation_work_on_two_ranks(commands, tm
     assert (run / "count").read_text(encoding="utf-8") == "7"
 
 
+@pytest.mark.slow
 def test_one_and_two_ranks_score_a_checkpoint_alike(alternating, commands, tmp_path):
     run = the_sweep(alternating[0]) / "1"
     script = Path(__file__).parent / "faulty" / "score.py"

@@ -101,6 +101,7 @@ def test_checklist_from_a_wheel_is_listed_by_help_and_runs_items_in_a_foreign_pr
     assert all(re.search(rf"^│ +{item} +│ +passed", printed, re.MULTILINE) for item in ("config", "trace", "gradients"))
 
 
+@pytest.mark.slow
 def test_editable_installation_alone_gives_a_project_that_trains(folder, install):
     project = install(folder, "--editable", folder)
     places = succeeded(project.run("-c", WHERE)).split()

@@ -184,6 +184,7 @@ def test_a_finished_run_says_so_and_goes_on_when_it_is_made_longer(commands, tmp
     assert [start["step"] for start in record["starts"]] == [0, 14]
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_with_the_job_that_was_stopped(commands, whole, tmp_path):
     sweep = ("-m", "seed=42,43", *RUN, *stop(signal.SIGTERM))
     assert train(commands, tmp_path, *sweep).code == 143
