@@ -232,6 +232,14 @@ def test_job_of_another_sweep_does_not_overwrite_one_that_has_a_checkpoint(scrip
     assert files(job) == before
 
 
+def test_sweep_after_a_continued_one_in_a_process_runs_all_its_jobs(script, tmp_path):
+    script("train.py", "-m", *TINY, "seed=1")
+    [job] = (record.parent for record in tmp_path.glob("multirun/**/run.json"))
+    script("train.py", "-m", *TINY, "seed=1", f"hydra.sweep.dir='{job.parent}'")
+    script("train.py", "-m", *TINY, "seed=1")
+    assert len(list(tmp_path.glob("multirun/**/run.json"))) == 2
+
+
 @pytest.mark.parametrize("name", ["it's", "a (b), c", "100% {d}"])
 def test_path_of_a_run_is_taken_as_it_is_printed(name, finished, script, evaluate, tmp_path, capsys):
     run = tmp_path / name

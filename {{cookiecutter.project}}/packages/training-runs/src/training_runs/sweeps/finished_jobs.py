@@ -32,12 +32,12 @@ def leave_out(config: DictConfig, tell: Callable[[Record], None]) -> None:
         tell: called with the record of each.
     """
     folder = Path(config.hydra.sweep.dir)
-    if config.hydra.sweep._get_node("subdir")._value() != BY_NUMBER or not any(folder.glob("[0-9]*")):
+    if config.hydra.sweep._get_node("subdir")._value() != BY_NUMBER:
         return
     # Hydra has loaded its plugins apart from what an import of their modules gives.
     classes = Plugins.instance().class_name_to_class
     sweeper_class, launcher_class = (classes[f"hydra._internal.core_plugins.{name}"] for name in OWN)
-    validate, launch = sweeper_class.validate_batch_is_legal, launcher_class.launch
+    validate, launch = map(original, (sweeper_class.validate_batch_is_legal, launcher_class.launch))
 
     @functools.wraps(validate)
     def validate_rest(sweeper: Sweeper, batch: Sequence[Sequence[str]]) -> None:
@@ -65,6 +65,11 @@ def leave_out(config: DictConfig, tell: Callable[[Record], None]) -> None:
 
     sweeper_class.validate_batch_is_legal = validate_rest
     launcher_class.launch = launch_rest
+
+
+def original(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of Hydra's as it was before another sweep of this process."""
+    return getattr(method, "__wrapped__", method)
 
 
 def finished(sweep: Path, number: int, overrides: Sequence[str]) -> Record | None:
