@@ -111,13 +111,13 @@ class Bench:
         print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
-def measure(command: list[str], cwd: Path, environment: dict[str, str]) -> Ended:
-    """Run `command` to its end; a failing one is shown."""
+def measure(command: list[str], cwd: Path, environment: dict[str, str], failing: bool = False) -> Ended:
+    """Run `command` to its end; one that fails is shown, unless it is to fail."""
     with tempfile.TemporaryFile() as output:
         started = time.perf_counter()
         process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=output, stderr=output)
         ended = reap(process)
-        if process.returncode != 0:
+        if (process.returncode != 0) is not failing:
             output.seek(0)
             sys.exit(f"{' '.join(command)}\n{output.read().decode()}")
     ended.wall = time.perf_counter() - started
@@ -314,7 +314,45 @@ def sweep(bench: Bench) -> None:
         pairs = list(zip(ended["eight jobs"], ended["one job"], strict=True))
         clock = bench.arguments.clock
         samples = [(long.seconds(clock) - short.seconds(clock)) / (many - 1) for long, short in pairs]
-        bench.rows.append(Row(f"a further job of a sweep{what}", samples, 0.30, unit="s"))
+        bench.rows.append(Row(f"a further job of a sweep{what}", samples, 0.5, unit="s"))
+
+
+def many(bench: Bench) -> None:
+    """A sweep of 2,000 finished jobs, summarised and continued by one job more; `last` among 10,000 runs."""
+    bench.say("many")
+    jobs, runs = 2000, 10_000
+    python, folder = [sys.executable], bench.scratch / "many"
+    job = ["train.py", "-m", "data=mnist_sample", "trainer=cpu", *ONE_BATCH, f"hydra.sweep.dir={folder}"]
+    rates = [f"{(number + 1) / 1e4:.4f}" for number in range(jobs)]
+    measure([*python, *job, f"optimizer.lr={rates[0]}"], bench.project, bench.environment())
+    repeat_job(folder, rates)
+    for path in range(runs):
+        copied = bench.project / "outputs" / "many" / str(path)
+        (copied / "checkpoints").mkdir(parents=True)
+        (copied / "checkpoints" / "last.ckpt").touch()
+        shutil.copy(folder / "0" / "run.json", copied)
+    shutil.rmtree(folder / str(jobs - 1))
+    again = [*job, f"optimizer.lr={','.join(rates)}"]
+    commands = {
+        "a sweep of 2,000 jobs summarised and drawn": ["eval.py", f"summary={folder}"],
+        "a sweep of 2,000 jobs, of which one is missing, continued": again,
+        "resume=last among 10,000 runs, refused": ["train.py", "resume=last", "seed=-1"],
+    }
+    for what, command in commands.items():
+        failing = "resume=last" in command
+        ended = measure([*python, *command], bench.project, bench.environment(), failing)
+        bench.rows.append(Row(what, [ended.seconds(bench.arguments.clock)], unit="s"))
+
+
+def repeat_job(sweep: Path, rates: Sequence[str]) -> None:
+    """Copy what job 0 has left to further jobs, each with its learning rate and a score."""
+    first = sweep / "0"
+    for number, rate in enumerate(rates[1:], start=1):
+        job = sweep / str(number)
+        shutil.copytree(first, job, ignore=shutil.ignore_patterns("checkpoints", "tensorboard", "figures"))
+        for name in ("run.json", ".hydra/overrides.yaml", ".hydra/config.yaml"):
+            text = (job / name).read_text(encoding="utf-8").replace(rates[0], rate)
+            (job / name).write_text(text, encoding="utf-8")
 
 
 def watch(bench: Bench) -> None:
@@ -377,7 +415,8 @@ def loader(bench: Bench) -> None:
 
 
 MEASURES: dict[str, Callable[[Bench], None]] = {
-    measure.__name__: measure for measure in (startup, sweep, cookiecutter, trivial, epoch, bf16, ddp, loader, watch)
+    measure.__name__: measure
+    for measure in (startup, sweep, many, cookiecutter, trivial, epoch, bf16, ddp, loader, watch)
 }
 
 
