@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
@@ -326,11 +328,15 @@ def many(bench: Bench) -> None:
     rates = [f"{(number + 1) / 1e4:.4f}" for number in range(jobs)]
     measure([*python, *job, f"optimizer.lr={rates[0]}"], bench.project, bench.environment())
     repeat_job(folder, rates)
-    for path in range(runs):
-        copied = bench.project / "outputs" / "many" / str(path)
+    record = json.loads((folder / "0" / "run.json").read_text(encoding="utf-8"))
+    for number in range(runs):  # one a minute
+        copied = bench.project / "outputs" / "many" / str(number)
         (copied / "checkpoints").mkdir(parents=True)
         (copied / "checkpoints" / "last.ckpt").touch()
-        shutil.copy(folder / "0" / "run.json", copied)
+        started = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)
+        record["starts"][-1]["started"] = started.isoformat()
+        (copied / "run.json").write_text(json.dumps(record), encoding="utf-8")
+        os.utime(copied / "run.json", [started.timestamp() + 1] * 2)
     shutil.rmtree(folder / str(jobs - 1))
     again = [*job, f"optimizer.lr={','.join(rates)}"]
     commands = {
