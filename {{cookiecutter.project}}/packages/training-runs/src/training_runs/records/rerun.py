@@ -10,7 +10,7 @@ from training_config.errors import ConfigError
 from training_config.overrides import key_of, task_overrides
 from training_config.walk import flat
 
-from training_runs.records.runs import find_run, read_record, read_yaml, script, strict
+from training_runs.records.runs import check_trains, find_run, read_record, read_yaml, script, strict
 from training_runs.records.trust import check_trusted
 
 COMPARED = ("git", "python", "packages", "device", "world_size", "precision", "hardware", "data")
@@ -37,6 +37,7 @@ def original_config(cfg: DictConfig) -> DictConfig:
     if (run / "debug" / "report.json").is_file():
         raise ConfigError(f"rerun={cfg.rerun} was started with +debug=, whose findings need its command: {its_command}")
     original = read_yaml(run / ".hydra" / "config.yaml", DictConfig)
+    check_trains(original, run)
     check_trusted(original, run, cfg)
     original.rerun, original.output_dir = str(run), cfg.output_dir  # which may be written out there
     return original

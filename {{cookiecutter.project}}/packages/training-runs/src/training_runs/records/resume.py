@@ -18,6 +18,7 @@ from training_config.secret_values import secret_values, without_secrets
 from training_runs.launching import ranks
 from training_runs.records.runs import (
     RECORD,
+    check_trains,
     find_run,
     holds_run,
     misfit,
@@ -169,6 +170,7 @@ def saved_config(cfg: DictConfig) -> DictConfig:
             f"is there; put last.ckpt back, or leave {KEY} out and start a new run"
         )
     saved = read_config(run)
+    check_trains(saved, run)
     check_trusted(saved, run, cfg)
     kept = {key: kept_values(saved, key) for key in KEPT}
     before = read_overrides(run)

@@ -237,6 +237,16 @@ def read_config(run: Path) -> DictConfig:
     return cfg
 
 
+def check_trains(cfg: DictConfig, run: Path) -> None:
+    """Refuse to train again what a run's config does not say.
+
+    Raises:
+        ConfigError: `cfg`, which `run` has saved, is no config of a training.
+    """
+    if "trainer" not in cfg:
+        raise ConfigError(f"{run / '.hydra' / 'config.yaml'} is damaged: it has no trainer; name another run")
+
+
 def read_overrides(run: Path) -> list[str]:
     """Return the overrides that a run was given.
 
