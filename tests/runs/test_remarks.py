@@ -160,6 +160,13 @@ def test_losses_of_single_batches_scatter_without_spikes(seed):
     assert said(points={"train_loss": steps(*noisy(seed))}) == {}
 
 
+def test_bump_in_a_loss_that_had_fallen_before_much_was_logged_is_no_spike():
+    # Of a healthy training with label smoothing, every 20th step.
+    losses = [1.696, 0.921, 0.756, 0.727, 0.635, 0.664, 0.731, 0.621, 0.643, 0.608, 0.589, 0.641, 0.603, 0.587, 0.589]
+    losses += [0.576, 0.580, 0.630, 0.566, 0.556, 0.551, 0.559, 0.562, 0.566, 0.572, 0.558, 0.571, 0.569, 0.573, 0.577]
+    assert "spikes" not in said(points={"train_loss": steps(*losses)})
+
+
 def test_outlier_of_a_loss_that_has_not_fallen_is_no_spike():
     losses = [2.0 + 0.01 * (step % 7) for step in range(100)]
     losses[70] = 2.6

@@ -197,7 +197,7 @@ def spikes(evidence: Evidence) -> tuple[str, str] | None:
         if not all(0 < point.value < math.inf for point in points):  # which has no logarithm
             continue
         logs = [math.log(point.value) for point in points]
-        begun = median(logs[:NEIGHBOURS])
+        begun = max(logs[:NEIGHBOURS])  # it falls fastest there: their median would be what is learned already
         # Of those around it, itself among them: a level that moves with the curve.
         inner = range(NEIGHBOURS, len(logs))
         levels = [median(logs[index - NEIGHBOURS : index + NEIGHBOURS + 1]) for index in inner]
