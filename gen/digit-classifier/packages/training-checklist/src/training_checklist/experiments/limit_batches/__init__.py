@@ -1,1 +1,0 @@
-"""The data as the network gets them. The item itself is in item.py."""

@@ -1,1 +1,0 @@
-"""What a run writes, and where. The item itself is in item.py."""

@@ -1,1 +1,0 @@
-"""A whole training, watched at little cost."""
