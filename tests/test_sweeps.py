@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from faulty.commands import jobs_of, the_sweep
+from faulty.commands import jobs_of, the_sweep, wait_for, with_small
 from faulty.planted import REPAIRED
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -159,17 +159,41 @@ def test_best_job_of_a_sweep_alone_has_figures_unless_each_was_to_have_them(comm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["joblib", "submitit_local", "ray"])
-def test_another_launcher_runs_a_sweep(launcher, commands, tmp_path):
-    finished = commands.train(tmp_path, "-m", f"launcher={launcher}", "trainer=cpu", "logger=csv", "seed=1,2")
+def test_another_launcher_starts_jobs_once_more_that_were_lost_or_failed(launcher, commands, tmp_path):
+    kinds = ("never", "batch_kill_0", "batch_raise_0")
+    fault = ("+callbacks.fault._target_=faulty.planted.PlantedFailure", f"+callbacks.fault.kind={','.join(kinds)}")
+    once = "+callbacks.fault.once=${output_dir}/failed"
+    finished = commands.train(tmp_path, "-m", f"launcher={launcher}", "trainer=cpu", "logger=csv", *fault, once)
     assert finished.code == 0, finished.output
     sweep = the_sweep(tmp_path)
     found = look_at(sweep)
-    assert [(job["state"], job["seed"], job["steps"]) for job in found.jobs.values()] == [
-        ("finished", 1, 14),
-        ("finished", 2, 14),
+    assert [(job["state"], job["steps"]) for job in found.jobs.values()] == [("finished", 14)] * 3
+    assert [row["state"] for row in found.rows] == ["finished"] * 3
+    assert [path.parent.name for path in sorted(sweep.rglob("train.log"))] == ["0", "1", "2"]
+    starts = [len(job["starts"]) for job in found.jobs.values()]
+    assert starts[1:] == [2, 2]
+    if launcher != "joblib":  # which ends all its processes when one is lost
+        assert starts[0] == 1
+    metrics = [job["metrics"] for job in found.jobs.values()]
+    assert metrics == [metrics[0]] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["submitit_local", "ray"])
+def test_a_sweep_of_another_launcher_whose_command_was_killed_goes_on(launcher, commands, tmp_path):
+    asked = ("-m", f"launcher={launcher}", "trainer=cpu", "logger=csv", "seed=1,2", "hydra.sweep.dir=sweep")
+    arguments = with_small(*asked, "trainer.max_epochs=4")
+    process = commands.start(tmp_path, commands.project / "train.py", *arguments)
+    wait_for(lambda: len([*tmp_path.glob("sweep/*/checkpoints/last.ckpt")]) == 2, 120, "a checkpoint of each job")
+    process.kill()
+    commands.wait_until_gone(120)  # submitit's jobs end by themselves, Ray's with the command
+    finished = commands.run(tmp_path, commands.project / "train.py", *arguments)
+    assert finished.code == 0, finished.output
+    found = look_at(tmp_path / "sweep")
+    assert [(job["state"], job["steps"], job["seed"]) for job in found.jobs.values()] == [
+        ("finished", 56, 1),
+        ("finished", 56, 2),
     ]
-    assert [row["state"] for row in found.rows] == ["finished", "finished"]
-    assert [path.parent.name for path in sorted(sweep.rglob("train.log"))] == ["0", "1"]
 
 
 def test_slurm_is_asked_for_what_the_config_says(commands, tmp_path):

@@ -286,6 +286,22 @@ def startup(bench: Bench) -> None:
     first = ["data=mnist_sample", "trainer=cpu", "+callbacks.first._target_=callbacks.EndAtFirstStep"]
     commands = {"script": [*python, str(HERE / "first_step.py")], "first step": [*python, "train.py", *first]}
     bench.rows += beside(alternate(bench, commands, bench.arguments.repeats), "script", 1.10, bench.arguments.clock)
+    whole = [*python, "train.py", "data=mnist_sample", "trainer=cpu", *ONE_BATCH]
+    commands = {"script": [*python, str(HERE / "one_batch.py"), str(bench.data)], "a run of one batch": whole}
+    bench.rows += beside(alternate(bench, commands, bench.arguments.repeats), "script", 1.25, bench.arguments.clock)
+    samples = [after_last_line(whole, bench) for _ in range(bench.arguments.repeats)]
+    bench.rows.append(Row("from a run's last line to its end", samples, 0.3, unit="s"))
+
+
+def after_last_line(command: list[str], bench: Bench) -> float:
+    """Return the seconds of wall time between a command's last line and its end."""
+    environment = bench.environment() | {"PYTHONUNBUFFERED": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=bench.project, env=environment, **pipes) as process:
+        for _ in process.stdout:
+            last = time.perf_counter()
+        process.wait()
+        return time.perf_counter() - last
 
 
 def beside(ended: dict[str, list[Ended]], to: str, limit: float, clock: str) -> list[Row]:
@@ -317,6 +333,14 @@ def sweep(bench: Bench) -> None:
         clock = bench.arguments.clock
         samples = [(long.seconds(clock) - short.seconds(clock)) / (many - 1) for long, short in pairs]
         bench.rows.append(Row(f"a further job of a sweep{what}", samples, 0.5, unit="s"))
+    peaks = {}
+    for jobs in (10, 100):  # half a MiB kept by each job would be 1.05
+        bench.say(f"  memory of {jobs} jobs")
+        peaks[jobs] = measure([*command, f"seed=range({jobs})"], bench.project, bench.environment()).peak
+    remark = f"{peaks[100]:.0f} and {peaks[10]:.0f} MiB"
+    bench.rows.append(
+        Row("peak resident memory of a sweep of 100 jobs beside 10", [peaks[100] / peaks[10]], 1.05, remark=remark)
+    )
 
 
 def many(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from pathlib import Path
 from typing import Any
 
 from pytorch_lightning import Callback, Trainer
@@ -15,15 +16,21 @@ class PlantedFailure(Callback):
 
     The moment is constructor (no process group exists yet), batch (the second) or fit_end; the action raise, kill
     (SIGKILL), interrupt (SIGINT), stop (SIGSTOP), hang, or leave (without a word, exit code 0).
+
+    Args:
+        kind: see above.
+        once: a file that is made when it fails; where it lies already, nothing does.
     """
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, once: str | None = None) -> None:
+        self.kind, self.once = kind, None if once is None else Path(once)
         self.reach("constructor", os.environ.get("RANK", "0"))
 
     def reach(self, moment: str, rank: int | str) -> None:
-        if REPAIRED in os.environ:
+        if REPAIRED in os.environ or (self.once is not None and self.once.exists()):
             return
+        if self.once is not None and self.kind.startswith(moment):
+            self.once.touch()
         if self.kind == f"{moment}_raise_{rank}":
             raise RuntimeError(f"planted: {self.kind}")
         if self.kind == f"{moment}_kill_{rank}":

@@ -29,11 +29,13 @@ def test_process_that_has_torch_already_collects_as_before():
 
 
 LEAVING = """
-import atexit, gc, sys, threading
+import atexit, sys, threading
 from pathlib import Path
 from training_runs.start import entry_point
+from training_runs.start.uncollected_imports import uncollected_imports
 
-gc.freeze()
+with uncollected_imports():
+    pass
 atexit.register(print, "exit handlers")
 threading.Timer(0.1, print, ["threads"]).start()
 entry_point.run(lambda: sys.exit({code!r}), Path(), "train")

@@ -56,7 +56,8 @@ class PredictionFigures(Callback):
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not self.enabled:
             return
-        if self.example is not None:
+        # Not in a sweep: torch keeps two MiB of each network that it traces.
+        if self.example is not None and not drawing.waits(each=self.enabled == "each"):
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
                     logger.log_graph(pl_module, self.example)

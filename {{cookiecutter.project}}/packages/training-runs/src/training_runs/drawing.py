@@ -20,10 +20,15 @@ def at_end(draw: Draw, each: bool) -> None:
         draw: writes figures. What it holds is held until the sweep ends.
         each: whether every job of a sweep draws its own.
     """
-    if in_sweep and not each:
+    if waits(each):
         of_job.append(draw)
     else:
         draw()
+
+
+def waits(each: bool) -> bool:
+    """Whether what a job draws waits for the end of its sweep."""
+    return in_sweep and not each
 
 
 def end_job(best: bool) -> None:

@@ -1,7 +1,6 @@
 """The frame around a Hydra entry point: nothing here imports torch."""
 
 import atexit
-import gc
 import os
 import re
 import signal
@@ -30,6 +29,7 @@ from training_runs.launching import ranks
 from training_runs.launching.parent import end_with_supervisor
 from training_runs.records import resume
 from training_runs.reports.report import write_missing_report
+from training_runs.start import uncollected_imports
 from training_runs.start.config_files import read_once
 from training_runs.start.hydra_messages import message, take_over
 from training_runs.sweeps.sweep_summary import SweepSummary
@@ -73,7 +73,7 @@ def leave(code: int | str | None) -> None:
 
     Only where torch was imported without the garbage collector: a process that has not has nothing to wait for.
     """
-    if not gc.get_freeze_count():
+    if not uncollected_imports.frozen:
         return
     if isinstance(code, str):
         print(code, file=sys.stderr)

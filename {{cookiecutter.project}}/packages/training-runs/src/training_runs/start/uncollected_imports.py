@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+frozen = False  # gc.get_freeze_count() says the same, but takes a tenth of a second to count
+
 
 @contextmanager
 def uncollected_imports() -> Iterator[None]:
@@ -14,6 +16,7 @@ def uncollected_imports() -> Iterator[None]:
     They make a million objects, which stay: to go through them again and again takes a sixth of the start. Later
     collections leave them out, too, until the process ends: what they hold is to be freed then.
     """
+    global frozen
     if "torch" in sys.modules:  # what is there is not all imported: a job before this one may have left garbage
         yield
         return
@@ -22,5 +25,6 @@ def uncollected_imports() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
+        frozen = True
         atexit.register(gc.unfreeze)
         gc.enable()

@@ -3,6 +3,7 @@
 import functools
 import sys
 import warnings
+from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def number_jobs_from(first: int) -> None:
     """
     from hydra_plugins.hydra_optuna_sweeper._impl import OptunaSweeperImpl
 
-    original = getattr(OptunaSweeperImpl.sweep, "__wrapped__", OptunaSweeperImpl.sweep)
+    original = unwrap(OptunaSweeperImpl.sweep)
 
     @functools.wraps(original)
     def sweep(self: OptunaSweeperImpl, arguments: list[str]) -> None:

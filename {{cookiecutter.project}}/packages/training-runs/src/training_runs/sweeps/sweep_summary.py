@@ -7,6 +7,7 @@ failed, interrupted and finished jobs are all in it.
 import csv
 import math
 import operator
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,8 +26,8 @@ from training_runs.records.curves import Curve, read_curves
 from training_runs.records.runs import command_line, is_alive, read_record, write_record
 from training_runs.reports.report import cell, verdicts, write_report, write_sweep_report
 from training_runs.sweeps.continued_study import continue_study
-from training_runs.sweeps.finished_jobs import leave_out
 from training_runs.sweeps.seeds import SEED, settings
+from training_runs.sweeps.unfinished_jobs import start_unfinished
 
 METRICS = ("val", "test")  # the splits whose metrics are columns
 MOST = 100  # rows in the terminal: more than that nobody reads there
@@ -36,18 +37,36 @@ class SweepSummary(Callback):
     """Hydra's callback that remembers where the sweep of this process lies; `entry_point.run` ends it.
 
     A search that is started again goes on.
+
+    Args:
+        retries: how often a job that began and did not finish is started again. Where it has a checkpoint it goes on.
     """
 
     folder: Path | None = None
     best: DictConfig | None = None  # the config of the job with the best score so far
     score: float | None = None
+    ended: JobReturn | None = None  # of the job before
+
+    def __init__(self, retries: int = 0) -> None:
+        self.retries = retries
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         SweepSummary.folder = Path(config.hydra.sweep.dir)
         SweepSummary.folder.mkdir(parents=True, exist_ok=True)  # Optuna's database lies in it from the start
         drawing.in_sweep = True
         continue_study(config)
-        leave_out(config, lambda record: self._take_score(config, record))
+        start_unfinished(config, self.retries, lambda record: self._take_score(config, record))
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Drop of the job before what Hydra would keep until the sweep ends: two configs, and what a failure held."""
+        ended, SweepSummary.ended = SweepSummary.ended, None
+        if ended is None:
+            return
+        ended.cfg = ended.hydra_cfg = None
+        error = ended._return_value
+        while isinstance(error, BaseException):
+            traceback.clear_frames(error.__traceback__)
+            error = error.__cause__ or error.__context__
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Keep the figures of the best job until the sweep ends.
@@ -56,6 +75,7 @@ class SweepSummary(Callback):
         """
         if config.hydra.mode != RunMode.MULTIRUN:
             return
+        SweepSummary.ended = job_return
         folder = Path(config.hydra.runtime.output_dir)
         record = known_record(folder)
         self._take_score(config, record)
@@ -71,7 +91,7 @@ class SweepSummary(Callback):
         if cls.folder is None:
             return
         folder, best = cls.folder, cls.best
-        cls.folder = cls.best = cls.score = None
+        cls.folder = cls.best = cls.score = cls.ended = None
         drawing.in_sweep = False
         try:
             if drawing.draw_best():

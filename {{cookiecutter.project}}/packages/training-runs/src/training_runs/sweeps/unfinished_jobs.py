@@ -1,0 +1,145 @@
+"""A sweep starts the jobs that it has not finished: those without an end, and again those that were lost."""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from inspect import unwrap
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
+from omegaconf import DictConfig
+from training_config.errors import ConfigError
+
+from training_runs.records.runs import read_record
+from training_runs.sweeps.lost_jobs import launch_all
+
+Record = dict[str, Any]
+BY_NUMBER = "${hydra.job.num}"  # hydra.sweep.subdir: what is the directory of which job is known before it is composed
+SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
+
+
+def start_unfinished(config: DictConfig, retries: int, tell: Callable[[Record], None]) -> None:
+    """Have Hydra leave out the jobs of `config`'s sweep that an earlier start has finished, and retry the others.
+
+    Two compositions for each take minutes where thousands are finished.
+
+    Args:
+        config: of the sweep.
+        retries: how often a job that did not finish is started again; not one that was refused.
+        tell: called with the record of each job that is left out.
+    """
+    if config.hydra.sweep._get_node("subdir")._value() != BY_NUMBER:
+        return
+    folder = Path(config.hydra.sweep.dir)
+    # Hydra has loaded its plugins apart from what an import of their modules gives.
+    classes = Plugins.instance().class_name_to_class
+    sweeper_class, launcher_class = classes[SWEEPER], classes[config.hydra.launcher._target_]
+    # As they were before another sweep of this process.
+    validate, launch = unwrap(sweeper_class.validate_batch_is_legal), unwrap(launcher_class.launch)
+
+    @functools.wraps(validate)
+    def validate_rest(sweeper: Sweeper, batch: Sequence[Sequence[str]]) -> None:
+        jobs = dict(enumerate(batch, sum(map(len, sweeper.overrides[: sweeper.batch_index - 1]))))
+        done = finished(folder, jobs)
+        validate(sweeper, [overrides for number, overrides in jobs.items() if number not in done])
+
+    @functools.wraps(launch)
+    def launch_rest(
+        launcher: Launcher, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> list[JobReturn]:
+        jobs = dict(enumerate(job_overrides, initial_job_idx))
+        done = finished(folder, jobs)
+        for some in runs_of(done):
+            which = str(some[0]) if len(some) == 1 else f"{some[0]} to {some[-1]}"
+            print(f"{folder}/{which} is finished; it is not run again")
+        for record in done.values():
+            tell(record)
+        returns = {number: completed(jobs[number], record, config.monitor) for number, record in done.items()}
+
+        def launch_jobs(numbers: list[int]) -> dict[int, JobReturn]:
+            ends = launch_all(launch, launcher, [jobs[number] for number in numbers], numbers[0])
+            return {
+                number: settled(end, folder, number, jobs[number], config.monitor)
+                for number, end in zip(numbers, ends, strict=True)
+            }
+
+        returns |= launch_to_end(launch_jobs, [number for number in jobs if number not in done], folder, retries)
+        return [returns[number] for number in jobs]
+
+    sweeper_class.validate_batch_is_legal = validate_rest
+    launcher_class.launch = launch_rest
+
+
+def launch_to_end(
+    launch: Callable[[list[int]], dict[int, JobReturn]], jobs: list[int], folder: Path, retries: int
+) -> dict[int, JobReturn]:
+    """Launch `jobs`, and those again that began and did not finish, until each has finished or begun so often."""
+    returns: dict[int, JobReturn] = {}
+    first = last = {number: starts_of(folder / str(number)) for number in jobs}
+    while jobs:
+        for some in runs_of(jobs):
+            returns |= launch(some)
+        starts = {number: starts_of(folder / str(number)) for number in jobs}
+        if all(starts[number] == last[number] for number in jobs):  # all were refused, or there is no such machine
+            break
+        last = starts
+        jobs = [each for each in jobs if starts[each] - first[each] <= retries and is_unfinished(folder / str(each))]
+        if jobs:
+            print(f"{folder}: started again, since it did not finish: job {', '.join(map(str, jobs))}")
+    return returns
+
+
+def settled(end: JobReturn | Exception, folder: Path, number: int, overrides: Sequence[str], monitor: str) -> JobReturn:
+    """Return how a job ended, also where its launcher has lost it."""
+    if isinstance(end, JobReturn):
+        return end
+    record = finished(folder, {number: overrides}).get(number)
+    if record is not None:
+        return completed(overrides, record, monitor)
+    return JobReturn(overrides=overrides, status=JobStatus.FAILED, _return_value=end)
+
+
+def completed(overrides: Sequence[str], record: Record, monitor: str) -> JobReturn:
+    return JobReturn(overrides=overrides, status=JobStatus.COMPLETED, _return_value=record["metrics"].get(monitor))
+
+
+def finished(sweep: Path, jobs: Mapping[int, Sequence[str]]) -> dict[int, Record]:
+    """Return the records of those of `jobs`, overrides by number, that were finished with the same overrides."""
+    records = {}
+    for number, overrides in jobs.items():
+        # One was never begun, or its record is damaged, which the job itself will say.
+        with suppress(OSError, ConfigError):
+            record = read_record(sweep / str(number))
+            if record["state"] == "finished" and record["overrides"] == list(overrides):
+                records[number] = record
+    return records
+
+
+def starts_of(job: Path) -> int:
+    """Return how often a job has begun."""
+    with suppress(ConfigError):
+        return len(read_record(job).get("starts", ()))
+    return 0
+
+
+def is_unfinished(job: Path) -> bool:
+    """Whether a job that its launcher has come back from did not finish, and was not refused, which it would be again.
+
+    One without a record was lost before it wrote it.
+    """
+    with suppress(ConfigError):
+        record = read_record(job)
+        return record["state"] != "finished" and "starts" in record
+    return True
+
+
+def runs_of(numbers: Iterable[int]) -> Iterator[list[int]]:
+    """Yield `numbers` cut where one does not follow the other."""
+    placed = enumerate(sorted(numbers))
+    for _, some in groupby(placed, key=lambda pair: pair[1] - pair[0]):
+        yield [number for _, number in some]
