@@ -360,7 +360,7 @@ def many(bench: Bench) -> None:
         started = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)
         record["starts"][-1]["started"] = started.isoformat()
         (copied / "run.json").write_text(json.dumps(record), encoding="utf-8")
-        os.utime(copied / "run.json", [started.timestamp() + 1] * 2)
+        os.utime(copied / "run.json", (started.timestamp() + 1, started.timestamp() + 1))
     shutil.rmtree(folder / str(jobs - 1))
     again = [*job, f"optimizer.lr={','.join(rates)}"]
     commands = {

@@ -297,6 +297,12 @@ TRAIN = [
         NOTHING,
     ),
     (
+        "callbacks.checkpoint.dirpath=s3://bucket/run callbacks.last_checkpoint.dirpath=s3://bucket/run",
+        "callbacks.last_checkpoint.dirpath=s3://bucket/run must be a directory (a mounted store's too, no address)\n"
+        "callbacks.checkpoint.dirpath=s3://bucket/run must be a directory (a mounted store's too, no address) or null",
+        NOTHING,
+    ),
+    (
         "output_dir=FOLDER/file",
         "output_dir=FOLDER/file is no directory to write to; leave it, and say hydra.run.dir=... to place a run",
         NOTHING,

@@ -39,6 +39,10 @@ Devices = Annotated[
     | Annotated[list[NonNegativeInt], Field(min_length=1)],
     Field(title="auto, a whole number of at least 1, or a list of numbers such as [0,1]"),
 ]
+# Nothing with :// in it, which a Path would take for the name of a folder here.
+Directory = Annotated[
+    str, Field(pattern=r"^([^:]|:[^/]|:/[^/])*:?/?$", title="a directory (a mounted store's too, no address)")
+]
 ClassWeights = list[Annotated[float, Field(ge=0, allow_inf_nan=False)]]
 # What a process that loads data takes at least, measured with an empty data set (torch 2.15, Linux): memory of its own
 # in bytes, and files that this process holds open for it. Those for training and for validation live at once.
@@ -71,6 +75,8 @@ def arguments() -> dict[type, dict[str, Any]]:
     from torch.nn import CrossEntropyLoss, NLLLoss
     from torch.optim import Optimizer
 
+    from training_runs.checkpoints.last_checkpoint import LastCheckpoint
+
     return {
         Trainer: {
             "devices": Devices,
@@ -87,7 +93,9 @@ def arguments() -> dict[type, dict[str, Any]]:
         ModelCheckpoint: {
             "save_top_k": Annotated[int, Field(ge=-1, title="a whole number, -1 for all")],
             "every_n_epochs": NonNegativeInt | None,
+            "dirpath": Directory | None,
         },
+        LastCheckpoint: {"dirpath": Directory},
         Optimizer: dict.fromkeys(("lr", "momentum", "weight_decay"), FiniteFloat),
         EarlyStopping: {"patience": NonNegativeInt},
         NLLLoss: {"weight": ClassWeights | None},
