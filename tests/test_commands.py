@@ -102,7 +102,7 @@ def test_images_in_a_folder_are_classified(project, trained, tmp_path):
     [table] = project.folder.glob("outputs/**/eval/best/predictions_*.csv")
     with table.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [row["image"] for row in rows] == ["digit 0.png", "digit 1.png"]
+    assert [row["sample"] for row in rows] == ["digit 0.png", "digit 1.png"]
     for row in rows:
         assert re.search(rf"^ +{row['image']} +{row['prediction']}  \(\d+\.\d%\)$", printed, re.MULTILINE)
 

@@ -204,7 +204,7 @@ def run(train, tmp_path):
 def test_prediction_sees_an_image_as_the_test_does(run, evaluate, tmp_path):
     evaluate(f"run={run.as_posix()}")
     with (run / "eval/best/predictions.csv").open(newline="", encoding="utf-8") as file:
-        tested = {row.pop("image"): row for row in csv.DictReader(file)}
+        tested = {row.pop("sample"): row for row in csv.DictReader(file)}
     for name, row in tested.items():
         row.pop("label")
         (tmp_path / "again" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -212,7 +212,7 @@ def test_prediction_sees_an_image_as_the_test_does(run, evaluate, tmp_path):
     shutil.rmtree(tmp_path / "animals")  # a run knows its classes, mean and deviation by itself
     evaluate(f"run={run.as_posix()}", f"predict={tmp_path.as_posix()}/again")
     with (run / "eval/best/predictions_again.csv").open(newline="", encoding="utf-8") as file:
-        predicted = {row.pop("image"): row for row in csv.DictReader(file)}
+        predicted = {row.pop("sample"): row for row in csv.DictReader(file)}
     assert len(tested) == 9
     assert predicted == tested
     assert list(predicted) == list(tested)

@@ -44,7 +44,7 @@ def test_everything_written_lies_in_the_directory_of_the_run(tested):
 def test_predictions_hold_every_test_image_with_its_label(tested):
     table = rows(tested / "eval/best/predictions.csv")
     _, labels = read_sample(train=False)
-    assert [row["image"] for row in table] == [str(index) for index in range(1000)]
+    assert [row["sample"] for row in table] == [str(index) for index in range(1000)]
     assert [int(row["label"]) for row in table] == labels.tolist()
 
 

@@ -16,7 +16,7 @@ def test_row_tells_label_prediction_and_all_probabilities(tmp_path):
     path = tmp_path / "predictions.csv"
     write_predictions(path, ["0", "1"], PROBABILITIES, ["cat", "dog"], torch.tensor([0, 0]))
     assert table(path) == [
-        ["image", "label", "prediction", "confidence", "p(cat)", "p(dog)"],
+        ["sample", "label", "prediction", "confidence", "p(cat)", "p(dog)"],
         ["0", "cat", "dog", "0.750000", "0.250000", "0.750000"],
         ["1", "cat", "cat", "0.900000", "0.900000", "0.100000"],
     ]
@@ -25,7 +25,7 @@ def test_row_tells_label_prediction_and_all_probabilities(tmp_path):
 def test_unlabelled_images_have_no_label_column(tmp_path):
     path = tmp_path / "predictions.csv"
     write_predictions(path, ["a, b.png", "ü.png"], PROBABILITIES, ["cat", "dog"])
-    assert table(path)[0] == ["image", "prediction", "confidence", "p(cat)", "p(dog)"]
+    assert table(path)[0] == ["sample", "prediction", "confidence", "p(cat)", "p(dog)"]
     assert [row[0] for row in table(path)[1:]] == ["a, b.png", "ü.png"]
 
 

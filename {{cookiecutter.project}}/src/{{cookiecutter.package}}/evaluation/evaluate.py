@@ -1,6 +1,7 @@
 """What eval.py does with a run: everything is rebuilt from the run's own config and checkpoint."""
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from ..file_names import printable
 from . import contract, figures
 from .export import check_form, export_model
 from .predictions import write_numbers, write_predictions
+
+SHOWN = 100  # files whose answer is a line in the terminal: more than that nobody reads there
 
 
 def test_run(run: Path, checkpoint: Path, cfg: DictConfig) -> dict[str, float]:
@@ -97,7 +100,8 @@ def predict_files(run: Path, checkpoint: Path, place: Path, cfg: DictConfig) -> 
             best = zip(names, *predictions.max(dim=1), strict=True)
             answers = {printable(name): f"{classes[int(index)]}  ({share:.1%})" for name, share, index in best}
         write_predictions(table, names, predictions, classes)
-    print_summary({}, answers | {"written": str(shortest(table))})
+    more = {"further": f"{len(answers) - SHOWN} more"} if len(answers) > SHOWN else {}
+    print_summary({}, dict(islice(answers.items(), SHOWN)) | more | {"written": str(shortest(table))})
 
 
 def files_at(place: Path, datamodule: LightningDataModule) -> list[Path]:

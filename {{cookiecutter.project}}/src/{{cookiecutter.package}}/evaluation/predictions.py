@@ -12,20 +12,20 @@ from ..file_names import as_cell
 def write_predictions(
     path: Path, names: Sequence[str], probabilities: Tensor, classes: Sequence[str], labels: Tensor | None = None
 ) -> None:
-    """Write a CSV with each image's name, its label where known, the prediction, and every class's probability.
+    """Write a CSV with each sample's name, its label where known, the prediction, and every class's probability.
 
     Args:
         names: N of them, in the order of the rows; what a spreadsheet would take for a formula gets a quote before it.
         probabilities: (N, num_classes).
         classes: what to call each class.
-        labels: (N,), or None for images without.
+        labels: (N,), or None for samples without.
     """
     confidence, predicted = probabilities.max(dim=1)
     classes = [as_cell(name) for name in classes]
     known = [] if labels is None else ["label"]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["image", *known, "prediction", "confidence", *(f"p({name})" for name in classes)])
+        writer.writerow(["sample", *known, "prediction", "confidence", *(f"p({name})" for name in classes)])
         for row, name in enumerate(names):
             label = [] if labels is None else [classes[int(labels[row])]]
             writer.writerow(

@@ -8,6 +8,7 @@ from pytorch_lightning.loggers import csv_logs
 from pytorch_lightning.loggers.logger import rank_zero_experiment
 from pytorch_lightning.utilities import rank_zero_only
 
+from training_runs.records.curves import read_rows
 from training_runs.records.runs import replace_text
 
 
@@ -30,14 +31,13 @@ class CSVLogger(csv_logs.CSVLogger):
 
 class Writer(csv_logs.ExperimentWriter):
     def _check_log_dir_exists(self) -> None:  # Lightning's deletes the file
-        if Path(self.metrics_file_path).is_file():
-            self.metrics_keys = list(next(iter(self._rows()), ()))
+        self.metrics_keys = list(next(iter(read_rows(Path(self.metrics_file_path))), ()))
 
     def rewind(self, step: int) -> None:
         path = Path(self.metrics_file_path)
         if not path.is_file():
             return
-        rows = [row for row in self._rows() if int(row["step"]) < step]
+        rows = [row for row in read_rows(path) if int(row["step"]) < step]
         self.metrics_keys = [key for key in self.metrics_keys if any(row[key] for row in rows)]
         if rows:
             self._replace(rows)
@@ -45,12 +45,7 @@ class Writer(csv_logs.ExperimentWriter):
             path.unlink()
 
     def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:
-        self._replace(self._rows())
-
-    def _rows(self) -> list[dict[str, str]]:
-        lines = Path(self.metrics_file_path).read_text(encoding="utf-8").splitlines(keepends=True)
-        # Whoever is killed leaves half a line.
-        return list(csv.DictReader(line for line in lines if line.endswith("\n")))
+        self._replace(read_rows(Path(self.metrics_file_path)))
 
     def _replace(self, rows: list[dict[str, str]]) -> None:
         content = io.StringIO(newline="")

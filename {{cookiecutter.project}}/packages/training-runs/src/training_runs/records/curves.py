@@ -8,10 +8,7 @@ Curve = list[tuple[int, float]]  # (step, value)
 
 def read_curves(table: Path) -> dict[str, Curve]:
     """Return the curves of every metric that validation has, of training and validation; none without `table`."""
-    if not table.is_file():
-        return {}
-    with table.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(line for line in file if line.endswith("\n")))  # who is killed leaves half a line
+    rows = read_rows(table)
     metrics = [name.removeprefix("val/") for name in (rows[0] if rows else {}) if name.startswith("val/")]
     curves = {
         f"{split}/{metric}": [
@@ -21,3 +18,11 @@ def read_curves(table: Path) -> dict[str, Curve]:
         for split in ("train", "val")
     }
     return {name: points for name, points in curves.items() if points}
+
+
+def read_rows(table: Path) -> list[dict[str, str]]:
+    """Return the rows of a metrics.csv, without the half of one that a killed run has left; none without `table`."""
+    if not table.is_file():
+        return []
+    with table.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(line for line in file if line.endswith("\n")))

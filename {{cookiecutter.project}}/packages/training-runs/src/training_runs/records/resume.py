@@ -63,21 +63,21 @@ def locate(arguments: list[str]) -> list[str]:
         )
     run = find_run(name, KEY).resolve()
     folder = quoted(str(run))
-    kept = [as_addition(argument, run) for argument in arguments if argument != given.input_line]
+    try:
+        saved = OmegaConf.to_container(read_config(run), resolve=False)
+    except ConfigError:  # said where the config is needed
+        saved = {}
+    kept = [as_addition(argument, saved) for argument in arguments if argument != given.input_line]
     return [*kept, f"{KEY}={folder}", f"hydra.run.dir={folder}", "hydra.output_subdir=null"]
 
 
-def as_addition(argument: str, run: Path) -> str:
+def as_addition(argument: str, saved: dict[str, Any]) -> str:
     """Return an override of a key that the run's own config has, though the composed one may not, so that it parses.
 
     Hydra composes the defaults, in which the run may have chosen another model, and refuses keys that they lack.
     """
     key, equals, _ = argument.partition("=")
     if argument.startswith(("-", "+", "~", "hydra.")) or "." not in key or not equals:
-        return argument
-    try:
-        saved = OmegaConf.to_container(read_config(run), resolve=False)
-    except ConfigError:  # said where the config is needed
         return argument
     return f"++{argument}" if lookup(saved, key)[0] else argument
 

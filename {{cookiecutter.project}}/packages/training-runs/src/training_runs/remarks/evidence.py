@@ -1,6 +1,5 @@
 """What a run has logged anyway, and the little besides that its remarks need."""
 
-import csv
 import math
 import shlex
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import NamedTuple
 
 from training_config.overrides import key_of
 
+from training_runs.records.curves import read_rows
 from training_runs.remarks.answers import ConstantAnswer
 
 
@@ -96,13 +96,10 @@ def means(points: Sequence[Point]) -> dict[int, float]:
 
 def read_points(table: Path) -> dict[str, list[Point]]:
     """Return what the CSV logger has written of training and validation; nothing where there is no such table."""
-    if not table.is_file():
-        return {}
     points: dict[str, list[Point]] = {}
-    with table.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            epoch = int(float(row["epoch"])) if row.get("epoch") else None
-            for name, value in row.items():
-                if value and name.startswith(("train/", "val/")):
-                    points.setdefault(name, []).append(Point(int(float(row["step"])), epoch, float(value)))
+    for row in read_rows(table):
+        epoch = int(float(row["epoch"])) if row.get("epoch") else None
+        for name, value in row.items():
+            if value and name.startswith(("train/", "val/")):
+                points.setdefault(name, []).append(Point(int(float(row["step"])), epoch, float(value)))
     return points

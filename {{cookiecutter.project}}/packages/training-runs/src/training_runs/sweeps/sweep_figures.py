@@ -49,14 +49,13 @@ def swept_keys(overrides: Sequence[Mapping[str, str]], scores: Sequence[float], 
         axes.axis("off")
     for axes, key in zip(plots.flat, keys, strict=False):
         place, ticks, logarithmic = positions([job[key] for job in overrides])
-        sharing = {value: [] for value in dict.fromkeys(job[key] for job in overrides)}
+        sharing: dict[float, list[Setting]] = {}
         for each in tried:
-            sharing[each.overrides[key]].append(each)
-        values = list(sharing) if ticks else sorted(sharing, key=float)
-        means = [mean(each.mean for each in sharing[value]) for value in values]
-        places = [place[value] for value in values]
+            sharing.setdefault(place[each.overrides[key]], []).append(each)
+        places = sorted(sharing)
+        means = [mean(each.mean for each in sharing[where]) for where in places]
         axes.plot(places, means, "_" if ticks else "-", color="C0", markersize=24, alpha=0.4, label="mean of a value")
-        draw_settings(axes, {place[value]: sharing[value] for value in values}, winner)
+        draw_settings(axes, sharing, winner)
         axes.set(xlabel=key, xscale="log" if logarithmic else "linear")
         if ticks:
             axes.set_xticks(range(len(ticks)), map(short, ticks))
