@@ -25,7 +25,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from command import end_all, start_server, train
+from command import end_all, set_environment, train
 from judge import RIGHT, Outcome, Run, alarms, judge
 from results import as_table, totals, write_results
 from suite import HERE, Unfit, Variant, foreign, own_faults, own_healthy
@@ -110,7 +110,8 @@ def main() -> int:
             return check(bench, faults + healthy)
         threads = max(1, (os.cpu_count() or 1) // arguments.jobs)
         # No GPU: the same on every machine.
-        start_server({"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "160", "PYTHONUTF8": "1"})
+        common = {"CUDA_VISIBLE_DEVICES": "", "COLUMNS": "160", "PYTHONUTF8": "1"}
+        set_environment(common | {"OMP_NUM_THREADS": str(threads)})
         try:
             return silence(bench, faults, arguments) if arguments.train else measure(bench, faults, healthy, arguments)
         finally:

@@ -349,7 +349,7 @@ def many(bench: Bench) -> None:
     jobs, runs = 2000, 10_000
     python, folder = [sys.executable], bench.scratch / "many"
     job = ["train.py", "-m", "data=mnist_sample", "trainer=cpu", *ONE_BATCH, f"hydra.sweep.dir={folder}"]
-    rates = [f"{(number + 1) / 1e4:.4f}" for number in range(jobs)]
+    rates = [f"{(number + 1) / 1e4:g}" for number in range(jobs)]  # as Hydra writes them
     measure([*python, *job, f"optimizer.lr={rates[0]}"], bench.project, bench.environment())
     repeat_job(folder, rates)
     record = json.loads((folder / "0" / "run.json").read_text(encoding="utf-8"))

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 from io import FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ OF_RANKS = ("TORCHELASTIC_", "SLURM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MAST
 MARK = "COMMANDS_OF_TEST"  # variable that every process of a command inherits, and by which it is found and ended
 
 SERVERS: dict[frozenset[tuple[str, str]], "Server"] = {}
+STARTING = threading.Lock()
 
 
 def start(
@@ -67,7 +69,8 @@ def start(
                 start_new_session=True,
             )
     key = frozenset(each for each in environment.items() if each[0].startswith(READ_BY_IMPORTS))
-    server = SERVERS.get(key) or SERVERS.setdefault(key, Server(environment))
+    with STARTING:
+        server = SERVERS.get(key) or SERVERS.setdefault(key, Server(environment))
     said = {
         "arguments": arguments,
         "folder": str(folder),
