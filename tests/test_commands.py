@@ -104,7 +104,7 @@ def test_images_in_a_folder_are_classified(project, trained, tmp_path):
         rows = list(csv.DictReader(file))
     assert [row["sample"] for row in rows] == ["digit 0.png", "digit 1.png"]
     for row in rows:
-        assert re.search(rf"^ +{row['image']} +{row['prediction']}  \(\d+\.\d%\)$", printed, re.MULTILINE)
+        assert re.search(rf"^ +{row['sample']} +{row['prediction']}  \(\d+\.\d%\)$", printed, re.MULTILINE)
 
 
 def test_sweep_gives_every_combination_a_numbered_directory(elsewhere):

@@ -297,8 +297,7 @@ TRAIN = [
         NOTHING,
     ),
     (
-        "callbacks.checkpoint.dirpath=s3://bucket/run callbacks.last_checkpoint.dirpath=s3://bucket/run",
-        "callbacks.last_checkpoint.dirpath=s3://bucket/run must be a directory (a mounted store's too, no address)\n"
+        "callbacks.checkpoint.dirpath=s3://bucket/run",
         "callbacks.checkpoint.dirpath=s3://bucket/run must be a directory (a mounted store's too, no address) or null",
         NOTHING,
     ),

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-frozen = False  # gc.get_freeze_count() says the same, but takes a tenth of a second to count
+frozen = False  # gc.get_freeze_count() says so too, but takes a tenth of a second to count
 
 
 @contextmanager
@@ -18,6 +18,7 @@ def uncollected_imports() -> Iterator[None]:
     """
     global frozen
     if "torch" in sys.modules:  # what is there is not all imported: a job before this one may have left garbage
+        frozen = frozen or gc.get_freeze_count() > 0  # a fork has what its parent did
         yield
         return
     gc.disable()
