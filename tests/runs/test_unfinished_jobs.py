@@ -3,7 +3,7 @@
 from hydra.core.utils import JobReturn, JobStatus
 from training_runs.records.runs import write_record
 from training_runs.sweeps.lost_jobs import launch_all
-from training_runs.sweeps.unfinished_jobs import launch_to_end, runs_of
+from training_runs.sweeps.unfinished_jobs import launch_to_end, runs_of, shape
 
 
 class Machines:
@@ -64,3 +64,12 @@ def test_exception_of_a_launcher_is_the_outcome_of_each_of_its_jobs():
 
 def test_numbers_are_cut_where_one_does_not_follow_the_other():
     assert [*runs_of([7, 1, 2, 5, 6])] == [[1, 2], [5, 6, 7]]
+
+
+def test_jobs_that_differ_in_plain_values_alone_have_one_shape():
+    groups = {"optimizer", "model/net"}.__contains__
+    one = shape(["optimizer=sgd", "optimizer.lr=0.1", "+seed=1"], groups)
+    assert one == shape(["optimizer=sgd", "optimizer.lr=0.2", "+seed=2"], groups)
+    assert one != shape(["optimizer=adam", "optimizer.lr=0.1", "+seed=1"], groups)
+    assert shape(["+model/net@own=a"], groups) != shape(["+model/net@own=b"], groups)
+    assert shape(["trainer={a:1}"], groups) != shape(["trainer={b:1}"], groups)

@@ -87,14 +87,15 @@ def misspelt(cfg: DictConfig) -> list[str]:
     problems = []
     for name, text in added.items():
         key = name.partition(".")[0]
+        near = get_close_matches(key, [other for other in cfg if other != key], n=1, cutoff=0.8)
+        if key not in cfg or not near:
+            continue
         own = [
             full
             for full, parent, part in walk(cfg)
             if full.partition(".")[0] == key and not OmegaConf.is_config(parent._get_node(part))
         ]
-        is_new = all(any(full == other or full.startswith(f"{other}.") for other in added) for full in own)
-        near = get_close_matches(key, [other for other in cfg if other != key], n=1, cutoff=0.8)
-        if key in cfg and is_new and near:
+        if all(any(full == other or full.startswith(f"{other}.") for other in added) for full in own):
             problems.append(f"{text} adds a key that nothing uses; did you mean {near[0]}?")
     return problems
 

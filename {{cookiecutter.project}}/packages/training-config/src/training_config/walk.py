@@ -14,10 +14,8 @@ def walk(node: DictConfig | ListConfig, prefix: str = "") -> Iterator[tuple[str,
     for key in list(node.keys()) if isinstance(node, DictConfig) else range(len(node)):
         full_key = f"{prefix}.{key}" if prefix else str(key)
         yield full_key, node, key
-        if OmegaConf.is_interpolation(node, key) or is_missing(node, key):
-            continue
         child = node._get_node(key)
-        if isinstance(child, (DictConfig, ListConfig)) and not child._is_none():
+        if isinstance(child, (DictConfig, ListConfig)) and not child._is_special():
             yield from walk(child, full_key)
 
 

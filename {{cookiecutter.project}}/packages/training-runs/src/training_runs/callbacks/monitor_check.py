@@ -21,14 +21,15 @@ class MonitorCheck(Callback):
     """
 
     def __init__(self, cfg: DictConfig) -> None:
-        self.cfg = cfg
+        # The metric of every `monitor` of the config by its key.
+        self.wanted = {key: str(parent[name]) for key, parent, name in walk(cfg) if name == "monitor"}
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         lacking = no_validation(trainer, pl_module)
-        key = min((key for key, name in self.wanted().items() if name.startswith("val/")), key=len, default=None)
+        key = min((key for key, name in self.wanted.items() if name.startswith("val/")), key=len, default=None)
         if lacking and key is not None:
             raise ConfigError(
-                f"{key}={self.wanted()[key]} is a metric of validation, and {lacking}; write one, or use "
+                f"{key}={self.wanted[key]} is a metric of validation, and {lacking}; write one, or use "
                 "monitor=train/loss or another metric that training logs"
             )
 
@@ -40,18 +41,13 @@ class MonitorCheck(Callback):
 
     def check(self, metrics: Iterable[str]) -> None:
         logged = sorted(name for name in metrics if name.startswith("val/"))
-        wanted = self.wanted()
-        wrong = [key for key, name in wanted.items() if name.startswith("val/") and name not in logged]
+        wrong = [key for key, name in self.wanted.items() if name.startswith("val/") and name not in logged]
         if logged and wrong:
             key = min(wrong, key=len)  # the others lead to it
             raise ConfigError(
-                f"{key}={wanted[key]} names a metric that is not logged; validation logs {', '.join(logged)}"
-                + suggestion(wanted[key], logged)
+                f"{key}={self.wanted[key]} names a metric that is not logged; validation logs {', '.join(logged)}"
+                + suggestion(self.wanted[key], logged)
             )
-
-    def wanted(self) -> dict[str, str]:
-        """Return the metric of every `monitor` of the config by its key."""
-        return {key: str(parent[name]) for key, parent, name in walk(self.cfg) if name == "monitor"}
 
 
 def no_validation(trainer: Trainer, pl_module: LightningModule) -> str | None:

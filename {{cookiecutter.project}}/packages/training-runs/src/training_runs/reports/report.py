@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
@@ -21,6 +21,9 @@ from training_config.walk import walk
 from training_runs.launching import ranks
 from training_runs.records.rerun import describe
 from training_runs.records.runs import RECORD, read_record, replace_text, script, shortest
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
 SPLITS = ("train", "val", "test")
@@ -129,14 +132,17 @@ def write_sweep_report(sweep: Path, rows: Sequence[Mapping[str, Any]], spread: I
 
 def write_page(folder: Path, state: str, **sections: Any) -> None:
     """Write the report of `folder` with its figures; the template names the sections and leaves out empty ones."""
+    text = template().render(name=folder.name, title=shortest(folder), state=state, figures=figures(folder), **sections)
+    replace_text(folder / "report.html", text)
+
+
+@cache
+def template() -> "Template":
     from jinja2 import Environment  # not for those who only read a help text
 
     page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
     page.filters["cell"] = cell
-    text = page.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        name=folder.name, title=shortest(folder), state=state, figures=figures(folder), **sections
-    )
-    replace_text(folder / "report.html", text)
+    return page.from_string(TEMPLATE.read_text(encoding="utf-8"))
 
 
 def by_split(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:

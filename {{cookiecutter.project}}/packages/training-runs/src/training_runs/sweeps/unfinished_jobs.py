@@ -26,7 +26,8 @@ SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 def start_unfinished(config: DictConfig, retries: int, tell: Callable[[Record], None]) -> None:
     """Have Hydra leave out the jobs of `config`'s sweep that an earlier start has finished, and retry the others.
 
-    Two compositions for each take minutes where thousands are finished.
+    Two compositions for each take minutes where thousands are finished; and before the first job begins, one of each
+    shape is enough to see whether they compose.
 
     Args:
         config: of the sweep.
@@ -46,7 +47,9 @@ def start_unfinished(config: DictConfig, retries: int, tell: Callable[[Record], 
     def validate_rest(sweeper: Sweeper, batch: Sequence[Sequence[str]]) -> None:
         jobs = dict(enumerate(batch, sum(map(len, sweeper.overrides[: sweeper.batch_index - 1]))))
         done = finished(folder, jobs)
-        validate(sweeper, [overrides for number, overrides in jobs.items() if number not in done])
+        is_group = functools.cache(lambda key: bool(sweeper.hydra_context.config_loader.get_group_options(key)))
+        rest = (overrides for number, overrides in jobs.items() if number not in done)
+        validate(sweeper, [*{shape(overrides, is_group): overrides for overrides in rest}.values()])
 
     @functools.wraps(launch)
     def launch_rest(
@@ -73,6 +76,16 @@ def start_unfinished(config: DictConfig, retries: int, tell: Callable[[Record], 
 
     sweeper_class.validate_batch_is_legal = validate_rest
     launcher_class.launch = launch_rest
+
+
+def shape(overrides: Sequence[str], is_group: Callable[[str], bool]) -> tuple[str, ...]:
+    """Return what decides whether a job composes: jobs that differ in plain values alone do, or do not, together."""
+    parts = []
+    for text in overrides:
+        key, _, value = text.partition("=")
+        plain = not is_group(key.lstrip("+~").partition("@")[0]) and not value.startswith(("{", "["))
+        parts.append(key if plain else text)
+    return tuple(parts)
 
 
 def launch_to_end(
