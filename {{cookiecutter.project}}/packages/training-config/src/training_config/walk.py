@@ -15,8 +15,12 @@ def walk(node: DictConfig | ListConfig, prefix: str = "") -> Iterator[tuple[str,
         full_key = f"{prefix}.{key}" if prefix else str(key)
         yield full_key, node, key
         child = node._get_node(key)
-        if isinstance(child, (DictConfig, ListConfig)) and not child._is_special():
+        if isinstance(child, (DictConfig, ListConfig)) and not is_no_content(child):
             yield from walk(child, full_key)
+
+
+def is_no_content(node: DictConfig | ListConfig) -> bool:
+    return node._is_interpolation() or node._is_missing() or node._is_none()
 
 
 def is_missing(node: DictConfig | ListConfig, key: str | int) -> bool:
