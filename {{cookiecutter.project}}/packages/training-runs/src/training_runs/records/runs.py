@@ -195,6 +195,13 @@ def read_record(run: Path) -> dict[str, Any]:
     return record
 
 
+def known_record(run: Path) -> dict[str, Any]:
+    """Return the record of a run, empty where there is none or it is damaged."""
+    with suppress(ConfigError):
+        return read_record(run)
+    return {}
+
+
 def write_record(run: Path, record: dict[str, Any]) -> None:
     """Replace the run's record; it is never half written, because other tools read it while the run lives."""
     content = json.dumps(strict(record), indent=2, ensure_ascii=False, allow_nan=False)

@@ -9,7 +9,6 @@ import math
 import operator
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from training_config.secret_values import redact_text, secret_values
 
 from training_runs import drawing
 from training_runs.records.curves import Curve, read_curves
-from training_runs.records.runs import command_line, is_alive, read_record, write_record
+from training_runs.records.runs import command_line, is_alive, known_record, write_record
 from training_runs.reports.report import cell, verdicts, write_report, write_sweep_report
 from training_runs.sweeps.continued_study import continue_study
 from training_runs.sweeps.seeds import SEED, settings
@@ -111,13 +110,6 @@ class SweepSummary(Callback):
 
 def better(mode: str) -> Callable[[float, float], bool]:
     return operator.gt if mode == "max" else operator.lt
-
-
-def known_record(job: Path) -> dict[str, Any]:
-    """Return the record of a job, empty where there is none or it is damaged."""
-    with suppress(OSError, ConfigError):
-        return read_record(job)
-    return {}
 
 
 def find_sweep(name: str | Path) -> Path:

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from inspect import unwrap
 from itertools import groupby
 from pathlib import Path
@@ -13,9 +12,8 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from omegaconf import DictConfig
-from training_config.errors import ConfigError
 
-from training_runs.records.runs import read_record
+from training_runs.records.runs import known_record
 from training_runs.sweeps.lost_jobs import launch_all
 
 Record = dict[str, Any]
@@ -125,19 +123,15 @@ def finished(sweep: Path, jobs: Mapping[int, Sequence[str]]) -> dict[int, Record
     """Return the records of those of `jobs`, overrides by number, that were finished with the same overrides."""
     records = {}
     for number, overrides in jobs.items():
-        # One was never begun, or its record is damaged, which the job itself will say.
-        with suppress(OSError, ConfigError):
-            record = read_record(sweep / str(number))
-            if record["state"] == "finished" and record["overrides"] == list(overrides):
-                records[number] = record
+        record = known_record(sweep / str(number))  # of a damaged one the job itself will tell
+        if record and record["state"] == "finished" and record["overrides"] == list(overrides):
+            records[number] = record
     return records
 
 
 def starts_of(job: Path) -> int:
     """Return how often a job has begun."""
-    with suppress(ConfigError):
-        return len(read_record(job).get("starts", ()))
-    return 0
+    return len(known_record(job).get("starts", ()))
 
 
 def is_unfinished(job: Path) -> bool:
@@ -145,10 +139,8 @@ def is_unfinished(job: Path) -> bool:
 
     One without a record was lost before it wrote it.
     """
-    with suppress(ConfigError):
-        record = read_record(job)
-        return record["state"] != "finished" and "starts" in record
-    return True
+    record = known_record(job)
+    return not record or (record["state"] != "finished" and "starts" in record)
 
 
 def runs_of(numbers: Iterable[int]) -> Iterator[list[int]]:
