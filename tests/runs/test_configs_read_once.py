@@ -1,8 +1,9 @@
+import omegaconf
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra._internal.config_repository import ConfigRepository
 from omegaconf import OmegaConf
-from training_runs.start.config_files import READ, read_once
+from training_runs.start.config_files import PARSE, READ, parse_expressions_once, read_once
 
 JOBS = [[], ["rate=3"], ["net.sizes=[7]", "+net.more=1"], ["net=wide", "mode=min"], ["~net"], []]
 
@@ -10,6 +11,8 @@ JOBS = [[], ["rate=3"], ["net.sizes=[7]", "+net.more=1"], ["net=wide", "mode=min
 @pytest.fixture
 def conf(tmp_path, monkeypatch):
     monkeypatch.setattr(ConfigRepository, "load_config", READ)  # and puts it back
+    monkeypatch.setattr(omegaconf.base, "parse", PARSE)
+    monkeypatch.setattr(omegaconf._utils, "parse", PARSE)
     (tmp_path / "net").mkdir()
     (tmp_path / "config.yaml").write_text("defaults: [{net: small}, _self_]\nrate: 1\nmode: max\n")
     (tmp_path / "net" / "small.yaml").write_text("sizes: [1, 2]\nrate: ${rate}\n")
@@ -25,6 +28,7 @@ def composed(conf, overrides):
 def test_every_job_is_composed_as_if_it_were_the_only_one(conf):
     alone = [composed(conf, overrides) for overrides in JOBS]
     read_once()
+    parse_expressions_once()
     assert [composed(conf, overrides) for overrides in JOBS * 2] == alone * 2
 
 

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, get_type_hints
@@ -16,6 +16,8 @@ from .walk import walk
 
 HYDRA_KEYS = {"_target_", "_partial_", "_args_", "_recursive_", "_convert_", "_mode_"}
 Parameters = Mapping[str, inspect.Parameter]
+# Every job of a sweep asks the same; what has no hash has no parameters that could be told.
+signature, type_hints = cache(inspect.signature), cache(partial(get_type_hints, include_extras=True))
 
 
 def targets(cfg: DictConfig) -> Iterator[tuple[str, DictConfig]]:
@@ -68,7 +70,7 @@ def is_blocklisted(name: str) -> bool:
 def parameters_of(target: Callable) -> Parameters | None:
     """Return the parameters of a callable, or None where it does not tell them, as some builtins do not."""
     try:
-        return inspect.signature(target).parameters
+        return signature(target).parameters
     except (TypeError, ValueError):
         return None
 
@@ -99,7 +101,7 @@ def annotations_of(target: Callable) -> dict[str, Any]:
     annotations: dict[str, Any] = {}
     for function in functions:
         try:
-            annotations = get_type_hints(function, include_extras=True) | annotations
+            annotations = type_hints(function) | annotations
         except Exception:  # annotations are evaluated: of any kind
             break
         if not takes_any(parameters_of(function) or {}):

@@ -1,13 +1,16 @@
-"""Config files, each of them read and parsed once."""
+"""Config files, each of them read and parsed once, and each expression in them."""
 
 from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import omegaconf
 from hydra._internal.config_repository import ConfigRepository
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 
 READ = ConfigRepository.load_config
+PARSE = omegaconf.grammar_parser.parse
 
 
 def read_once() -> None:
@@ -24,6 +27,14 @@ def read_once() -> None:
         return deepcopy(kept[key])  # what Hydra composes shares the nodes of what it has read
 
     ConfigRepository.load_config = load_config
+
+
+def parse_expressions_once() -> None:
+    """Have OmegaConf keep the parse tree of an expression, from now on.
+
+    OmegaConf 2.3.1 parses a `${...}` anew whenever it is copied or looked at: a tenth of what a short job costs.
+    """
+    omegaconf.base.parse = omegaconf._utils.parse = lru_cache(maxsize=4096)(PARSE)
 
 
 def version(source: ConfigSource, config_path: str) -> tuple[Any, ...]:

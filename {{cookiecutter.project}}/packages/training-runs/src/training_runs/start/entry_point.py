@@ -30,7 +30,7 @@ from training_runs.launching.parent import end_with_supervisor
 from training_runs.records import resume
 from training_runs.reports.report import write_missing_report
 from training_runs.start import uncollected_imports
-from training_runs.start.config_files import read_once
+from training_runs.start.config_files import parse_expressions_once, read_once
 from training_runs.start.hydra_messages import message, take_over
 from training_runs.sweeps.sweep_summary import SweepSummary
 
@@ -96,6 +96,7 @@ def call(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
         sys.exit(str(error))
     take_over()
     read_once()
+    parse_expressions_once()
     try:
         entry_point()
     except SystemExit as stop:
