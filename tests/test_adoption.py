@@ -49,6 +49,12 @@ def test_true_remark_is_no_alarm_where_its_judgement_fits():
     assert alarms([{**true, "pattern": "diverged"}])
 
 
+def test_remark_is_no_alarm():
+    finding = {**FINDING, "severity": "remark"}
+    run = SimpleNamespace(items={"overfit": {"verdict": "passed", "findings": [finding]}})
+    assert not tables.alarms(SimpleNamespace(name="gan"), run, [])
+
+
 def test_item_without_a_report_is_a_false_alarm():
     run = SimpleNamespace(items={"checklist": {"verdict": "no report", "findings": []}})
     assert tables.alarms(SimpleNamespace(name="gan"), run, [])

@@ -12,7 +12,7 @@ TOGETHER = (
     "Put together from several commands, of each item what came last: an item may have been run before a repair that "
     "another one led to, and the seconds are of all of them."
 )
-FALSE, TRUE = "false alarm", "true remark"
+FALSE, TRUE, REMARK = "false alarm", "true remark", "remark"
 
 
 def findings(run: Any) -> list[tuple[str, dict[str, Any]]]:
@@ -27,6 +27,8 @@ def findings(run: Any) -> list[tuple[str, dict[str, Any]]]:
 
 def judge(project: str, item: str, finding: dict[str, Any], judgements: list[dict[str, str]]) -> tuple[str, str]:
     """Return verdict and reason of the first judgement that fits; a finding that nobody has judged is a false alarm."""
+    if finding["severity"] == REMARK:
+        return REMARK, "leaves the verdict as it is"
     text = " ".join(str(finding.get(key)) for key in ("what", "where", "place", "why"))
     for known in judgements:
         wanted = {"project": project, "item": item, "rule": finding.get("rule")}
@@ -38,7 +40,7 @@ def judge(project: str, item: str, finding: dict[str, Any], judgements: list[dic
 
 def alarms(project: Any, run: Any, judgements: list[dict[str, str]]) -> list[tuple[str, dict[str, Any], str]]:
     judged = [(item, finding, *judge(project.name, item, finding, judgements)) for item, finding in findings(run)]
-    return [(item, finding, reason) for item, finding, verdict, reason in judged if verdict != TRUE]
+    return [(item, finding, reason) for item, finding, verdict, reason in judged if verdict == FALSE]
 
 
 def skips(run: Any) -> dict[str, str]:

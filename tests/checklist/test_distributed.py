@@ -36,7 +36,7 @@ from training_checklist.experiments.distributed.distributed import Distributed
 from training_checklist.experiments.distributed.peers import Parted
 from training_checklist.experiments.distributed.presence import Interrupted, Presence
 from training_checklist.experiments.distributed.stages import RENDEZVOUS
-from training_checklist.finding import FAILED, WARNING, Finding, Place, Verdict
+from training_checklist.finding import FAILED, REMARK, Finding, Place, Verdict
 from training_checklist.reporting import ranks
 from training_checklist.rules.distributed.same_data import RULE as same_data_rule
 from training_checklist.rules.distributed.same_data import same_batches
@@ -238,15 +238,15 @@ def test_healthy_ranks_have_no_finding(found, variant):
     assert found[variant] == {0: [], 1: []}
 
 
-def test_unused_parameters_only_warn_where_the_project_runs_in_one_process():
+def test_unused_parameters_are_a_remark_where_the_project_runs_in_one_process():
     asked = [rule.findings(UnusedParameters(0, ["extra"], 8, asked=asked), {}) for asked in (True, False)]
-    assert [next(findings).severity for findings in asked] == [FAILED, WARNING]
+    assert [next(findings).severity for findings in asked] == [FAILED, REMARK]
 
 
 @pytest.mark.parametrize(
-    ("samples", "asked", "severity"), [(None, True, FAILED), (None, False, WARNING), (64, False, FAILED)]
+    ("samples", "asked", "severity"), [(None, True, FAILED), (None, False, REMARK), (64, False, FAILED)]
 )
-def test_stream_that_no_rank_shares_only_warns_where_the_project_runs_in_one_process(samples, asked, severity):
+def test_stream_that_no_rank_shares_is_a_remark_where_the_project_runs_in_one_process(samples, asked, severity):
     loaders, batches = [[Loader(samples=samples)], [Loader(samples=samples)]], [list("abcd"), list("abcd")]
     [finding] = same_data_rule.findings(Shares(loaders, batches, asked=asked), {})
     assert (finding.rule, finding.severity) == ("distributed/same-data", severity)

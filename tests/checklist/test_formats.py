@@ -5,8 +5,10 @@ from xml.etree import ElementTree
 
 import pytest
 from training_checklist import __main__ as command_line
-from training_checklist.finding import FAILED, WARNING, Finding, Fix, Place, Verdict
+from training_checklist.finding import FAILED, PASSED, REMARK, WARNING, Finding, Fix, Place, Verdict
+from training_checklist.reporting.files import write_report
 from training_checklist.reporting.junit import write_junit
+from training_checklist.reporting.lines import summary
 from training_checklist.reporting.sarif import write_sarif
 from training_checklist.rules import every_rule
 
@@ -65,6 +67,18 @@ def test_sarif_names_the_real_file_and_line_and_what_is_silenced(verdicts, tmp_p
     assert config["locations"][0]["physicalLocation"]["region"] == {"startLine": 3}
     assert config["suppressions"] == [{"kind": "external"}]
     assert run["tool"]["driver"]["rules"][0]["shortDescription"]["text"] == "Does training_step return a loss?"
+
+
+def test_remark_stands_in_every_report_and_leaves_the_verdict_as_it_is(tmp_path):
+    verdict = Verdict("fast_dev_run", "?", [finding(REMARK, file="src/net.py", line=7)], "one step", judged=[RULE])
+    assert (verdict.status, summary(verdict)) == (PASSED, "one step (1 remark)")
+    write_report(tmp_path, [verdict], [], every_rule())
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["verdict"], report["items"][0]["findings"][0]["severity"]) == (PASSED, REMARK)
+    assert f"**remark** `{RULE}`" in (tmp_path / "report.md").read_text()
+    assert 'failures="0"' in (tmp_path / "junit.xml").read_text()
+    [run] = json.loads((tmp_path / "report.sarif").read_text())["runs"]
+    assert [result["level"] for result in run["results"]] == ["note"]
 
 
 def test_rules_are_listed_and_explained(capsys):

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from training_checklist.experiments.experiment import Experiment
-    from training_checklist.finding import FAILED, WARNING, Fix, Place
+    from training_checklist.finding import FAILED, REMARK, WARNING, Fix, Place
     from training_checklist.python_call import Results, check
     from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
 
 MODULES = {
     "experiments.experiment": ("Experiment",),
-    "finding": ("FAILED", "WARNING", "Fix", "Place"),
+    "finding": ("FAILED", "REMARK", "WARNING", "Fix", "Place"),
     "python_call": ("Results", "check"),
     "rule": ("CannotJudge", "Hit", "Rule", "Threshold"),
 }
 __all__ = [
     "FAILED",
+    "REMARK",
     "WARNING",
     "CannotJudge",
     "Experiment",

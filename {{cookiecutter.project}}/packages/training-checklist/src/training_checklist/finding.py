@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 PASSED, WARNING, FAILED, SKIPPED, ERROR = "passed", "warning", "failed", "skipped", "tool error"
+REMARK = "remark"  # severity of a finding that leaves its item's verdict as it is
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Finding:
 
     Args:
         rule: its id.
-        severity: FAILED or WARNING.
+        severity: FAILED, WARNING or REMARK.
         what: what was seen, with its numbers.
         place: where.
         why: why that matters.
@@ -171,10 +172,15 @@ class Verdict:
     error: str | None = None
 
     @property
+    def counted(self) -> list[Finding]:
+        """The findings that decide about the status."""
+        return [finding for finding in self.findings if finding.severity != REMARK]
+
+    @property
     def status(self) -> str:
         if self.error is not None:
             return ERROR
-        return worst([finding.severity for finding in self.findings]) or (SKIPPED if self.skipped else PASSED)
+        return worst([finding.severity for finding in self.counted]) or (SKIPPED if self.skipped else PASSED)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data, as report.json has it."""

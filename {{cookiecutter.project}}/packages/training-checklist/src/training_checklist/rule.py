@@ -35,6 +35,7 @@ class Hit:
     Args:
         what: what was seen, with its numbers.
         place: where.
+        severity: REMARK, too, for what matters in a way of running alone that this project does not ask for.
     """
 
     what: str

@@ -128,7 +128,7 @@ def end_job(job_return: JobReturn, verdicts: list[Verdict], error: Exception | N
         told = "; ".join(f"{verdict.item}: {(verdict.error or '').splitlines()[0]}" for verdict in broken)
         job_return.status, job_return.return_value = JobStatus.FAILED, ToolError(f"training-checklist failed: {told}")
     elif failed or error is not None:
-        told = "; ".join(f"{verdict.item} failed: {verdict.findings[0].what.splitlines()[0]}" for verdict in failed)
+        told = "; ".join(f"{verdict.item} failed: {verdict.counted[0].what.splitlines()[0]}" for verdict in failed)
         job_return.status, job_return.return_value = JobStatus.FAILED, CheckFailed(told)
 
 

@@ -48,8 +48,8 @@ def case(rule: str, findings: list[Finding]) -> ElementTree.Element:
         text = "\n".join([finding.what, *(f"{label}: {said}" for label, said in rows(finding))])
         if finding.severity == FAILED:
             ElementTree.SubElement(element, "failure", message=finding.what.splitlines()[0]).text = text
-        else:  # JUnit knows no warnings
-            ElementTree.SubElement(element, "system-out").text = f"warning: {text}"
+        else:  # JUnit knows neither warnings nor remarks
+            ElementTree.SubElement(element, "system-out").text = f"{finding.severity}: {text}"
     return element
 
 

@@ -9,11 +9,13 @@ def summary(verdict: Verdict) -> str:
     """Return one line that says what an item came to."""
     if verdict.status == ERROR:
         return (verdict.error or "").splitlines()[0]
-    if verdict.findings:
-        more = f" (and {len(verdict.findings) - 1} more)" if len(verdict.findings) > 1 else ""
-        return verdict.findings[0].what.splitlines()[0] + more
-    silenced = f" ({len(verdict.silenced)} silenced)" if verdict.silenced else ""
-    return (verdict.skipped or verdict.seen) + silenced
+    if verdict.counted:
+        more = f" (and {len(verdict.counted) - 1} more)" if len(verdict.counted) > 1 else ""
+        return verdict.counted[0].what.splitlines()[0] + more
+    remarks = len(verdict.findings)
+    beside = [f"{remarks} remark{'s' * (remarks > 1)}"] if remarks else []
+    beside += [f"{len(verdict.silenced)} silenced"] if verdict.silenced else []
+    return (verdict.skipped or verdict.seen) + (f" ({', '.join(beside)})" if beside else "")
 
 
 def rows(finding: Finding) -> list[tuple[str, str]]:

@@ -6,10 +6,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from training_checklist.finding import FAILED, Finding, Verdict
+from training_checklist.finding import FAILED, REMARK, WARNING, Finding, Verdict
 from training_checklist.reporting.lines import rows
 from training_checklist.rule import Rule
 
+LEVELS = {FAILED: "error", WARNING: "warning", REMARK: "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -32,7 +33,7 @@ def result(finding: Finding, silenced: bool) -> dict[str, Any]:
     text = "\n".join([finding.what, *(f"{label}: {said}" for label, said in rows(finding))])
     return {
         "ruleId": finding.rule,
-        "level": "error" if finding.severity == FAILED else "warning",
+        "level": LEVELS[finding.severity],
         "message": {"text": text},
         "locations": [{"physicalLocation": location(finding)}],
         **({"suppressions": [{"kind": "external"}]} if silenced else {}),

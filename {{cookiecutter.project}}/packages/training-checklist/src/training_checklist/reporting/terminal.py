@@ -6,11 +6,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from training_checklist.finding import ERROR, FAILED, PASSED, SKIPPED, WARNING, Finding, Verdict
+from training_checklist.finding import ERROR, FAILED, PASSED, REMARK, SKIPPED, WARNING, Finding, Verdict
 from training_checklist.reporting.conclusions import conclusions
 from training_checklist.reporting.lines import HELP, rows, summary
 
-COLOURS = {PASSED: "green", WARNING: "magenta", FAILED: "bold red", SKIPPED: "dim", ERROR: "bold"}
+COLOURS = {PASSED: "green", REMARK: "cyan", WARNING: "magenta", FAILED: "bold red", SKIPPED: "dim", ERROR: "bold"}
 
 
 def print_report(verdicts: list[Verdict], folder: Path, notes: list[str]) -> None:

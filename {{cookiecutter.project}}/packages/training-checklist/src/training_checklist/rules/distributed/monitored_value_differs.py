@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from training_checklist.evidence.ranks import MonitoredValue
-from training_checklist.finding import FAILED, WARNING, Fix, Place
+from training_checklist.finding import FAILED, REMARK, Fix, Place
 from training_checklist.rule import Hit, Rule, Threshold
 
 
@@ -16,7 +16,7 @@ def judge(value: MonitoredValue, limits: Any) -> Iterator[Hit]:
         Place(
             rank=f"0 to {len(value.values) - 1}", source=f"self.log({value.name!r}, ...)", note="without sync_dist=True"
         ),
-        severity=None if value.asked else WARNING,
+        severity=None if value.asked else REMARK,
         why=None if value.asked else "this project runs in one process; in several, each would judge by its own part",
         fix=Fix(
             f"self.log({value.name!r}, value, sync_dist=True), or log a metric of torchmetrics, which reduces itself"

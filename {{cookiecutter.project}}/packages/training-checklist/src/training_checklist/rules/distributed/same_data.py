@@ -3,7 +3,7 @@ from itertools import combinations
 from typing import Any
 
 from training_checklist.evidence.ranks import Loader, Shares
-from training_checklist.finding import FAILED, WARNING, Fix
+from training_checklist.finding import FAILED, REMARK, Fix
 from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
 
 OFF = Fix(
@@ -30,7 +30,7 @@ def judge(shares: Shares, limits: Any) -> Iterator[Hit]:
                 shares.where(f"{one} and {two}"),
                 ALONE if alone else None,
                 fix,
-                WARNING if alone else None,
+                REMARK if alone else None,
             )
             return
 

@@ -3,7 +3,7 @@ from typing import Any
 
 from training_checklist.engines.parameter_names import shown
 from training_checklist.evidence.ranks import UnusedParameters
-from training_checklist.finding import FAILED, WARNING, Fix
+from training_checklist.finding import FAILED, REMARK, Fix
 from training_checklist.rule import Hit, Rule
 
 
@@ -12,7 +12,7 @@ def judge(unused: UnusedParameters, limits: Any) -> Iterator[Hit]:
         yield Hit(
             f"{len(unused.names)} of {unused.total} parameters got no gradient: {shown(unused.names)}",
             unused.step.beside(rank=str(unused.rank), batch=unused.batch, parameter=shown(unused.names)),
-            severity=None if unused.asked else WARNING,
+            severity=None if unused.asked else REMARK,
             why=None
             if unused.asked
             else "this project runs in one process, where that is allowed; in several the strategy "
