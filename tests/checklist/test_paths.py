@@ -71,7 +71,7 @@ from hydra.utils import instantiate
 def main(cfg):
     callbacks = [instantiate(part) for part in cfg.callbacks.values()]
     loggers = [instantiate(part) for part in cfg.logger.values()]
-    trainer = pl.Trainer(**cfg.trainer, callbacks=callbacks, logger=loggers)
+    trainer = pl.Trainer(**cfg.trainer, callbacks=callbacks, logger=loggers or True)
     trainer.fit(instantiate(cfg.model), instantiate(cfg.data))
     # the end
 
@@ -103,6 +103,7 @@ trainer:
   dirpath: ${hydra:runtime.output_dir}/checkpoints
 """,
     "conf/callbacks/none.yaml": "{}\n",
+    "conf/logger/none.yaml": "{}\n",
     "conf/logger/csv.yaml": """csv:
   _target_: pytorch_lightning.loggers.CSVLogger
   save_dir: ${hydra:runtime.output_dir}
@@ -206,6 +207,12 @@ def test_loggers_that_get_nothing_fail(judge):
     findings = judge("+model.logs=false", "logger=[csv,tensorboard]")["findings"]
     assert sorted(found["where"].partition(" ")[0] for found in findings) == ["logger.csv", "logger.tensorboard"]
     assert all("nothing was logged" in found["why"] for found in findings)
+
+
+def test_nothing_in_the_trainers_own_logger_is_a_remark(judge):
+    verdict = judge("+model.logs=false", "logger=none", "+trainer.default_root_dir=${hydra:runtime.output_dir}")
+    assert [(found["rule"], found["severity"]) for found in verdict["findings"]] == [("paths/nothing-logged", "remark")]
+    assert verdict["verdict"] == "passed"
 
 
 def test_working_directory_as_run_directory_fails(judge):

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, random_split
 from training_checklist.engines.fingerprints import rows_of
 from training_checklist.experiments.reproducibility.repetition import Repetition
 from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
+from training_checklist.finding import FAILED, PASSED
 
 PROJECT = {
     "train.py": """
@@ -253,6 +254,19 @@ class TestCheckpoint:
         assert finding.rule == "reproducibility/pickled-objects"
         assert finding.what.startswith("checkpoints hold pickled objects: omegaconf")
         assert finding.where == "settings.net (omegaconf.dictconfig.DictConfig)"
+
+    @pytest.mark.parametrize(("module", "status"), [(__name__, FAILED), ("torchmetrics.metric", PASSED)])
+    def test_classes_that_a_librarys_module_keeps_are_a_remark(self, twice, net, module, status):
+        class Published(net):
+            __module__ = module
+
+            def __init__(self):
+                super().__init__()
+                self.save_hyperparameters({"net": OmegaConf.create({"width": 3})})
+
+        verdict = twice(Published, enable_checkpointing=True)
+        [finding] = verdict.findings
+        assert (finding.rule, verdict.status) == ("reproducibility/pickled-objects", status)
 
     def test_weights_only(self, twice, net, monkeypatch):
         monkeypatch.setattr(ModelCheckpoint, "save_weights_only", property(lambda self: True, lambda *_: None), False)

@@ -79,6 +79,7 @@ class LoggedValues:
         folder: from the working directory.
         count: names of values in it, None where there is no file.
         logged: whether the run has logged anything at all.
+        asked: whether the project has asked for the logger, which may also be the Trainer's default.
     """
 
     file: str
@@ -86,6 +87,7 @@ class LoggedValues:
     count: int | None
     logged: bool
     place: Place = NOWHERE
+    asked: bool = True
 
 
 @dataclass

@@ -272,7 +272,9 @@ class Paths(Experiment):
                 yield LoggedValues("the event file", short, len(tags), anything, Place(file=short))
 
     def _values(self, file: str, logger: Logger, count: int | None, anything: bool) -> LoggedValues:
-        return LoggedValues(file, self._short(Path(logger.log_dir)), count, anything, self._logger_place(logger))
+        place = self._logger_place(logger)
+        asked = bool(place.key or place.file)
+        return LoggedValues(file, self._short(Path(logger.log_dir)), count, anything, place, asked)
 
     def _logger_place(self, logger: Logger) -> Place:
         key = self._part_key(logger)

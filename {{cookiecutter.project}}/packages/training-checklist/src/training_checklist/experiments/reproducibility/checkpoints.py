@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch import Tensor
 from training_checklist.diagnosis.config_place import keys_named, place_of
 from training_checklist.diagnosis.diagnose import causes_of, diagnose
 from training_checklist.engines.fingerprints import state_of
+from training_checklist.engines.own_code import is_installed
 from training_checklist.evidence.repetition import ResumedRun, SavedCheckpoints
 from training_checklist.finding import Finding
 from training_checklist.lightning import LightningModule, ModelCheckpoint, Trainer
@@ -56,9 +58,21 @@ def save(trainer: Trainer, pl_module: LightningModule, path: Path) -> ResumedRun
             name = re.search(r"GLOBAL (\S+)", str(error))
             seen.pickled = name[1] if name else str(error).partition("\n")[0]
             seen.objects = list(objects(torch.load(path, weights_only=False, map_location="cpu")))
+            seen.keeper = keeper_of(seen.objects, trainer, pl_module)
         return seen
     except Exception as error:  # what the project's own ModelCheckpoint would raise is the run's to say
         return ResumedRun(obstacle=f"no checkpoint could be saved and read: {type(error).__name__}: {error}")
+
+
+def keeper_of(objects: list[tuple[str, str]], trainer: Trainer, pl_module: LightningModule) -> str:
+    """Return the name of the library's class whose hyperparameters all these are, or ""."""
+    parts = {"hyper_parameters": pl_module, "datamodule_hyper_parameters": trainer.datamodule}
+    kinds = {type(parts.get(path.partition(".")[0])) for path, _ in objects}
+    if len(kinds) != 1:
+        return ""
+    [kind] = kinds
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return f"{kind.__module__}.{kind.__qualname__}" if file is not None and is_installed(file) else ""
 
 
 def restoring_failed(error: BaseException) -> Finding | None:

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from training_checklist.evidence.run_files import LoggedValues
-from training_checklist.finding import FAILED, Fix
+from training_checklist.finding import FAILED, REMARK, Fix
 from training_checklist.rule import Hit, Rule
 
 
@@ -15,7 +15,7 @@ def judge(values: LoggedValues, limits: Any) -> Iterator[Hit]:
         fix = Fix("look for self.log(..., logger=False), and for a logger that is closed or replaced too early")
         yield Hit(f"{what} {values.folder}", values.place, why=why, fix=fix)
     else:
-        yield Hit(f"{what} {values.folder}", values.place)
+        yield Hit(f"{what} {values.folder}", values.place, severity=None if values.asked else REMARK)
 
 
 RULE = Rule(

@@ -2,10 +2,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from training_checklist.evidence.repetition import ResumedRun
-from training_checklist.finding import FAILED, Fix, Place
+from training_checklist.finding import FAILED, REMARK, Fix, Place
 from training_checklist.rule import CannotJudge, Hit, Rule
 
 LISTED = 4
+WHY = "torch.load and Trainer.fit(ckpt_path=...) refuse to unpickle classes, which runs code of whoever wrote the file"
+TAKEN = Fix("Trainer.fit(ckpt_path=..., weights_only=False) resumes from a file of one's own")
 
 
 def judge(run: ResumedRun, limits: Any) -> Iterator[Hit]:
@@ -14,15 +16,18 @@ def judge(run: ResumedRun, limits: Any) -> Iterator[Hit]:
     if not run.pickled or run.found is not None:  # the project's own call allows them
         return
     listed = ", ".join(f"{key} ({kind})" for key, kind in run.objects[:LISTED])
-    yield Hit(f"checkpoints hold pickled objects: {run.pickled}", Place(note=listed or "checkpoint"))
+    what, place = f"checkpoints hold pickled objects: {run.pickled}", Place(note=listed or "checkpoint")
+    if run.keeper:
+        yield Hit(what, place, f"{run.keeper} keeps them, a library's class: {WHY}", TAKEN, REMARK)
+    else:
+        yield Hit(what, place)
 
 
 RULE = Rule(
     id="reproducibility/pickled-objects",
     item="reproducibility",
     question="Can a checkpoint be read without unpickling classes?",
-    why="torch.load and Trainer.fit(ckpt_path=...) refuse to unpickle classes, because that runs code of whoever wrote "
-    "the file: the run cannot be resumed",
+    why=f"{WHY}: the run cannot be resumed",
     severity=FAILED,
     evidence=ResumedRun,
     judge=judge,
