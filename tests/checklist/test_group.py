@@ -54,6 +54,14 @@ def project(tmp_path):
     return run
 
 
+def test_checklist_runs_its_own_item_where_the_project_has_an_option_of_that_name(project, tmp_path):
+    (tmp_path / "pyproject.toml").unlink()
+    asked = project("+debug=checklist", "hydra.callbacks.debug.only=[config,overfit]").stdout
+    assert "config          passed" in asked and "[overfit/learning-rate]" in asked
+    assert "python train.py +training_checklist=overfit ++optimizer.lr=0.01" in asked
+    assert "[overfit/learning-rate]" in project("+training_checklist=overfit").stdout
+
+
 @pytest.mark.slow
 def test_group_is_called_as_the_project_says_and_its_own_is_left_alone(project):
     own = project("+debug=overfit")

@@ -17,10 +17,11 @@ CONFIGS = "training_checklist.conf"
 
 class TrainingChecklistSearchPath(SearchPathPlugin):
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        from training_checklist.group import OWN, group_name
+        from training_checklist.group import ALWAYS, OWN, PROVIDER, group_name
 
         place = f"pkg://{CONFIGS}" if group_name() == OWN else f"checklist://{group_name()}"
-        search_path.append(provider="training-checklist", path=place)
+        for path in (place, f"checklist://{ALWAYS}"):
+            search_path.append(provider=PROVIDER, path=path)
         if any(argument.lstrip("+").startswith(f"{group_name()}=") for argument in sys.argv[1:]):
             from training_checklist.hydra_callbacks.unreadable_files import tell_of_unreadable_files
 
@@ -51,8 +52,10 @@ class RenamedGroup(ConfigSource):
         return self.inside.is_config(self._own(config_path))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
-        if config_path == "":
-            return [self.path] if results_filter in (None, ObjectType.GROUP) else []
+        from training_checklist.group import ALWAYS
+
+        if config_path == "":  # what no help lists has its options under another name, too
+            return [self.path] if results_filter in (None, ObjectType.GROUP) and self.path != ALWAYS else []
         return self.inside.list(self._own(config_path), results_filter)
 
     def _own(self, config_path: str) -> str:

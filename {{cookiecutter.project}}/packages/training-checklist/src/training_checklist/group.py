@@ -1,7 +1,8 @@
 """What the items' group is called in this project: `debug`, or what the project has chosen where that is taken.
 
 In its pyproject.toml, `[tool.training-checklist]` with `group = "check"`; the variable TRAINING_CHECKLIST_GROUP comes
-first. Hydra asks at every start: nothing heavy here.
+first. An item whose name a config of the project's own has in that group is found under `ALWAYS`. Hydra asks at every
+start: nothing heavy here.
 """
 
 import os
@@ -10,6 +11,8 @@ from functools import cache
 from pathlib import Path
 
 OWN = "debug"  # what the folder of the configs is called
+ALWAYS = "training_checklist"  # the items' second group, which no help lists
+PROVIDER = "training-checklist"  # of both, in Hydra's search path
 VARIABLE = "TRAINING_CHECKLIST_GROUP"
 
 
@@ -23,3 +26,16 @@ def group_name() -> str:
     except (OSError, ValueError, KeyError):
         return OWN
     return str(settings.get("group", OWN))
+
+
+def group_of(item: str) -> str:
+    """Return the group in which an item is found: the project's own debug/overfit.yaml hides the one of that name."""
+    from hydra.core.global_hydra import GlobalHydra
+    from omegaconf import OmegaConf
+
+    hydra = GlobalHydra.instance()
+    found = hydra.config_loader().repository.load_config(f"{group_name()}/{item}") if hydra.is_initialized() else None
+    if found is None or found.provider == PROVIDER or found.defaults_list:
+        return group_name()
+    is_item = OmegaConf.select(found.config, f"hydra.callbacks.{OWN}") is not None  # the project's own version of it
+    return group_name() if is_item else ALWAYS

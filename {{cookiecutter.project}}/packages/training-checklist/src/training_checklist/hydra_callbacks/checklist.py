@@ -24,7 +24,7 @@ from training_config.secret_values import redact_text, secret_values
 from training_checklist.diagnosis.diagnose import print_traceback
 from training_checklist.ending import ToolError
 from training_checklist.finding import Verdict
-from training_checklist.group import group_name
+from training_checklist.group import ALWAYS, group_name, group_of
 from training_checklist.hydra_callbacks.one_device import force_one_device, without_devices
 from training_checklist.hydra_callbacks.report import end_job, end_with_exit_code, refuse
 from training_checklist.reporting.files import write_report
@@ -147,14 +147,20 @@ class Checklist(Callback):
 def replaced(config: DictConfig, item: str) -> list[str]:
     """Return the overrides of this job with `item` in the place of the checklist, without what is a sweep's."""
     kept = [text for text in job_settings(config) if not key_of(text).startswith(f"hydra.callbacks.{CALLBACK}")]
-    changed = [f"{text.partition('=')[0]}={item}" if is_group(text) else text for text in given(config, "task")]
+    changed = [turned_to(item, text) if is_group(text) else text for text in given(config, "task")]
     # What a project's Trainer lacks is added with one +, and refused where the item sets it too.
     changed = [f"+{text}" if text.startswith("+trainer.") else text for text in changed]
     return [*changed, *kept]
 
 
 def is_group(override: str) -> bool:
-    return key_of(override) == group_name()
+    return key_of(override) in (group_name(), ALWAYS)
+
+
+def turned_to(item: str, override: str) -> str:
+    """Return an override that turns `item` on, in the place of one that turns on another."""
+    hidden = ALWAYS in (key_of(override), group_of(item))
+    return f"+{ALWAYS}={item}" if hidden else f"{override.partition('=')[0]}={item}"
 
 
 def run_here(arguments: list[str], config: DictConfig, task_function: TaskFunction, output: Any) -> None:

@@ -12,7 +12,7 @@ from training_config.overrides import given, key_of
 from training_config.walk import walk
 
 from training_checklist.finding import Finding
-from training_checklist.group import group_name
+from training_checklist.group import ALWAYS, group_name, group_of
 from training_checklist.settings import KEY
 
 
@@ -33,7 +33,8 @@ def command(config: DictConfig | None, item: str | None, overrides: tuple[str, .
         further = f", overrides={list(overrides)}" if overrides else ""
         return f"check(module, datamodule, items=[{item!r}]{further})"
     changed = [spelled(config, override) for override in overrides]
-    own = [text for text in given(config, "task") if key_of(text).partition(".")[0] not in (group_name(), KEY)]
+    ours = (group_name(), ALWAYS, KEY)
+    own = [text for text in given(config, "task") if key_of(text).partition(".")[0] not in ours]
     keys = {key_of(override) for override in changed}
     kept = [text for text in own if key_of(text) not in keys]
     replaced = {key_of(text) for text in own} & keys
@@ -70,7 +71,9 @@ def relative(path: str) -> str:
 
 def option(config: DictConfig, item: str) -> str:
     """Return the override that turns an item on, as this command line must spell it."""
-    group = group_name()
+    group = group_of(item)
+    if group == ALWAYS:
+        return f"+{ALWAYS}={item}"
     asked = [text for text in given(config, "task") if key_of(text) == group]
     in_defaults = group in (config.hydra.runtime.get("choices") or {})
     added = asked[0].startswith("+") if asked else not in_defaults
