@@ -260,6 +260,31 @@ class PaddingMasks:
     calls: list[PaddingMask]
 
 
+@dataclass
+class ComparedTensor:
+    """A tensor of a batch that the loss depends on and that no layer sees: a target, a mask, a weight.
+
+    Args:
+        leaf: place in the batch.
+        belongs: whether the loss is another one where its entries belong to other samples.
+        read: how many of its numbers the loss depends on; None where it has no gradient.
+        unread: how many it does not.
+        filling: the one number that all of those have which the loss depends on; None where they are several.
+        share: of all its numbers that are this one.
+        meeting: the operation in which it meets what the network answers: "sub of 64x1x7 with 64x7".
+        place: of that operation, or of `training_step`.
+    """
+
+    leaf: str
+    belongs: bool = True
+    read: int | None = None
+    unread: int = 0
+    filling: float | None = None
+    share: float = 0.0
+    meeting: str = ""
+    place: Place = NOWHERE
+
+
 def by(shape: Shape) -> str:
     """Return "64x1x28x28", or "scalar"."""
     return "x".join(map(str, shape)) or "scalar"

@@ -38,6 +38,7 @@ from training_checklist.experiments.trace.effects import effects
 from training_checklist.experiments.trace.forward_calls import ForwardCalls, varies
 from training_checklist.experiments.trace.operations import Masks, Pairs, SoftmaxesOverBatch
 from training_checklist.experiments.trace.table import aligned, markdown
+from training_checklist.experiments.trace.targets import compared_tensors
 from training_checklist.finding import Finding, Place
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
@@ -115,6 +116,7 @@ class Trace(Experiment):
         self._judge_operations(watch, trainer, pl_module, batch)
         self._judge_classes(watch, pl_module)
         self.judge(effects(pl_module, trainer, self.reached, watch.modules.zero_start, watch.modules.rows))
+        self._judge_targets(trainer, pl_module, batch)
         if not watch.modules.zero_start:  # a layer that starts from zero learns to tell samples apart
             self._judge_samples(watch, trainer, pl_module, batch)
         watch.criteria.calls.clear()  # they hold the graph
@@ -199,6 +201,13 @@ class Trace(Experiment):
         pairs = [call for call in watch.pairs.calls if (call.place.file, call.place.line) not in self.paired]
         self.paired |= {(call.place.file, call.place.line) for call in pairs}
         self.judge(Softmaxes(watch.softmaxes.calls, watch.size), Pairings(watch.step, pairs))
+
+    def _judge_targets(self, trainer: Trainer, pl_module: LightningModule, batch: Any) -> None:
+        """Judge what the loss compares with, on steps that the run does not take."""
+        if not pl_module.automatic_optimization or trainer.world_size > 1:
+            return
+        with suppress(Exception):  # of the project's step, on a batch that the run does not have
+            self.judge(*compared_tensors(trainer, pl_module, batch))
 
     def _judge_classes(self, watch: Watch, pl_module: LightningModule) -> None:
         call = watch.criteria.classification

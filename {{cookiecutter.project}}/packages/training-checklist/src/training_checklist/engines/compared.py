@@ -1,0 +1,93 @@
+"""What of a batch is only compared with: the loss depends on it, and no layer sees it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from lightning_utilities.core.apply_func import apply_to_collection
+from torch import Tensor, nn
+
+from training_checklist.engines.batches import batch_size, leaves
+from training_checklist.engines.fingerprints import digest_of
+from training_checklist.engines.replay import seed_all
+from training_checklist.lightning import isolate_rng
+
+ROUNDING = 1e-5  # relative: the same float32 numbers, added up in another order
+
+
+class Look:
+    """Looks at steps of a network: the loss that a batch has, and what its layers answer.
+
+    Args:
+        module: a copy of the network, whose steps leave no trace.
+        loss_of: takes such a step, and returns its loss.
+    """
+
+    def __init__(self, module: nn.Module, loss_of: Callable[[Any], Tensor]) -> None:
+        self.module, self.loss_of = module, loss_of
+
+    @torch.no_grad()
+    def at(self, batch: Any) -> tuple[float, list[str]]:
+        """Return the loss and a fingerprint of each answer, with the same random numbers each time."""
+        with isolate_rng(), answers(self.module) as seen:
+            seed_all()
+            return float(self.loss_of(batch)), seen
+
+    def only_compared(self, batch: Any) -> Iterator[tuple[str, Tensor, bool]]:
+        """Yield place, tensor, and whether the loss depends on which sample an entry belongs to.
+
+        Nothing where the step does not repeat, or where no layer was seen to answer.
+        """
+        size = batch_size(batch)
+        loss, known = self.at(batch) if size is not None and size > 2 else (0.0, [])
+        if not known or self.at(batch) != (loss, known):
+            return
+        for path, leaf in leaves(batch).items():
+            if not leaf.ndim or torch.equal(leaf, leaf.roll(1, 0)):
+                continue
+            looks = [self.at(replaced(batch, {path: leaf.roll(by, 0)})) for by in (1, 2)]
+            if any(answered != known for _, answered in looks):
+                continue
+            if any(self._differ(other, loss) for other, _ in looks):
+                yield path, leaf, True
+            elif any(self._differ(self.at(replaced(batch, {path: same}))[0], loss) for same in constant(leaf)):
+                yield path, leaf, False
+
+    def _differ(self, one: float, other: float) -> bool:
+        return abs(one - other) > ROUNDING * max(abs(one), abs(other))
+
+
+@contextmanager
+def answers(module: nn.Module) -> Iterator[list[str]]:
+    """Yield a list that is given a fingerprint of whatever a module with weights returns, but the root."""
+    seen: list[str] = []
+    hooks = [
+        part.register_forward_hook(lambda module, given, answer: seen.append(digest_of(answer)))
+        for part in module.modules()
+        if part is not module and any(True for _ in part.parameters())
+    ]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def constant(leaf: Tensor) -> Iterator[Tensor]:
+    """Yield tensors in which all samples have the entry of the first, and of the last."""
+    yield from (leaf[[index]].expand_as(leaf).clone() for index in (0, -1))
+
+
+def replaced(batch: Any, tensors: dict[str, Tensor]) -> Any:
+    """Return a batch with other tensors in some places."""
+    new = {id(leaf): tensors[path] for path, leaf in leaves(batch).items() if path in tensors}
+    return apply_to_collection(batch, Tensor, lambda tensor: new.get(id(tensor), tensor))
+
+
+def first_of(batch: Any, number: int) -> Any:
+    """Return the first samples of a batch, or all where it has no more."""
+    size = batch_size(batch)
+    if size is None or size <= number:
+        return batch
+    return apply_to_collection(batch, Tensor, lambda each: each[:number] if each.ndim else each)
