@@ -10,9 +10,12 @@ from torch import Tensor, nn
 
 from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.fingerprints import digest_of
-from training_checklist.engines.replay import seed_all
-from training_checklist.lightning import isolate_rng
+from training_checklist.engines.replay import call_step, loss_in, seed_all
+from training_checklist.engines.stand_in import stand_in
+from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
+SAMPLES = 8  # that are looked at: exchanging targets among them is as telling as among more
+MOVED = 0.1  # of 1 / sqrt(fan-in), the deviation that layers begin with
 ROUNDING = 1e-5  # relative: the same float32 numbers, added up in another order
 
 
@@ -56,6 +59,37 @@ class Look:
 
     def _differ(self, one: float, other: float) -> bool:
         return abs(one - other) > ROUNDING * max(abs(one), abs(other))
+
+
+def compared_leaves(trainer: Trainer, pl_module: LightningModule, batch: Any) -> Iterator[tuple[str, Tensor, bool]]:
+    """Yield what `Look.only_compared` does, of the first samples of a batch and a copy of the run's network."""
+    return moved_look(trainer, pl_module).only_compared(first_of(batch, SAMPLES))
+
+
+def moved_look(trainer: Trainer, pl_module: LightningModule) -> Look:
+    """Return a look at a copy of the run's network whose weights are moved a little.
+
+    Where a layer begins with zeros, all samples have one answer, and it would not matter whose target is whose.
+    """
+    copy = stand_in(pl_module, trainer)
+    with isolate_rng():
+        seed_all()
+        move(copy)
+
+    def loss_of(batch: Any) -> Tensor:
+        with trainer.precision_plugin.train_step_context():
+            loss = loss_in(call_step(copy, "training_step", batch))
+        return torch.tensor(torch.nan) if loss is None else loss
+
+    return Look(copy, loss_of)
+
+
+@torch.no_grad()
+def move(module: torch.nn.Module) -> None:
+    for weight in module.parameters():
+        if weight.is_floating_point():
+            fan_in = weight[0].numel() if weight.ndim > 1 else 1
+            weight.add_(torch.randn_like(weight) * MOVED / fan_in**0.5)
 
 
 @contextmanager

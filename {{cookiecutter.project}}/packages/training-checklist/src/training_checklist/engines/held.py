@@ -57,6 +57,23 @@ def held(
             yield from held(each, f"{path}.{name}", depth - 1, layer)
 
 
+def kept(thing: Any, path: str, kinds: tuple[type, ...], depth: int = DEPTH) -> Iterator[tuple[str, Any]]:
+    """Yield path and value of everything of some kinds that an object keeps, in attributes and containers."""
+    if isinstance(thing, kinds):
+        yield path, thing
+    elif depth == 0 or isinstance(thing, (*CLOSED, Tensor)):
+        return
+    elif isinstance(thing, dict):
+        for key, each in islice(thing.items(), MOST):
+            yield from kept(each, f"{path}[{key!r}]", kinds, depth - 1)
+    elif isinstance(thing, CONTAINERS):
+        for index, each in enumerate(islice(thing, MOST)):
+            yield from kept(each, f"{path}[{index}]", kinds, depth - 1)
+    elif hasattr(thing, "__dict__"):
+        for name, each in vars(thing).items():
+            yield from kept(each, f"{path}.{name}", kinds, depth - 1)
+
+
 def places(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Iterator[tuple[str, Any]]:
     """Yield name and value of what a project may keep tensors in, but not the states of metrics."""
     metrics = {path for path, module in pl_module.named_modules() if isinstance(module, Metric)}

@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
 
 from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.places import of_function
 from training_checklist.finding import Place
 from training_checklist.lightning import RunningStage, Trainer, isolate_rng, part
 
@@ -44,6 +45,12 @@ class Split:
     @property
     def place(self) -> Place:
         return Place(loader=self.name, note=type(self.dataset).__name__)
+
+    def place_of(self, function: str) -> Place:
+        """Return the place with the line of the dataset's `__getitem__`, or of the loader's `collate_fn`."""
+        owner = self.loader if function == "collate_fn" else type(self.dataset)
+        line = of_function(getattr(owner, function)) if hasattr(owner, function) else Place()
+        return self.place.beside(file=line.file, line=line.line, function=line.function)
 
     @property
     def samples(self) -> int | None:
@@ -101,9 +108,14 @@ class Split:
 
     def items(self, indices: list[int]) -> Any:
         """Return samples as the loader gets them before it collates them."""
-        if hasattr(self.dataset, "__getitems__"):
-            return pass_on(self.dataset.__getitems__, indices)
-        return [pass_on(self.dataset.__getitem__, index) for index in indices]
+        return load_items(self.dataset, indices)
+
+
+def load_items(dataset: Any, indices: list[int]) -> Any:
+    """Return samples of a dataset as a loader asks for them."""
+    if hasattr(dataset, "__getitems__"):
+        return pass_on(dataset.__getitems__, indices)
+    return [pass_on(dataset.__getitem__, index) for index in indices]
 
 
 def is_key(drawn: Any) -> bool:

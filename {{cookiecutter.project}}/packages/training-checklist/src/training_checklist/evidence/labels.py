@@ -32,6 +32,22 @@ class SplitLabels:
 
 
 @dataclass
+class LabelledClasses:
+    """The labels of all splits together, of samples or of pixels.
+
+    Args:
+        classes: that the network tells apart.
+        counts: of each label.
+        obstacle: why a class that is not among them may have labels all the same.
+    """
+
+    classes: int
+    counts: dict[int, int]
+    obstacle: str = ""
+    place: Place = NOWHERE
+
+
+@dataclass
 class LabelRuns:
     """Labels in the order in which training reads them.
 

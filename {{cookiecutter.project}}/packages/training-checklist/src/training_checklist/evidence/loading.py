@@ -128,3 +128,37 @@ class Company:
     samples: int
     differ: int
     place: Place = NOWHERE
+
+
+@dataclass
+class History:
+    """Samples of the training set, loaded in two orders from copies of it, with the same random numbers each time.
+
+    Args:
+        unsteady: how many were others when they were loaded a second time at once.
+        moved: how many were others in the other order.
+        changed: what the dataset keeps otherwise since: "Windows.sales".
+        hidden: whether samples are random in a way that cannot be held still.
+    """
+
+    samples: int
+    unsteady: int
+    moved: int
+    changed: list[str] = field(default_factory=list)
+    hidden: bool = False
+    place: Place = NOWHERE
+
+
+@dataclass
+class Collated:
+    """What a collate function has made of a few samples.
+
+    Args:
+        apart: places of the batch that have the samples in different orders, and how many samples that concerns.
+        scrambled: places that have the numbers of each sample in another arrangement.
+    """
+
+    samples: int
+    apart: list[tuple[str, str, int]] = field(default_factory=list)
+    scrambled: list[str] = field(default_factory=list)
+    place: Place = NOWHERE

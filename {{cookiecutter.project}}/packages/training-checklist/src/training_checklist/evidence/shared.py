@@ -1,4 +1,4 @@
-"""Samples that two splits have in common."""
+"""Samples, and parts of them, that two splits have in common."""
 
 from dataclasses import dataclass
 
@@ -28,4 +28,22 @@ class SharedSamples:
     repeatable: bool = False
     repeated: int = 0
     rows: int = 0
+    place: Place = NOWHERE
+
+
+@dataclass
+class SharedParts:
+    """Runs of numbers in held-out samples that training samples have too.
+
+    Args:
+        leaf: place in the batch.
+        samples: held-out ones that were looked at.
+        shared: how many of them have such a run.
+        length: of a run, in numbers.
+    """
+
+    leaf: str
+    samples: int
+    shared: int
+    length: int
     place: Place = NOWHERE

@@ -2,7 +2,9 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -11,13 +13,21 @@ from torch import Tensor
 from training_checklist.diagnosis.diagnose import diagnose
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import leaves, tensors
+from training_checklist.engines.compared import compared_leaves
 from training_checklist.engines.criteria import Criteria
 from training_checklist.engines.entrances import MULTIPLIES, Entrances
 from training_checklist.engines.own_code import is_tool_error, pass_on
 from training_checklist.engines.replay import call_step, isolated, reported_loss
 from training_checklist.engines.splits import Split, as_in, splits
 from training_checklist.engines.tracer import Tracer
-from training_checklist.evidence.labels import LabelCounts, LabelFit, LabelRuns, SplitLabels, TrainingLabels
+from training_checklist.evidence.labels import (
+    LabelCounts,
+    LabelFit,
+    LabelledClasses,
+    LabelRuns,
+    SplitLabels,
+    TrainingLabels,
+)
 from training_checklist.evidence.loading import Orders, SampleSizes, ShortBatch, SplitFails
 from training_checklist.evidence.values import (
     Form,
@@ -30,6 +40,8 @@ from training_checklist.evidence.values import (
 )
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.limit_batches.claim import average, named_by_transforms
+from training_checklist.experiments.limit_batches.collated import collated
+from training_checklist.experiments.limit_batches.history import history
 from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
 from training_checklist.experiments.limit_batches.roles import Roles, roles_of
 from training_checklist.experiments.limit_batches.samples import (
@@ -45,6 +57,7 @@ from training_checklist.experiments.limit_batches.samples import (
     split_targets,
     target_copies,
 )
+from training_checklist.experiments.limit_batches.shared_parts import shared_parts
 from training_checklist.experiments.limit_batches.stored_samples import (
     origin,
     raw_row,
@@ -102,6 +115,8 @@ class LimitBatches(Experiment):
         self.source = trainer.fit_loop._data_source
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        for split in splits("train", trainer.train_dataloader):  # before anything is read
+            self._look(history, split, trainer, self.seconds / 4)
         tracer = Tracer(pl_module, self.entrances, self.criteria)
         self.watching.enter_context(around_step(pl_module, tracer))
 
@@ -116,6 +131,7 @@ class LimitBatches(Experiment):
         self._judge_indices()
         if self.roles is None:
             self.roles = roles_of(batch, self.entrances, self.criteria)
+            self.roles.compared = self._compared(trainer, pl_module, batch)
         where = Place(loader="train_dataloader", batch=batch_idx)
         for entrance in self.entrances.found:
             self._judge_values(entrance.leaf, entrance.value, where)
@@ -191,6 +207,14 @@ class LimitBatches(Experiment):
                 break
             sizes.setdefault("x".join(map(str, largest.shape)), []).append(index)
         return SampleSizes(sizes, str(error), split.place)
+
+    def _compared(self, trainer: Trainer, pl_module: LightningModule, batch: Any) -> frozenset[str]:
+        """Return the places in a batch that the loss depends on and no layer sees; none where no copy can tell."""
+        if not pl_module.automatic_optimization or trainer.world_size > 1:
+            return frozenset()
+        with suppress(Exception):  # of the project's step, on a batch that the run does not have
+            return frozenset(path for path, _, _ in compared_leaves(trainer, pl_module, batch))
+        return frozenset()
 
     def _judge_indices(self) -> None:
         """Judge the labels and tokens of the present step, whether or not it has come to its end."""
@@ -293,12 +317,15 @@ class LimitBatches(Experiment):
             self._look(self._scales, own, other)
             self._look(split_targets, own, other, self.roles)
             self._look(company, split, self.roles, trainer, self.until)
+            self._look(collated, split, trainer, self.until)
+            self._look(shared_parts, own, other, self.roles)
         self._look(target_copies, own, self.roles)
         if not self.has_found("data/samples-mixed-by-collate"):  # then a sample that is loaded alone is another one
             self._look(same_inputs, own, self.roles, trainer, self.until)
         if self.roles.classes is not None:
             others = [parts[each.name] for each in held_out if each.name in parts]
             self._look(self._split_labels, own, others)
+            self._look(self._labelled, own, others)
             self._look(self._label_fits, own, others, trainer)
 
     def _orders(self, train: Split, held_out: list[Split]) -> Orders:
@@ -339,6 +366,21 @@ class LimitBatches(Experiment):
             counts.append(LabelCounts(part.split.name, found, part.split.place))
         own_labels = own.of(self.roles.target) if own.values else labels[own.split.name]
         return [SplitLabels(self.roles.classes, counts[0], counts[1:]), self._label_runs(own.split, own_labels)]
+
+    def _labelled(self, own: Part, others: list[Part]) -> LabelledClasses:
+        counts: Counter[int] = Counter()
+        obstacle = "the classes are words of a vocabulary" if self.roles.classes in self.roles.tables.values() else ""
+        for part in (own, *others):
+            labels = self._labels(part)
+            dense = part.of(self.roles.target)
+            if not len(labels) and dense is not None:  # of pixels or time steps
+                labels, number = dense.flatten(), len(dense)
+            else:
+                number = len(labels)
+            counts.update(labels[labels != self.roles.ignored].long().tolist())
+            if part is own and number != part.split.samples:
+                obstacle = obstacle or "not all training labels were looked at"
+        return LabelledClasses(self.roles.classes, dict(counts), obstacle, own.split.place)
 
     def _label_runs(self, split: Split, labels: Tensor) -> LabelRuns | None:
         """Return how labels follow one another where training reads them in the order of the dataset."""

@@ -22,6 +22,7 @@ class Roles:
         target: the tensor that the criterion compares with, as it is or encoded one-hot.
         classes: of the network, where the target is class indices.
         ignored: the label that stands for none.
+        compared: those that the loss depends on and no layer sees: targets, masks, weights.
     """
 
     input: str | None = None
@@ -31,11 +32,14 @@ class Roles:
     target: str | None = None
     classes: int | None = None
     ignored: int = -100
+    compared: frozenset[str] = frozenset()
 
     @property
     def places(self) -> list[str]:
         """All of them, each once."""
-        return list(dict.fromkeys(place for place in (*self.inputs, self.target) if place is not None))
+        return list(
+            dict.fromkeys(place for place in (*self.inputs, self.target, *sorted(self.compared)) if place is not None)
+        )
 
 
 def roles_of(batch: object, entrances: Entrances, criteria: Criteria) -> Roles:

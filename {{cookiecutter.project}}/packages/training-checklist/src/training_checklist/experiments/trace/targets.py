@@ -7,42 +7,26 @@ import torch
 from torch import Tensor
 
 from training_checklist.engines.batches import leaves
-from training_checklist.engines.compared import Look, first_of, replaced
+from training_checklist.engines.compared import SAMPLES, first_of, moved_look, replaced
 from training_checklist.engines.places import of_function
-from training_checklist.engines.replay import call_step, loss_in, seed_all
-from training_checklist.engines.stand_in import stand_in
+from training_checklist.engines.replay import seed_all
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.evidence.network import ComparedTensor, by
 from training_checklist.finding import Place
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
-SAMPLES = 8  # that are looked at: exchanging targets among them is as telling as among more
-MOVED = 0.1  # of 1 / sqrt(fan-in), the deviation that layers begin with: answers must differ from sample to sample
-
 
 def compared_tensors(trainer: Trainer, pl_module: LightningModule, batch: Any) -> Iterator[ComparedTensor]:
-    """Yield what the loss of a batch compares with, seen on a copy whose weights are moved a little.
-
-    Where a layer begins with zeros, all samples have one answer, and it would not matter whose target is whose.
-    """
-    copy = stand_in(pl_module, trainer)
-    with isolate_rng():
-        seed_all()
-        move(copy)
-
-    def loss_of(given: Any) -> Tensor:
-        with trainer.precision_plugin.train_step_context():
-            loss = loss_in(call_step(copy, "training_step", given))
-        return torch.tensor(torch.nan) if loss is None else loss
-
-    for path, _, belongs in Look(copy, loss_of).only_compared(first_of(batch, SAMPLES)):
+    """Yield what the loss of a batch compares with."""
+    look = moved_look(trainer, pl_module)
+    for path, _, belongs in look.only_compared(first_of(batch, SAMPLES)):
         meeting = Meeting(leaves(batch)[path])
-        with isolate_rng(), torch.enable_grad(), Tracer(copy, meeting):
-            loss_of(batch)
+        with isolate_rng(), torch.enable_grad(), Tracer(look.module, meeting):
+            look.loss_of(batch)
         found = ComparedTensor(path, belongs, meeting=meeting.told)
         found.place = meeting.place or of_function(type(pl_module).training_step)
         if belongs:
-            see_what_is_read(found, batch, loss_of)
+            see_what_is_read(found, batch, look.loss_of)
         yield found
 
 
@@ -62,14 +46,6 @@ class Meeting(Listener):
             self.told = f"{call.name.strip('_')} of {' with '.join(by(tuple(each.shape)) for each in call.given)}"
         else:
             self.made |= {id(tensor): tensor for tensor in call.made}
-
-
-@torch.no_grad()
-def move(module: torch.nn.Module) -> None:
-    for weight in module.parameters():
-        if weight.is_floating_point():
-            fan_in = weight[0].numel() if weight.ndim > 1 else 1
-            weight.add_(torch.randn_like(weight) * MOVED / fan_in**0.5)
 
 
 def see_what_is_read(found: ComparedTensor, batch: Any, loss_of: Any) -> None:
