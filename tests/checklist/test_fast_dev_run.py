@@ -2,8 +2,12 @@ import copy
 
 import pytest
 import torch
+from own_project import run_project
 from pytorch_lightning import Trainer
+from torch import nn
 from torch.utils.data import DataLoader
+from training_checklist import check
+from training_checklist.engines.loads import recorded_loads, seen
 from training_checklist.experiments.fast_dev_run import FastDevRun
 
 
@@ -103,3 +107,145 @@ def test_resumed_run_has_its_batch_after_those_behind_it(net, data, tmp_path):
         net(), datamodule=data(), ckpt_path=tmp_path / "done.ckpt", weights_only=True
     )
     assert (check.findings, check.ran) == ([], ["train", "validate"])
+
+
+class TestLoadedWeights:
+    """Networks that load weights with strict=False when they are made."""
+
+    def judge(self, net, data, *changes):
+        """The verdict where weights of another such network are loaded, as each change in turn makes them."""
+
+        class Loading(net):
+            def __init__(self):
+                super().__init__()
+                for change in changes:
+                    self.load_state_dict(change(net().state_dict()), strict=False)
+
+        return check(Loading, data(), items=["fast_dev_run"])["fast_dev_run"]
+
+    @pytest.mark.parametrize(
+        ("change", "advice"),
+        [
+            (lambda weights: {f"model.{key}": value for key, value in weights.items()}, "key.removeprefix('model.')"),
+            (lambda weights: {"state_dict": weights, "epoch": 3}, "load_state_dict(checkpoint['state_dict'])"),
+            (lambda weights: {"conv.weight": torch.ones(1)}, "print what load_state_dict returns"),
+        ],
+    )
+    def test_weights_of_which_no_key_matches_are_named_with_the_change_that_makes_them_match(
+        self, net, data, change, advice
+    ):
+        [finding] = self.judge(net, data, change).findings
+        assert finding.rule == "run/weights-not-loaded"
+        assert "is among the 4 of Loading, which has 'first.weight'" in finding.what
+        assert advice in finding.fix.advice
+        assert (finding.place.source, finding.place.file) == (
+            "self.load_state_dict(change(net().state_dict()), strict=False)",
+            "tests/checklist/test_fast_dev_run.py",
+        )
+
+    def test_prefix_that_the_weights_lack_is_named(self, net, data):
+        class Wrapped(net):
+            def __init__(self):
+                super().__init__()
+                self.first, self.body = nn.Identity(), nn.ModuleDict({"first": nn.Linear(8, 32)})
+                self.body.add_module("norm", nn.BatchNorm1d(32))
+                weights = {**nn.Linear(8, 32).state_dict(prefix="first."), "norm.bias": torch.ones(32)}
+                self.load_state_dict(weights, strict=False)
+
+            def forward(self, inputs):
+                return self.head(self.body["first"](inputs).relu())
+
+        [finding] = check(Wrapped, data(), items=["fast_dev_run"])["fast_dev_run"].findings
+        assert "put the prefix 'body.' in front" in finding.fix.advice
+
+    def test_some_of_the_weights_are_loaded_on_purpose(self, net, data):
+        verdict = self.judge(net, data, lambda weights: {"first.bias": weights["first.bias"], "old_head.bias": 0})
+        assert (verdict.status, "run/weights-not-loaded" in verdict.judged) == ("passed", True)
+
+    def test_second_attempt_that_matches_makes_up_for_the_first(self, net, data):
+        other = {"model.first.bias": torch.ones(32)}
+        assert self.judge(net, data, lambda weights: other, lambda weights: weights).status == "passed"
+        assert self.judge(net, data, lambda weights: weights, lambda weights: other).status == "passed"
+        assert self.judge(net, data, lambda weights: other, lambda weights: other).status == "failed"
+
+    def test_what_lightning_loads_is_not_the_projects_own_call(self, net, tmp_path):
+        torch.save({"state_dict": {"other": torch.ones(1)}, "pytorch-lightning_version": "2.0"}, tmp_path / "a.ckpt")
+        with recorded_loads(["fast_dev_run"]):
+            net.load_from_checkpoint(tmp_path / "a.ckpt", strict=False)
+            assert seen() == []
+
+    def test_record_changes_nothing_and_ends(self, net):
+        load = nn.Module.load_state_dict
+        with recorded_loads(["overfit", "gradients"]):
+            assert nn.Module.load_state_dict is load
+        with recorded_loads(["fast_dev_run"]):
+            assert nn.Module.load_state_dict is not load
+            assert net().load_state_dict({"a": 1}, False) == load(net(), {"a": 1}, False)
+            with pytest.raises(RuntimeError, match="size mismatch for head"):
+                net().load_state_dict({"head.bias": torch.ones(9)}, strict=False)
+            with pytest.raises(TypeError):
+                net().load_state_dict(strict=False)
+        assert nn.Module.load_state_dict is load
+
+
+TRAIN = """
+import hydra
+import pytorch_lightning as pl
+import torch
+from hydra.utils import instantiate
+from torch.utils.data import DataLoader
+
+
+class Lit(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+
+    def training_step(self, batch, batch_idx):
+        return self.layer(batch).square().mean()
+
+    test_step = training_step
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="train")
+def main(cfg):
+    trainer = pl.Trainer(**cfg.trainer, callbacks=[instantiate(part) for part in cfg.callbacks.values()])
+    lit = Lit()
+    trainer.fit(lit, DataLoader(torch.randn(64, 2), 4))
+    weights = torch.load(trainer.checkpoint_callback.best_model_path)["state_dict"] if cfg.saved else lit.state_dict()
+    shipped = Lit()
+    shipped.load_state_dict({f"net.{key}": value for key, value in weights.items()}, strict=False)
+    trainer.test(shipped, DataLoader(torch.randn(64, 2), 4))
+
+
+if __name__ == "__main__":
+    main()
+"""
+CONFIG = """
+defaults:
+  - _self_
+  - debug: null
+
+saved: false
+callbacks:
+  checkpoint:
+    _target_: pytorch_lightning.callbacks.ModelCheckpoint
+    dirpath: ${hydra:runtime.output_dir}
+trainer:
+  max_epochs: 2
+  accelerator: cpu
+  logger: false
+  enable_progress_bar: false
+  enable_model_summary: false
+"""
+
+
+@pytest.mark.parametrize(("item", "saved"), [("fast_dev_run", False), ("paths", True)])
+def test_weights_that_are_loaded_after_training_are_looked_at(tmp_path, item, saved):
+    [verdict] = run_project(tmp_path, item, {"train.py": TRAIN, "conf/train.yaml": CONFIG}, f"saved={saved}")
+    [finding] = verdict["findings"]
+    assert (finding["rule"], finding["severity"]) == ("run/weights-not-loaded", "failed")
+    assert finding["place"]["file"] == "train.py"

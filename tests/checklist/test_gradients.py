@@ -164,6 +164,16 @@ class TestFault:
         assert finding.rule == "gradients/never-zeroed"
         assert finding.place.function.endswith("Adding.optimizer_zero_grad")
 
+    def test_gradients_that_are_zeroed_once_an_epoch(self, examine, net):
+        class Adding(net):
+            def optimizer_zero_grad(self, epoch, batch_idx, optimizer):
+                if (batch_idx + 1) % self.trainer.num_training_batches == 0:
+                    optimizer.zero_grad()
+
+        finding = self.judge(examine, Adding())
+        assert finding.what.startswith("gradients are rarely zeroed: in 8 of 9 steps")
+        assert finding.rule == "gradients/never-zeroed"
+
     def test_gradients_that_a_manual_step_never_zeroes(self, examine, net):
         class Adding(net):
             automatic_optimization = False
@@ -377,6 +387,21 @@ def test_manual_steps_that_zero_gradients_are_no_finding(examine, net, when):
                 optimizer.zero_grad(set_to_none=False)
 
     assert examine("gradients", Zeroing()).findings == []
+
+
+def test_manual_step_for_several_backward_passes_and_second_step_for_one_are_no_finding(examine, net):
+    class Accumulating(net):
+        automatic_optimization = False
+
+        def training_step(self, batch, batch_idx):
+            optimizer = self.optimizers()
+            self.manual_backward(self.loss(batch) / 2)
+            if batch_idx % 2:
+                optimizer.step()
+                optimizer.step()
+                optimizer.zero_grad()
+
+    assert examine("gradients", Accumulating()).findings == []
 
 
 def test_one_layer_in_several_places_is_warned_of(examine, net):

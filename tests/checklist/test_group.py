@@ -57,7 +57,8 @@ def project(tmp_path):
 def test_checklist_runs_its_own_item_where_the_project_has_an_option_of_that_name(project, tmp_path):
     (tmp_path / "pyproject.toml").unlink()
     asked = project("+debug=checklist", "hydra.callbacks.debug.only=[config,overfit]").stdout
-    assert "config          passed" in asked and "[overfit/learning-rate]" in asked
+    assert "config          passed" in asked
+    assert "[overfit/learning-rate]" in asked
     assert "python train.py +training_checklist=overfit ++optimizer.lr=0.01" in asked
     assert "[overfit/learning-rate]" in project("+training_checklist=overfit").stdout
 

@@ -1,3 +1,4 @@
+import math
 from functools import partial
 
 import pytest
@@ -6,9 +7,13 @@ from pytorch_lightning import LightningModule
 from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import nn
 from torch.nn import functional
+from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics.classification import MulticlassAccuracy
+from training_checklist.engines.rehearsal import rehearse
+from training_checklist.evidence.schedules import Rehearsal
+from training_checklist.rules import own_rules
 
 
 class Measured:
@@ -326,6 +331,12 @@ class TestSchedule:
         finding = self.judge(examine, net, lambda o: torch.optim.lr_scheduler.LambdaLR(o, rate), interval="epoch")
         assert finding.what.startswith("it rises until call 14 and gets 5 in a run of 50 steps")
 
+    def test_decay_that_is_made_for_one_epoch(self, examine, net):
+        finding = self.judge(examine, net, by_lambda(cosine(10)), interval="step")
+        assert finding.rule == "schedule/at-its-floor"
+        assert finding.what.startswith("the learning rate falls from 0.01 to 0.0002 in 10 of 50 calls and stays there")
+        assert finding.what.endswith("it is made for one epoch, of 5")
+
     def test_frequency_that_no_epoch_reaches(self, examine, net):
         make = partial(torch.optim.lr_scheduler.StepLR, step_size=1)
         finding = self.judge(examine, net, make, interval="step", frequency=100)
@@ -402,6 +413,81 @@ class TestSchedule:
         [finding] = examine("learning", Early(), max_epochs=5).findings
         assert finding.rule == "schedule/before-the-optimizer"
         assert finding.place.source == "self.lr_schedulers().step()"
+
+
+def by_lambda(factor):
+    return lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+
+
+def cosine(steps, warm_up=0, floor=0.02):
+    def factor(step):
+        if step < warm_up:
+            return (step + 1) / warm_up
+        done = min(1.0, (step - warm_up) / (steps - warm_up))
+        return floor + (1 - floor) * (1 + math.cos(math.pi * done)) / 2
+
+    return factor
+
+
+def judged(make, interval, batches=40, epochs=9):
+    """What the rules say of a schedule in a run of so many epochs of so many batches: (rule, severity) of each hit."""
+    scheduler = make(torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.01))
+    course = [rate for [rate] in rehearse(scheduler, None, batches * epochs)[0]]
+    per_epoch = batches if interval == "step" else 1
+    seen = Rehearsal("schedule", interval, 1, batches, batches * epochs, epochs, per_epoch, course)
+    rules = [rule for rule in own_rules() if rule.evidence is Rehearsal]
+    return [(found.rule.partition("/")[2], found.severity) for rule in rules for found in rule.findings(seen, {})]
+
+
+@pytest.mark.parametrize(
+    ("make", "interval", "rule", "severity"),
+    [
+        (by_lambda(cosine(40)), "step", "at-its-floor", "failed"),
+        (by_lambda(cosine(36, warm_up=8)), "step", "at-its-floor", "failed"),
+        (by_lambda(cosine(40, warm_up=39)), "step", "at-its-floor", "failed"),
+        (by_lambda(cosine(40, floor=0)), "step", "at-its-floor", "failed"),
+        (by_lambda(cosine(20, floor=0)), "step", "at-its-floor", "failed"),
+        (by_lambda(cosine(100)), "step", "at-its-floor", "warning"),
+        (partial(lr_scheduler.PolynomialLR, total_iters=60), "step", "at-its-floor", "warning"),
+        (by_lambda(cosine(9)), "step", "counted-in-epochs", "failed"),
+        (by_lambda(cosine(9, floor=0)), "step", "counted-in-epochs", "failed"),
+        (partial(lr_scheduler.ExponentialLR, gamma=0.5), "step", "counted-in-epochs", "failed"),
+        (by_lambda(cosine(360, warm_up=15)), "epoch", "counted-in-steps", "failed"),
+    ],
+)
+def test_fault_of_a_schedule_has_one_owner(make, interval, rule, severity):
+    assert judged(make, interval) == [(rule, severity)]
+
+
+@pytest.mark.parametrize("batches", [200, 3000])
+def test_exponential_decay_that_comes_to_the_least_number_is_counted_in_epochs(batches):
+    make = partial(lr_scheduler.ExponentialLR, gamma=0.5)
+    assert judged(make, "step", batches, epochs=20) == [("counted-in-epochs", "failed")]
+
+
+def test_warm_up_that_the_run_does_not_come_to_the_end_of_is_counted_in_steps():
+    assert judged(by_lambda(cosine(304, warm_up=15)), "epoch", 38, epochs=8) == [("counted-in-steps", "failed")]
+    assert judged(by_lambda(cosine(100, warm_up=15)), "epoch", 38, epochs=8) == []
+
+
+@pytest.mark.parametrize(
+    ("make", "interval"),
+    [
+        (by_lambda(cosine(360, warm_up=20)), "step"),
+        (by_lambda(cosine(180)), "step"),  # a run that goes on for as long again
+        (by_lambda(cosine(40, floor=0.2)), "step"),
+        (by_lambda(lambda step: min(1, (step + 1) / 20)), "step"),
+        (by_lambda(lambda step: 0.1 ** min(2, step // 40)), "step"),
+        (by_lambda(lambda step: min(1, (step + 1) / 8) * 0.1 ** (step >= 40)), "step"),
+        (partial(lr_scheduler.MultiStepLR, milestones=[1, 2, 3]), "epoch"),
+        (partial(lr_scheduler.StepLR, step_size=3), "epoch"),
+        (partial(lr_scheduler.CosineAnnealingLR, T_max=40), "step"),
+        (partial(lr_scheduler.CosineAnnealingWarmRestarts, T_0=40), "step"),
+        (partial(lr_scheduler.ExponentialLR, gamma=0.9), "epoch"),
+    ],
+)
+def test_decay_that_lasts_and_rates_in_steps_are_no_finding(make, interval):
+    assert judged(make, interval) == []
 
 
 class TestEpoch:

@@ -15,6 +15,10 @@ from torch.utils.data import (
     TensorDataset,
     WeightedRandomSampler,
 )
+from training_checklist.engines.chance import of_one_order
+from training_checklist.evidence.labels import ClassWeights
+from training_checklist.rule import CannotJudge
+from training_checklist.rules.data import weights_favour_frequent
 
 
 def whats(verdict):
@@ -724,3 +728,76 @@ def test_collate_function_that_mixes_samples_is_named_and_one_that_orders_them_i
 
     assert "data/samples-mixed-by-collate" not in rules(examine("limit_batches", Regression(), Collated(ordered)))
     assert "data/samples-mixed-by-collate" in rules(examine("limit_batches", Regression(), Collated(mixed)))
+
+
+def unequal(dataset):
+    """40, 24, 12 and 4 samples of the four classes."""
+    parts = [(dataset.tensors[1] == label).nonzero().flatten()[:count] for label, count in enumerate((40, 24, 12, 4))]
+    return Subset(dataset, torch.cat(parts).tolist())
+
+
+@pytest.mark.parametrize(
+    ("weights", "wrong"),
+    [
+        ([2.0, 1.2, 0.6, 0.2], True),
+        ([1.0, 0.9, 0.8, 0.7], True),
+        ([0.5, 0.8, 1.7, 5.0], False),
+        ([1.0, 1.0, 1.0, 1.0], False),
+        ([2.0, 1.0, 1.0, 0.5], False),  # three weights
+        ([1.0, 1.5, 0.5, 0.7], False),
+        ([0.0, 1.2, 0.6, 0.2], False),  # a class that is left out, and three weights
+    ],
+)
+@pytest.mark.parametrize("criterion", ["cross_entropy", "nll_loss"])
+def test_weights_that_favour_frequent_classes_are_warned_of(examine, net, make, weights, wrong, criterion):
+    class Weighted(net):
+        def loss(self, batch):
+            logits = self(batch[0]).log_softmax(1)
+            return getattr(functional, criterion)(logits, batch[1], weight=torch.tensor(weights))
+
+    found = examine("limit_batches", Weighted(), make(unequal)).findings
+    assert [(each.rule, each.severity) for each in found] == [("data/weights-favour-frequent", "warning")] * wrong
+    for each in found:
+        assert "class 0, 50% of the labels, has " in each.what
+        assert "class 3, 5% of them, has " in each.what
+        assert each.place.source.startswith("return getattr(functional, criterion)")
+
+
+def test_weights_of_classes_that_are_as_frequent_as_one_another_are_no_finding(examine, net):
+    class Weighted(net):
+        def loss(self, batch):
+            order = self.trainer.train_dataloader.dataset.tensors[1].bincount() * 0.1 + torch.arange(4)
+            return functional.cross_entropy(self(batch[0]), batch[1], weight=order)
+
+    assert rules(examine("limit_batches", Weighted())) == []
+
+
+def test_weights_that_each_batch_makes_anew_are_no_finding(examine, net, make):
+    class Weighted(net):
+        def loss(self, batch):
+            counts = batch[1].bincount(minlength=4) + 1.0
+            return functional.cross_entropy(self(batch[0]), batch[1], weight=counts)
+
+    assert rules(examine("limit_batches", Weighted(), make(unequal))) == []
+
+
+@pytest.mark.parametrize(
+    ("classes", "turned", "wrong"), [(12, 0, True), (12, 4, True), (12, 9, False), (40, 36, False)]
+)
+def test_order_of_many_weights_is_held_against_chance(classes, turned, wrong):
+    counts = [1000 - 20 * label for label in range(classes)]
+    counts[-1] = 100
+    weights = [float(count) for count in counts[:turned][::-1] + counts[turned:]]
+    found = list(weights_favour_frequent.RULE.findings(ClassWeights("cross_entropy", weights, counts), {}))
+    assert len(found) == wrong
+
+
+def test_weights_of_classes_that_were_not_all_seen_are_not_judged():
+    seen = ClassWeights("cross_entropy", [4.0, 3.0, 2.0, 1.0, 0.5], [40, 30, 20, 10, 0])
+    with pytest.raises(CannotJudge, match="1 of 5 classes"):
+        list(weights_favour_frequent.RULE.findings(seen, {}))
+
+
+@pytest.mark.parametrize(("values", "chance"), [([1, 2, 3, 4], 1 / 24), ([1, 2, 4, 3], 4 / 24), ([1, 1, 1, 1], 1.0)])
+def test_chance_of_an_order_is_counted(values, chance):
+    assert of_one_order([10, 20, 30, 40], values) == chance

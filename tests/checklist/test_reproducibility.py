@@ -8,11 +8,14 @@ from omegaconf import OmegaConf
 from own_project import run_project
 from pytorch_lightning import Trainer, seed_everything
 from pytorch_lightning.callbacks import ModelCheckpoint
-from torch.utils.data import DataLoader, Dataset, IterableDataset, random_split
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info, random_split
 from training_checklist.engines.fingerprints import rows_of
 from training_checklist.experiments.reproducibility.repetition import Repetition
 from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
+from training_checklist.experiments.reproducibility.worker_shares import worker_shares
 from training_checklist.finding import FAILED, PASSED
+from training_checklist.rule import CannotJudge
+from training_checklist.rules.data.workers_read_the_same import RULE as READ_THE_SAME
 
 PROJECT = {
     "train.py": """
@@ -321,3 +324,115 @@ class TestWorkers:
 
     def test_global_generators_pass(self, twice, net, data):
         assert self.judge(twice, net, data, lambda: numpy.random.rand).status == "passed"
+
+
+class Numbers(IterableDataset):
+    """160 samples; what each worker reads of them is up to the test."""
+
+    def __init__(self, order, made=torch.tensor):
+        self.order, self.made = order, made
+
+    def __iter__(self):
+        return map(self.made, self.order(160, get_worker_info()))
+
+
+def all_of_them(number, info):
+    return range(number)
+
+
+def shuffled(number, info):
+    return torch.randperm(number).tolist()
+
+
+def share(number, info):
+    return range(number)[info.id :: info.num_workers]
+
+
+def share_of_one_order(number, info):
+    generator = torch.Generator().manual_seed(info.seed - info.id)
+    return torch.randperm(number, generator=generator).tolist()[info.id :: info.num_workers]
+
+
+def share_of_orders_of_their_own(number, info):
+    return shuffled(number, info)[info.id :: info.num_workers]
+
+
+def drawn_again_and_again(number, info):
+    return torch.randint(number, (160,)).tolist()
+
+
+def noisy(index):
+    return index + torch.rand(())
+
+
+def named(index):
+    return {"text": f"sentence {index}", "position": index}
+
+
+class TestSharesOfWorkers:
+    """Two workers that read an iterable dataset, by themselves."""
+
+    def findings(self, dataset, **options):
+        loader = DataLoader(dataset, **({"batch_size": 8, "num_workers": 2} | options))
+        return list(READ_THE_SAME.findings(worker_shares(loader, "train_dataloader"), {}))
+
+    @pytest.mark.parametrize("made", [torch.tensor, named, str], ids=["tensor", "dict", "text"])
+    @pytest.mark.parametrize("order", [all_of_them, shuffled, share_of_orders_of_their_own])
+    def test_samples_that_several_workers_read_are_named_with_the_code_that_yields_them(self, order, made):
+        [finding] = self.findings(Numbers(order, made))
+        assert "two workers read the same samples" in finding.what
+        assert (finding.place.loader, finding.place.function) == ("train_dataloader", "Numbers.__iter__")
+
+    @pytest.mark.parametrize("order", [share, share_of_one_order])
+    def test_shares_of_their_own_pass(self, order):
+        assert self.findings(Numbers(order)) == []
+
+    def test_share_that_the_worker_init_fn_takes_passes(self):
+        def take(worker):
+            get_worker_info().dataset.order = share
+
+        assert self.findings(Numbers(all_of_them), worker_init_fn=take) == []
+
+    @pytest.mark.parametrize(("order", "count"), [(all_of_them, 1), (share, 0)])
+    def test_batches_that_the_dataset_makes_are_cut_up(self, order, count):
+        class Batches(Numbers):
+            def __iter__(self):
+                samples = torch.stack(list(super().__iter__()))
+                yield from zip(samples.split(8), samples.split(8), strict=True)
+
+        assert len(self.findings(Batches(order), batch_size=None)) == count
+
+    @pytest.mark.parametrize(
+        ("order", "made", "why"),
+        [
+            (drawn_again_and_again, torch.tensor, "samples repeat within one worker"),
+            (all_of_them, noisy, "random augmentation"),
+            (all_of_them, lambda index: torch.tensor(index % 4), "samples repeat within one worker"),
+            (lambda number, info: [], torch.tensor, "a worker has read 0 samples"),
+            (lambda number, info: 1 // 0, torch.tensor, "samples cannot be read again: ZeroDivisionError"),
+        ],
+    )
+    def test_data_that_cannot_tell_are_left_without_a_verdict(self, order, made, why):
+        with pytest.raises(CannotJudge, match=why):
+            self.findings(Numbers(order, made))
+
+    def test_one_process_and_samplers_are_not_asked(self):
+        with pytest.raises(CannotJudge, match="loaded by one process only"):
+            self.findings(Numbers(all_of_them), num_workers=1)
+        with pytest.raises(CannotJudge, match="not iterable"):
+            self.findings([1, 2, 3])
+
+    def test_training_data_are_looked_at(self, twice, net, data):
+        class Streamed(data):
+            def train_dataloader(self):
+                return DataLoader(InOrder(self.part(1)), self.batch_size, num_workers=2)
+
+        assert found(twice(net, Streamed)).rule == "data/workers-read-the-same"
+
+
+class InOrder(IterableDataset):
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __iter__(self):
+        return iter(self.samples)

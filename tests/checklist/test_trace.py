@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.modules import module as hooks
 from torch.utils.data import DataLoader
-from training_checklist.experiments.trace import effects
+from training_checklist.experiments.trace import concatenations, effects
 
 
 def whats(verdict):
@@ -513,3 +513,71 @@ def test_dropout_on_the_answers_is_named_with_its_module(examine, net):
 
     [finding] = examine("trace", Dropping()).findings
     assert (finding.rule, finding.place.module.partition(" ")[0]) == ("network/dropout-on-output", "head.1")
+
+
+JOINED = {
+    "with itself": (lambda x, skip: torch.cat([x, x], 1), True),
+    "another view of it": (lambda x, skip: torch.hstack((x, x.view(16, 32))), True),
+    "beside another one": (lambda x, skip: torch.concat([x, skip, skip, 2 * x], dim=1), True),
+    "over the samples": (lambda x, skip: torch.vstack([x, x]).view(16, 64), True),
+    "with another one": (lambda x, skip: torch.cat([x, skip], 1), False),
+    "equal numbers in other places": (lambda x, skip: torch.cat([x, x.clone()], 1), False),
+    "parts of one tensor": (lambda x, skip: torch.cat([*x.chunk(2, 1), skip], 1), False),
+    "repeated on purpose": (lambda x, skip: torch.cat([x] * 2, 1), False),
+    "three of one": (lambda x, skip: torch.cat([x, x, x], 1), False),
+    "a list that is given by name": (lambda x, skip: torch.concatenate(tensors=[skip, skip], dim=1), True),
+    "without gradient": (lambda x, skip: torch.cat([x.detach(), x.detach()], 1) + x.mean(), False),
+}
+
+
+@pytest.mark.parametrize("case", JOINED)
+def test_concatenation_with_itself_is_warned_of(examine, net, case):
+    join, twice = JOINED[case]
+
+    class Joining(net):
+        def __init__(self):
+            super().__init__()
+            self.second = nn.Linear(32, 32)
+
+        def forward(self, inputs):
+            skip = torch.relu(self.first(inputs))
+            both = join(torch.relu(self.second(skip)), skip)
+            return self.head(skip + both.view(16, -1, 32).sum(1))
+
+    verdict = examine("trace", Joining())
+    found = [each for each in verdict.findings if each.rule == "network/concatenated-with-itself"]
+    assert [(each.severity, each.place.file.endswith("test_trace.py")) for each in found] == [("warning", True)] * twice
+    assert all("x" in each.what for each in found)
+
+
+def test_inputs_and_what_a_package_concatenates_with_itself_are_no_finding(examine, net, monkeypatch):
+    class Twice(net):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(16, 32)
+
+        def forward(self, inputs):
+            return self.head(torch.cat([joined(self.first(torch.cat([inputs, inputs], 1)))], 1))
+
+    def joined(hidden):
+        return hidden + 0 * torch.cat([hidden, hidden], 1)[:, :32]
+
+    assert len(examine("trace", Twice()).findings) == 1
+    monkeypatch.setattr(concatenations, "is_own", lambda file: False)
+    assert whats(examine("trace", Twice())) == []
+
+
+def test_line_that_concatenates_in_each_of_several_layers_is_one_finding(examine, net):
+    class Deep(net):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(64, 32) for _ in range(3)])
+
+        def forward(self, inputs):
+            hidden = self.first(inputs)
+            for layer in self.layers:
+                hidden = torch.relu(layer(torch.cat([hidden, hidden], 1)))
+            return self.head(hidden)
+
+    [finding] = examine("trace", Deep()).findings
+    assert finding.what == "cat joins a tensor of 16x32 with itself"

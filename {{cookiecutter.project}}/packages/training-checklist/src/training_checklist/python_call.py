@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from training_checklist import session
 from training_checklist.ending import FitEnded
+from training_checklist.engines.loads import recorded_loads
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import seed_all
 from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
@@ -114,7 +115,7 @@ def run(
     root = OmegaConf.merge(config, {KEY: {name: dict(values) for name, values in settings.chosen.items()}})
     experiments, started, error = session.begin(settings), time.monotonic(), None
     folder.mkdir(parents=True, exist_ok=True)
-    with isolate_rng():
+    with isolate_rng(), recorded_loads([item]):
         seed_all()
         experiment = instantiate(root.callbacks[f"debug_{item}"])
         session.add(experiment)
@@ -126,8 +127,8 @@ def run(
                 fit(experiment, parts, loaders, options)
         except Exception as raised:
             error = raised
-    if error is None:
-        conclude(experiments, folder)
+        if error is None:
+            conclude(experiments, folder)
     [verdict] = judge({item: question}, error, started)
     session.begin()
     return replace(verdict, findings=[with_commands(finding, item, None) for finding in verdict.findings])

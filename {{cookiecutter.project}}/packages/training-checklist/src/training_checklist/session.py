@@ -24,19 +24,22 @@ def settings() -> Settings:
 
 
 def add(experiment: Any) -> None:
-    """Have an experiment take part, once.
+    """Have an experiment take part, once. Of a further Trainer's, the findings go to the first of the same item.
 
     Raises:
         Refused: it and another one both decide how long the run lasts.
     """
     if any(experiment is other for other in _experiments):
         return
-    others = [other.item for other in _experiments if other.shapes_run]
+    others = [other.item for other in _experiments if other.shapes_run and other.item != experiment.item]
     if experiment.shapes_run and others:
         raise Refused(
             f"+debug=[{others[0]},{experiment.item}]: each of them decides how long the run lasts; "
             f"run them one after the other, or everything with +debug=checklist"
         )
+    first = find(experiment.item)
+    if first is not None:
+        experiment.follow(first)
     _experiments.append(experiment)
 
 

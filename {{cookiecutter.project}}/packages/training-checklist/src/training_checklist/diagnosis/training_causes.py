@@ -449,6 +449,14 @@ def no_accelerator(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def moved_by_hand(crash: Crash, match: re.Match) -> Cause:
+    return Cause(
+        "the code asks for CUDA itself, whatever the Trainer runs on, and there is none here",
+        "no .cuda() and no device='cuda': make it with device=x.device of a tensor at hand, or device=self.device, "
+        "or register it with self.register_buffer(...)",
+    )
+
+
 def no_such_file(crash: Crash, match: re.Match) -> Cause | None:
     text = str(getattr(crash.error, "filename", None) or match[1] or match[2]).strip("'\"")
     path = Path(text)
@@ -496,5 +504,6 @@ PATTERNS: list[Pattern] = [
     (r"NCCL|ncclUnhandled|ncclSystem|ncclRemote|ncclInternal", nccl),
     (r"device-side assert", device_assert),
     (r"(\w+) does not have a deterministic implementation", not_deterministic),
+    (r"Found no NVIDIA driver|Torch not compiled with CUDA enabled|No CUDA GPUs are available", moved_by_hand),
     (r"No supported gpu backend|can not run on your system|not a valid accelerator", no_accelerator),
 ]

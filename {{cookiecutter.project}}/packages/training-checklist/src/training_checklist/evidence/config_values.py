@@ -127,6 +127,19 @@ class NoneText:
 
 
 @dataclass
+class BatchLimit:
+    """A whole number 1 for the batches to train on in an epoch; "" where there is none.
+
+    Args:
+        epochs: of the run, None where no number of them is given.
+    """
+
+    key: str
+    epochs: int | None = None
+    place: Place = NOWHERE
+
+
+@dataclass
 class Monitor:
     """What a callback watches.
 

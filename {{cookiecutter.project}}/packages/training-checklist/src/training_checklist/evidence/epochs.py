@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from training_checklist.finding import Place
+from training_checklist.finding import NOWHERE, Place
 
 Series = list[tuple[float, int]]  # a batch's value and its number of samples
 
@@ -18,6 +18,7 @@ class Modes:
         drops: where dropout is at work during validation.
         few: norms with the numbers of samples and of values for each channel in the first batch.
         shared: whether other ranks have their own part of the batch.
+        unmoved: norms that evaluate by running statistics of 0 and 1, and have weights that are not those of the start.
     """
 
     live: list[str] = field(default_factory=list)
@@ -26,6 +27,22 @@ class Modes:
     drops: list[Place] = field(default_factory=list)
     few: dict[str, tuple[int, int]] = field(default_factory=dict)
     shared: bool = False
+    unmoved: list[str] = field(default_factory=list)
+
+
+@dataclass
+class WeightsOverValidation:
+    """The parameters before validation, during it, and when training goes on.
+
+    Args:
+        changed: those that training goes on with as validation had them, and not as they were before.
+        total: how many there are.
+        place: of hooks around validation that the project has.
+    """
+
+    changed: list[str]
+    total: int
+    place: Place = NOWHERE
 
 
 @dataclass

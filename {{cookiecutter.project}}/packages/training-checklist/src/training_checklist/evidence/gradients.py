@@ -178,7 +178,8 @@ class OptimizerEffects:
     Args:
         optimizer: its type.
         effects: by step.
-        left_over: by step, whether gradients of the step before were still there in each of its backward passes.
+        left_over: by step that follows a backward pass, whether gradients of the step before were still there in each
+            of its backward passes.
         forgotten: between two steps each, how many counters in its state had gone back, of all.
         rate: its greatest learning rate in the last step, None where it has none.
         given: the learning rate that a schedule began with, None where there is no schedule.

@@ -48,6 +48,22 @@ class LabelledClasses:
 
 
 @dataclass
+class ClassWeights:
+    """The weights that a criterion gives to classes, and how often each class was among the labels that it was given.
+
+    Args:
+        criterion: its name.
+        weights: by class.
+        counts: by class, of the training batches that were seen.
+    """
+
+    criterion: str
+    weights: list[float]
+    counts: list[int]
+    place: Place = NOWHERE
+
+
+@dataclass
 class LabelRuns:
     """Labels in the order in which training reads them.
 

@@ -243,6 +243,28 @@ class Pairings:
     calls: list[Pairing]
 
 
+@dataclass
+class Doubled:
+    """A concatenation that is given one tensor twice.
+
+    Args:
+        shape: of that tensor.
+        parts: how many tensors it is given.
+    """
+
+    operation: str
+    shape: Shape
+    parts: int = 2
+    place: Place = NOWHERE
+
+
+@dataclass
+class Concatenations:
+    """The concatenations of tensors that weights have made, where one is there twice; once a line."""
+
+    doubled: list[Doubled] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class PaddingMask:
     """A mask of attention, beside the padding of the token ids that it is for.

@@ -113,6 +113,25 @@ class WorkerDraws:
 
 
 @dataclass
+class WorkerShares:
+    """What two workers read of an iterable dataset.
+
+    Args:
+        first: by each worker, fingerprints of samples in the order in which it has read them.
+        second: with another seed.
+        workers: of the loader.
+        place: of the loader and of the dataset's `__iter__`.
+        obstacle: why there are none, "" where there are.
+    """
+
+    first: tuple[list[str], list[str]] = ((), ())
+    second: tuple[list[str], list[str]] = ((), ())
+    workers: int = 0
+    place: Place = NOWHERE
+    obstacle: str = ""
+
+
+@dataclass
 class SavedCheckpoints:
     """What the run's checkpoints are good for.
 

@@ -1,7 +1,9 @@
 """How learning rate schedules go: rehearsed for the whole run, and counted while it ran."""
 
 import math
+import sys
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from training_checklist.finding import NOWHERE, Place
 
@@ -44,6 +46,30 @@ class Rehearsal:
     def rates(self) -> list[float]:
         """The rates that the run goes through."""
         return self.course[: int(self.calls) + 1]
+
+    @property
+    def floor(self) -> int | None:
+        """The call from which the rate stays at its floor, long before the run ends, after a smooth decay."""
+        rates, peak = self.rates, max(self.rates)
+        end = len(rates) - 1
+        while end and rates[end - 1] == rates[-1]:
+            end -= 1
+        if self.error or rates[-1] > FLOOR * peak or len(rates) - 1 < MUCH * end:
+            return None
+        top = max(call for call, rate in enumerate(rates) if rate == peak)
+        falls = all(later < earlier for earlier, later in pairwise(rates[top : end + 1]))
+        start = top
+        if top - rates.index(peak) <= 1:  # a warm-up that leads into a decay, of which it may leave a call or two
+            start = rates.index(peak)
+            while start and rates[start - 1] < rates[start]:
+                start -= 1
+        # An exponential decay has no floor: it goes on until float64 has no smaller number.
+        return end if falls and end - start >= SMOOTH and rates[end - 1] >= sys.float_info.min else None
+
+    @property
+    def floor_after_epochs(self) -> bool:
+        """Whether that floor comes after as many batches as the run has epochs."""
+        return self.interval == "step" and self.floor is not None and near(self.floor, self.epochs)
 
     @property
     def run(self) -> str:
@@ -103,6 +129,11 @@ class Plateau:
 # Times as long, from which on lengths are of different units. Units differ by the batches of an epoch, and a run that
 # was cut to half or a third for a try is no mistake.
 MUCH = 3
+# Of its peak: what one milestone of MultiStepLR makes of a rate by default. At a higher one, training goes on.
+FLOOR = 0.1
+# Calls in a row that change the rate. Schedules in steps have three or four milestones, apart from one another (He et
+# al. 2016, Zagoruyko and Komodakis 2016).
+SMOOTH = 5
 SPLIT = 0.2  # share of the training data that may be split off for validation after a schedule's length was set
 
 

@@ -63,6 +63,7 @@ class Experiment(Callback):
         self.seen = ""
         self.skipped: str | None = None
         self.facts: dict[str, Any] = {}
+        self.earlier: Experiment | None = None  # of the same item, in an earlier Trainer of this run
         self.rank, self.world_size = launched_rank(), 1
         self.state: TrainerState | None = None  # of the last Trainer that it took part in
         self.loading = NoWorkers()
@@ -97,9 +98,15 @@ class Experiment(Callback):
         """Say why this item means nothing here."""
         self.skipped = reason
 
+    def follow(self, earlier: "Experiment") -> None:
+        """Leave the verdict to the same item's experiment in an earlier Trainer of this run."""
+        self.earlier = earlier
+        self.findings, self.judged, self.unjudged = earlier.findings, earlier.judged, earlier.unjudged
+
     def fail_itself(self, error: BaseException, where: str) -> None:
         """Say that this package, and not the project, has failed."""
-        self.error = self.error or f"{where}: {type(error).__name__}: {error}\n{last_frames(error)}"
+        owner = self.earlier or self
+        owner.error = owner.error or f"{where}: {type(error).__name__}: {error}\n{last_frames(error)}"
 
     def conclude(self, folder: Path) -> None:
         """Judge what can only be judged when the run is over; `folder` is the run's directory."""
@@ -109,6 +116,8 @@ class Experiment(Callback):
         return None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if self.earlier is not None and self.earlier.is_over:
+            end()
         self.rank, self.world_size, self.state = trainer.global_rank, trainer.world_size, trainer.state
         # A new list: Lightning is going through the old one.
         kept = [callback for callback in trainer.callbacks if not isinstance(callback, self.drops)]

@@ -1,7 +1,9 @@
 """One batch through every stage that the project has."""
 
+from pathlib import Path
 from typing import Any
 
+from training_checklist.engines import loads
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import reported_loss
@@ -47,6 +49,10 @@ class FastDevRun(Experiment):
             if stage not in self.ran and has_stage(stage, pl_module, trainer.datamodule):
                 self._run(stage, trainer, pl_module)
         self.seen = "; ".join(filter(None, [self.seen, f"ran {', '.join(self.ran)}"]))
+
+    def conclude(self, folder: Path) -> None:
+        if self.ran:  # else nothing says that the item has been at work
+            self.judge(*loads.seen())
 
     def _run(self, stage: str, trainer: Trainer, pl_module: LightningModule) -> None:
         own = Trainer(

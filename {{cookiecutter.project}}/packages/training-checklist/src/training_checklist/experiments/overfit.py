@@ -13,8 +13,9 @@ from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.graph import leaf_tensors, walk
+from training_checklist.engines.hooks import hooks_of
 from training_checklist.engines.own_code import pass_on
-from training_checklist.engines.places import of_function, of_hooks
+from training_checklist.engines.places import of_function
 from training_checklist.engines.rehearsal import peak_rates
 from training_checklist.engines.replay import reported_loss
 from training_checklist.engines.tracer import Tracer
@@ -31,7 +32,6 @@ from training_checklist.evidence.one_batch import (
     SilentSamples,
 )
 from training_checklist.experiments.experiment import Experiment, NoWorkers, stop
-from training_checklist.finding import Place
 from training_checklist.lightning import (
     Callback,
     Checkpoint,
@@ -40,7 +40,6 @@ from training_checklist.lightning import (
     LightningModule,
     ProgressBar,
     Trainer,
-    is_overridden,
     isolate_rng,
 )
 
@@ -233,7 +232,7 @@ class Overfit(Experiment):
         found.unheld = [
             name for name, weight in pl_module.named_parameters() if weight.requires_grad and id(weight) not in held
         ]
-        found.around, found.step = hooks_around(trainer, pl_module), of_function(type(pl_module).training_step)
+        found.around, found.step = hooks_of(trainer, pl_module, AROUND), of_function(type(pl_module).training_step)
         if not found.memorised and not self.silent:
             self._try(found)
         self.facts["trials"] = {each.change: each.loss for each in found.trials or []}
@@ -380,21 +379,6 @@ def silent_samples(call: CriterionCall) -> SilentSamples:
     )
     classes = sorted({int(label) for label in call.target[silent]})
     return SilentSamples(int(silent.sum()), len(call.target), classes, f"{call.name}({options})", call.place)
-
-
-def hooks_around(trainer: Trainer, pl_module: LightningModule) -> Place:
-    """Return where the project has something of its own around a step."""
-    own = [hook for hook in AROUND if is_overridden(hook, pl_module)]
-    callbacks = [
-        type(callback).__name__
-        for callback in trainer.callbacks
-        if not isinstance(callback, (Experiment, Checkpoint))
-        and any(is_overridden(hook, callback, Callback) for hook in AROUND)
-    ]
-    place = of_hooks(pl_module, own) if own else Place()
-    return place.beside(
-        note="; ".join(filter(None, [place.note, f"callbacks {', '.join(callbacks)}" * bool(callbacks)]))
-    )
 
 
 def flat(pl_module: LightningModule) -> Tensor:

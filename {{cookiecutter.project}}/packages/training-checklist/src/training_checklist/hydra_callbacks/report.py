@@ -59,9 +59,11 @@ class Report(Callback):
         callbacks = config.get("callbacks") or {}
         # Where no callback of the project's own is in the config, its training function may make them elsewhere.
         elsewhere = callbacks and all(key.startswith("debug_") for key in callbacks)
+        from training_checklist.engines.loads import recorded_loads
         from training_checklist.experiments.experiment import every_trainer
 
         self.given.enter_context(every_trainer(callbacks if elsewhere else {}))
+        self.given.enter_context(recorded_loads(self.items))
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         try:

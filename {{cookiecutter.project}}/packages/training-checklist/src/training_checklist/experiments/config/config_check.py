@@ -29,6 +29,7 @@ from training_checklist.ending import launched_rank
 from training_checklist.engines.own_code import is_installed
 from training_checklist.evidence.config_values import (
     Argument,
+    BatchLimit,
     BeatenValue,
     MisplacedFile,
     MissingValue,
@@ -62,7 +63,7 @@ LIGHTNING_NAMES = {"experiment"}  # attributes of Lightning's own objects, such 
 # pairs of different arguments are taken for one; at 0.8 these are 97 % and 14.
 ALIKE = 0.85
 # What is looked for in every config: where there is none of it, that is what the rules pass.
-LOOKED_FOR = (MissingValue(""), Unresolved("", "", ""), NoneText(""))
+LOOKED_FOR = (MissingValue(""), Unresolved("", "", ""), NoneText(""), BatchLimit(""))
 DOTTED = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -351,6 +352,9 @@ class ConfigCheck(Experiment):
             if not isinstance(node, DictConfig) or full_key in self.unfit or full_key.startswith("debug."):
                 continue
             value = OmegaConf.to_container(node, resolve=False)[key]
+            if key == "limit_train_batches" and type(value) is int and value == 1 and not self._is_of_debug(full_key):
+                epochs = node.get("max_epochs") if node.get("max_steps", -1) in (-1, None) else None
+                yield BatchLimit(full_key, epochs, self.place(full_key))
             if not isinstance(value, str):
                 continue
             if value == "None":

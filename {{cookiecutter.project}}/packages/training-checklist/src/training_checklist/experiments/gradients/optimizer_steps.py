@@ -26,7 +26,7 @@ class OptimizerSteps:
         self.forgotten: list[tuple[int, int]] = []
         self.rate: float | None = None
         self._made = 0.0
-        self._zeroed = False  # since the last step
+        self._zeroed: bool | None = None  # since the last step; None where no backward pass has looked
         self._before: dict[Tensor, Tensor] = {}
         self._counts: dict[Tensor, float] = {}
         self._handles = [
@@ -39,7 +39,7 @@ class OptimizerSteps:
         return [p for group in self.optimizer.param_groups for p in group["params"] if not is_lazy(p)]
 
     def before_backward(self) -> None:
-        self._zeroed = self._zeroed or not any(norm for norm in gradient_norms(self.parameters) if norm)
+        self._zeroed = bool(self._zeroed) or not any(norm for norm in gradient_norms(self.parameters) if norm)
 
     def after_backward(self) -> None:
         self._made = total(gradient_norms(self.parameters))
@@ -97,8 +97,8 @@ class OptimizerSteps:
         known = {p: before for p, before in self._before.items() if before.shape == p.shape}
         changed = any(not torch.equal(p.detach(), before) for p, before in known.items())
         self.effects.append(Effect(self._made, got, changed))
-        self.left_over.append(not self._zeroed)
-        self._zeroed = False
+        self.left_over += [] if self._zeroed is None else [not self._zeroed]
+        self._zeroed = None
         self._counts = self._counters()
         self._measure({p: before for p, before in known.items() if before.ndim > 1} or known, got)
 

@@ -16,12 +16,28 @@ from training_checklist.engines.batches import batch_size, tensors
 from training_checklist.engines.criteria import Criteria
 from training_checklist.engines.dropouts import DropoutCalls
 from training_checklist.engines.fingerprints import digest_of
+from training_checklist.engines.hooks import hooks_of
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.tracer import Tracer
-from training_checklist.evidence.epochs import Logged, MetricState, Modes, Norm, Series, Validated
+from training_checklist.evidence.epochs import (
+    Logged,
+    MetricState,
+    Modes,
+    Norm,
+    Series,
+    Validated,
+    WeightsOverValidation,
+)
 from training_checklist.lightning import Callback, LightningModule, Trainer, is_overridden
 
 WITH_DROPOUT = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)
+AROUND = (
+    "on_validation_start",
+    "on_validation_epoch_start",
+    "on_validation_model_eval",
+    "on_validation_epoch_end",
+    "on_validation_end",
+)
 OVER_EPOCHS = (MaxMetric, MinMetric, SumMetric, CatMetric, WrapperMetric)  # may be meant to remember
 
 
@@ -42,6 +58,8 @@ class EpochWatch(Callback):
             tracer = Tracer(pl_module, self.criteria, self.drops)
             self.watching.enter_context(around_step(pl_module, tracer, step="validation_step"))
         self.validated = Validated()
+        self.weights: dict[str, dict[str, str]] = {}  # digests of parameters by when they were taken
+        self.over_validation: WeightsOverValidation | None = None
         for path, module in pl_module.named_children():
             if any(True for _ in module.parameters()):
                 hook = partial(self._keep_answer, path, pl_module)
@@ -53,12 +71,28 @@ class EpochWatch(Callback):
             if isinstance(module, Metric) and not isinstance(module, OVER_EPOCHS):
                 self._watch_metric(path, module)
 
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Keep the weights when the loop of validation is entered, before any hook."""
+        loop = trainer.fit_loop.epoch_loop.val_loop
+        if "run" in vars(loop):
+            return
+        run = loop.run
+
+        def after_a_look() -> Any:
+            self.weights["before"] = digests(pl_module)
+            return pass_on(run)
+
+        loop.run = after_a_look
+        self.watching.callback(vars(loop).pop, "run", None)
+
     def evidence(self) -> Iterator[Any]:
         self.modes.drops = self.drops.places
         if self.modes != Modes():
             yield self.modes
         if self.validated.batches:
             yield self.validated
+        if self.over_validation is not None:
+            yield self.over_validation
         yield from self.metrics.values()
         mixed = any(metric.is_mixed for metric in self.metrics.values())
         yield from (each for each in self.logged.values() if each.kind == "loss" or not mixed)
@@ -69,12 +103,23 @@ class EpochWatch(Callback):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self._count("training", batch_idx, pl_module)
+        if "within" in self.weights:
+            self._compare_weights(trainer, pl_module)
+        self.weights.clear()
+
+    def _compare_weights(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        before, within, now = self.weights["before"], self.weights["within"], digests(pl_module)
+        changed = [name for name, known in now.items() if known == within.get(name) != before.get(name)]
+        if self.over_validation is None or changed:
+            self.over_validation = WeightsOverValidation(changed, len(now), hooks_of(trainer, pl_module, AROUND))
 
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         if dataloader_idx == 0:
             self._count("validation", batch_idx, pl_module)
+            if batch_idx == 0 and "before" in self.weights:
+                self.weights["within"] = digests(pl_module)
             if batch_idx == 0:
                 self.validated.answers.append({})
                 self.validated.batches.append(digest_of(batch))
@@ -120,6 +165,8 @@ class EpochWatch(Callback):
             return
         found = None
         if trainer.validating:
+            if normalises and not module.training and has_never_seen_data(module) and path not in self.modes.unmoved:
+                self.modes.unmoved.append(path)
             found = self.modes.live if module.training and (not normalises or module.track_running_stats) else None
         elif trainer.training and trainable(path, pl_module):
             around = pl_module.get_submodule(path.rpartition(".")[0])
@@ -154,6 +201,18 @@ class EpochWatch(Callback):
         if batch_idx == 0:
             metrics = ((path, module) for path, module in pl_module.named_modules() if isinstance(module, Metric))
             self.updates[stage] = {path: metric._update_count for path, metric in metrics}
+
+
+def digests(pl_module: LightningModule) -> dict[str, str]:
+    """Return what tells the weights that train from others."""
+    return {name: digest_of(each.detach()) for name, each in pl_module.named_parameters() if each.requires_grad}
+
+
+def has_never_seen_data(norm: _BatchNorm) -> bool:
+    """Whether the running statistics of a norm are those that it was made with, and its weights are others."""
+    if norm.running_mean is None or norm.weight is None or norm.running_mean.any():
+        return False
+    return bool((norm.running_var == 1).all()) and not bool((norm.weight == 1).all())
 
 
 def norms(pl_module: LightningModule, batches: float) -> Iterator[Norm]:

@@ -40,6 +40,7 @@ from training_checklist.evidence.values import (
 )
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.limit_batches.claim import average, named_by_transforms
+from training_checklist.experiments.limit_batches.class_weights import WeightedClasses
 from training_checklist.experiments.limit_batches.collated import collated
 from training_checklist.experiments.limit_batches.history import history
 from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
@@ -105,6 +106,7 @@ class LimitBatches(Experiment):
         self.forms: list[Form] = []
         self.losses: list[float] = []
         self.seen_labels: list[Tensor] = []
+        self.weighted = WeightedClasses()
         self.spoilt: set[tuple[str, bool, str]] = set()
         self.entering: list[Tensor] = []  # what the first layer takes, batch by batch
         self.layer = ""
@@ -139,6 +141,7 @@ class LimitBatches(Experiment):
         self._see_batch(batch, where)
         loss = reported_loss(outputs, trainer)
         self.losses += [] if loss is None else [float(loss)]
+        self.weighted.add(self.criteria.calls)
         self.criteria.calls.clear()
         self.entrances.begin(None)
 
@@ -161,7 +164,7 @@ class LimitBatches(Experiment):
         self.until = time.monotonic() + self.seconds
         train = splits("train", trainer.train_dataloader)
         held_out = splits("val", trainer.val_dataloaders) + self._test_splits(trainer, pl_module)
-        self.judge(Forms(self.forms, self.roles.inputs))
+        self.judge(Forms(self.forms, self.roles.inputs), *self.weighted.evidence)
         for split in (*train, *held_out):
             self._look(loader_size, split)
         if len(train) == 1:

@@ -102,7 +102,7 @@ def reloaded(split: Split, roles: Roles, trainer: Trainer, until: float) -> Relo
 
 def differing(one: Tensor, two: Tensor) -> Tensor:
     """Return for each sample whether it differs by more than another order of the same additions makes."""
-    return ~torch.isclose(one, two, rtol=1e-4, atol=1e-5, equal_nan=True).view(len(one), -1).all(1)
+    return ~torch.isclose(one, two, rtol=1e-4, atol=1e-5, equal_nan=True).reshape(len(one), -1).all(1)
 
 
 def company(split: Split, roles: Roles, trainer: Trainer, until: float) -> list[Company]:

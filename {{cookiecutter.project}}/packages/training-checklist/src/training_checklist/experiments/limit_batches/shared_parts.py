@@ -12,7 +12,10 @@ CHANCE = 1e-4  # that any of the runs that are compared is the same by chance
 RUNS = 64  # of a held-out sample that are looked for
 MOST = 2**24  # numbers of the training set that are looked at, 128 MiB of fingerprints
 FACTOR = 6364136223846793005  # of a linear congruential generator (Knuth, MMIX): neighbours do not cancel out
-COUNTED = 20_000  # values by which it is estimated how often two are the same
+COUNTED = 20_000  # values by which it is estimated how many different ones there are
+# Share of values that differ: windows that overlap by nine tenths have each ten times. Pixels of 8 bits have 256 among
+# 20,000, and strokes of them are the same by chance.
+DIFFERENT = 0.1
 
 
 def shared_parts(own: Part, other: Part, roles: Roles) -> list[SharedParts]:
@@ -50,13 +53,11 @@ def compare(known: Tensor, held: Tensor) -> tuple[int, int] | None:
     sample = sample[torch.linspace(0, len(sample) - 1, min(COUNTED, len(sample))).long()]
     values, counts = sample.unique(return_counts=True)
     filling = values[counts.argmax()]  # such as 0 where nothing is: no run that has it counts
-    counts, total = counts[values != filling].double(), float((sample != filling).sum())
-    if total < 2:
+    if len(values) < DIFFERENT * int((sample != filling).sum()):
         return None
-    alike = max(float((counts * (counts - 1)).sum()) / (total * (total - 1)), 1 / total**2)
     width = known.shape[-1]
     pairs = float(known.shape[0] * known.shape[1] * width) * float(len(held) * RUNS)
-    length = next((n for n in range(SHORTEST, width + 1) if pairs * alike**n < CHANCE), None)
+    length = next((n for n in range(SHORTEST, width + 1) if pairs / len(values) ** n < CHANCE), None)
     if length is None:
         return None
     keys, theirs = fingerprints(known, length, filling), fingerprints(held, length, filling)

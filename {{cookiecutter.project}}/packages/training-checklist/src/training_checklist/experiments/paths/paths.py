@@ -17,6 +17,7 @@ from training_config.targets import locate
 from training_config.walk import value_of, walk
 
 from training_checklist.diagnosis.config_place import place_of
+from training_checklist.engines import loads
 from training_checklist.evidence.run_files import (
     Checkpoints,
     LoggedValues,
@@ -108,6 +109,8 @@ class Paths(Experiment):
         self.here, self.run = Path(self.config.hydra.runtime.cwd).resolve(), folder.resolve()
         self.job = self._job()
         self.judge(*self._outside(), *self._records(), *self._checkpoints(), *self._logged(), self._directory())
+        # What a script does with a checkpoint when training is over: no other item has it saved and loaded.
+        self.judge(*loads.seen(), owner="fast_dev_run")
         self.seen = f"{', '.join(self.found) or 'nothing'} in {self._short(self.run)}"
 
     def _job(self) -> DictConfig:

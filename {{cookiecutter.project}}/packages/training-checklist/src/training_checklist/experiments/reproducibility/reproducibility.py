@@ -27,6 +27,7 @@ from training_checklist.experiments.reproducibility.checkpoints import (
 )
 from training_checklist.experiments.reproducibility.further_steps import Recorder
 from training_checklist.experiments.reproducibility.repetition import Repetition
+from training_checklist.experiments.reproducibility.worker_shares import worker_shares
 from training_checklist.experiments.reproducibility.workers import held_generators, worker_draws
 from training_checklist.lightning import LightningModule, Trainer
 
@@ -103,7 +104,7 @@ class Reproducibility(Experiment):
             if name.startswith("train"):
                 self.recording.generators += held_generators(loader.dataset, type(loader.dataset).__name__)
                 if not self._is_repetition():
-                    self.judge(worker_draws(loader))
+                    self.judge(worker_draws(loader), worker_shares(loader, name))
 
     def conclude(self, folder: Path) -> None:
         repetition = Repetition.current

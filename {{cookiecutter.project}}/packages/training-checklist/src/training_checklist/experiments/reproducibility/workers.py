@@ -29,7 +29,7 @@ def worker_draws(loader: DataLoader) -> WorkerDraws:
     if loader.num_workers < 2:
         return WorkerDraws(**facts, obstacle="the training data are loaded by one process only")
     if loader.batch_sampler is None or not hasattr(loader.dataset, "__getitem__"):
-        return WorkerDraws(**facts, obstacle="the training data are iterable: no two workers read the same sample")
+        return WorkerDraws(**facts, obstacle="the training data are iterable: no sample can be given to both workers")
     try:
         return WorkerDraws(*(streams(loader, seed) for seed in (1, 2)), **facts)
     except Exception as error:

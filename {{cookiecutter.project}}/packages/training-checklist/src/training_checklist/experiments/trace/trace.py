@@ -21,6 +21,7 @@ from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.tracer import Tracer
 from training_checklist.evidence.network import (
     ClassCounts,
+    Concatenations,
     CriterionSlope,
     LossSlopes,
     ModuleCall,
@@ -33,6 +34,7 @@ from training_checklist.evidence.network import (
     by,
 )
 from training_checklist.experiments.experiment import Experiment
+from training_checklist.experiments.trace.concatenations import DoubledParts
 from training_checklist.experiments.trace.criterion_input import measured
 from training_checklist.experiments.trace.effects import effects
 from training_checklist.experiments.trace.forward_calls import ForwardCalls, varies
@@ -53,9 +55,10 @@ class Watch:
     def __init__(self, pl_module: LightningModule, step: str, size: int | None) -> None:
         self.step, self.size = step, size
         self.modules, self.criteria, self.masks = ForwardCalls(pl_module), Criteria(), Masks()
-        self.dropouts = DropoutCalls()
+        self.dropouts, self.doubled = DropoutCalls(), DoubledParts()
         self.softmaxes, self.pairs = SoftmaxesOverBatch(size), Pairs(size)
-        tracer = Tracer(pl_module, self.criteria, self.softmaxes, self.pairs, self.masks, self.dropouts)
+        operations = self.softmaxes, self.pairs, self.masks, self.dropouts, self.doubled
+        tracer = Tracer(pl_module, self.criteria, *operations)
         contexts = (self.modules, tracer) if step == "training_step" else (tracer,)
         self.around = ExitStack()
         self.around.enter_context(around_step(pl_module, *contexts, step=step))
@@ -111,6 +114,7 @@ class Trace(Experiment):
         watch.close()
         self._measure(watch)
         self.judge(watch.modules.evidence, PaddingMasks(watch.masks.calls))
+        self.judge(Concatenations(list(watch.doubled.found.values())))
         inputs = (measured(call, watch.dropouts) for call in watch.learned)
         self.judge(*(each for each in inputs if each is not None))
         self._judge_operations(watch, trainer, pl_module, batch)

@@ -7,7 +7,7 @@ from training_checklist.rule import Hit, Rule, Threshold
 
 
 def judge(parts: SharedParts, limits: Any) -> Iterator[Hit]:
-    if parts.shared > limits.max_shared * parts.samples:
+    if parts.shared > limits.max_shared_parts * parts.samples:
         yield Hit(
             f"{parts.shared} of {parts.samples} samples that were looked at have parts of training samples in "
             f"{parts.leaf}: {parts.length} numbers in a row, or more, the same to the last bit",
@@ -28,7 +28,7 @@ RULE = Rule(
     faulty=lambda: SharedParts("batch['target']", 400, 320, 4),
     healthy=lambda: SharedParts("batch['target']", 400, 2, 4),
     thresholds={
-        "max_shared": Threshold(
+        "max_shared_parts": Threshold(
             0.01, "share of held-out samples, as for whole ones (data/shared-samples): exact copies are rarer than that"
         )
     },

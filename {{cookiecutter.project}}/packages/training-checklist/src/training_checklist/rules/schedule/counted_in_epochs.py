@@ -9,6 +9,8 @@ from training_checklist.rule import Hit, Rule, Threshold
 def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
     if schedule.error or schedule.interval != "step" or schedule.epochs < 2:
         return
+    if schedule.floor is not None and not schedule.floor_after_epochs:  # that is schedule/at-its-floor's
+        return
     peak, whole = max(schedule.rates), schedule.made_for
     later = schedule.rates[max(1, int(schedule.per_epoch)) :]
     if later and max(later) < limits.min_rate * peak:
@@ -19,6 +21,9 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
     # A schedule that begins anew may do so within an epoch, but hardly by chance once for every epoch.
     elif schedule.calls >= MUCH * whole and near(whole, schedule.epochs):
         what = f"it is made for {whole} calls and gets {schedule.calls:.0f}: the run has {schedule.run}"
+        yield Hit(what, schedule.place)
+    elif schedule.floor_after_epochs:
+        what = f"it is at its floor after {schedule.floor} of {schedule.calls:.0f} calls: the run has {schedule.run}"
         yield Hit(what, schedule.place)
 
 

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from training_checklist.evidence.schedules import MUCH, Rehearsal, near
@@ -25,11 +26,17 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
 def is_warm_up_of_steps(schedule: Rehearsal) -> bool:
     """Whether the run ends in a warm-up that is long only in epochs, before a decay that ends with its steps."""
     course, peak = schedule.course, max(schedule.course)
-    if max(schedule.rates) > peak / 2:
+    if peak <= 0:
         return False
     above = [call for call, rate in enumerate(course) if rate > peak / 10]  # the tail of a cosine or a power is flat
+    top = course.index(peak)
+    decays = above[-1] < len(course) - 1 and all(later <= earlier for earlier, later in pairwise(course[top:]))
+    if decays and near(above[-1], schedule.steps) and top >= schedule.calls:
+        return True
+    if max(schedule.rates) > peak / 2:
+        return False
     # Ten times the run: no warm-up is as long, and a schedule has no end where it stays at its peak.
-    return near(above[-1], schedule.steps) or (schedule.calls >= MUCH and course.index(peak) > 10 * schedule.calls)
+    return near(above[-1], schedule.steps) or (schedule.calls >= MUCH and top > 10 * schedule.calls)
 
 
 RULE = Rule(

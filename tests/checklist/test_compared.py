@@ -1,0 +1,149 @@
+"""What a loss that is written by hand compares with, and what weights are after validation."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+from pytorch_lightning import Callback, LightningDataModule, Trainer
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from training_checklist import check
+
+
+class Series(LightningDataModule):
+    """Numbers, targets of three steps with gaps that are 0, and a mask that is 1 where there is none."""
+
+    def part(self, seed):
+        generator = torch.Generator().manual_seed(seed)
+        inputs = torch.randn(160, 8, generator=generator)
+        mask = (torch.rand(160, 3, generator=generator) > 0.2).float()
+        return TensorDataset(inputs, (inputs[:, :3] + inputs[:, 3:6]) * mask, mask)
+
+    def train_dataloader(self):
+        return DataLoader(self.part(1), 16, shuffle=True)
+
+    def val_dataloader(self):
+        return DataLoader(self.part(2), 16)
+
+
+LOSSES = {
+    "of observed steps": lambda answer, wanted, mask: ((answer - wanted).abs() * mask).sum() / mask.sum(),
+    "of all steps": lambda answer, wanted, mask: (answer - wanted).square().mean(),
+    "of gaps": lambda answer, wanted, mask: ((answer - wanted).abs() * (1 - mask)).sum() / (1 - mask).sum(),
+    "of all pairs": lambda answer, wanted, mask: (answer[:, None] - wanted).square().mean(),
+}
+RULES = {"of gaps": ["network/targets-of-filling"], "of all pairs": ["network/targets-interchangeable"]}
+
+
+@pytest.fixture
+def forecast(net):
+    class Forecast(net):
+        def __init__(self, loss, zeros=False):
+            super().__init__()
+            self.head = nn.Linear(32, 3)
+            self.of_answers = loss
+            if zeros:
+                nn.init.zeros_(self.head.weight)
+
+        def loss(self, batch):
+            return self.of_answers(self(batch[0]), *batch[1:])
+
+    return Forecast
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_the_loss_compares_with_is_judged(examine, forecast, loss, zeros):
+    findings = examine("trace", forecast(LOSSES[loss], zeros), Series()).findings
+    assert [finding.rule for finding in findings] == RULES.get(loss, [])
+
+
+def test_operation_in_which_all_targets_meet_all_answers_is_named(examine, forecast):
+    [finding] = examine("trace", forecast(LOSSES["of all pairs"]), Series()).findings
+    assert "sub of 16x1x3 with 16x3" in finding.what
+    assert (finding.place.file.rpartition("/")[2], finding.place.line > 0) == ("test_compared.py", True)
+
+
+def test_labels_of_a_loss_by_hand_are_held_against_the_inputs(examine, forecast):
+    class Unrelated(Series):
+        def part(self, seed):
+            inputs, wanted, mask = super().part(seed).tensors
+            return TensorDataset(inputs, wanted[torch.randperm(160)], mask)
+
+    rules = [
+        examine("learning", forecast(LOSSES["of all steps"]), data(), max_epochs=5) for data in (Series, Unrelated)
+    ]
+    assert "learning/labels-unrelated" in rules[0].judged
+    assert [finding.rule for finding in rules[0].findings] == []
+
+
+class Averaging(Callback):
+    """Validates averaged weights, and puts the trained ones back or does not."""
+
+    def __init__(self, puts_back):
+        self.puts_back = puts_back
+
+    def on_validation_start(self, trainer, pl_module):
+        self.kept = [weight.detach().clone() for weight in pl_module.parameters()]
+        for weight in pl_module.parameters():
+            weight.data.mul_(0.9)
+
+    def on_validation_end(self, trainer, pl_module):
+        for weight, kept in zip(pl_module.parameters(), self.kept, strict=True):
+            weight.data.copy_(kept if self.puts_back else weight)
+
+
+@pytest.mark.parametrize("puts_back", [True, False])
+def test_weights_that_validation_leaves_behind_are_found(net, data, puts_back):
+    result = check(net(), data(), items=["learning"], trainer={"callbacks": [Averaging(puts_back)], "max_epochs": 5})
+    found = [(finding.rule, "Averaging" in finding.where) for finding in result["learning"].findings]
+    assert found == ([] if puts_back else [("learning/validation-changes-weights", True)])
+
+
+@pytest.mark.parametrize("buffers", [True, False])
+def test_average_without_the_running_statistics_is_found(examine, net, buffers):
+    class Averaged(net):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32))
+            self.average = deepcopy(self.first).eval().requires_grad_(False)
+
+        def on_train_batch_end(self, *_):
+            state = self.first.state_dict() if buffers else dict(self.first.named_parameters())
+            self.average.load_state_dict(state, strict=False)
+
+        def validation_step(self, batch, batch_idx):
+            self.log("val/norm", self.average.eval()(batch[0]).norm())
+
+    rules = [finding.rule for finding in examine("learning", Averaged(), max_epochs=5).findings]
+    assert ("learning/statistics-of-nothing" in rules) is not buffers
+
+
+def test_run_with_a_second_trainer_is_judged_once(net, data, tmp_path):
+    from training_checklist import session
+    from training_checklist.experiments.overfit import Overfit
+
+    session.begin()
+    options = {
+        "max_loss": 0.05,
+        "min_accuracy": 1.0,
+        "min_fall": 0.05,
+        "max_steps": 300,
+        "patience": 100,
+        "seconds": 60,
+    }
+    first, second = Overfit(**options), Overfit(**options)
+    session.add(first)
+    session.add(second)
+    quiet = {
+        "logger": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "enable_checkpointing": False,
+    }
+    Trainer(max_epochs=1, limit_val_batches=0, callbacks=[first], **quiet).fit(net(), data())
+    with pytest.raises(Exception, match="training is over"):
+        Trainer(max_epochs=1, limit_val_batches=0, callbacks=[second], **quiet).fit(net(), data())
+    assert session.find("overfit") is first
+    assert first.verdict("").status == "passed"
+    session.begin()

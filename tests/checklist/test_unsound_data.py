@@ -1,0 +1,207 @@
+"""Datasets and collate functions that give other data than they seem to, and healthy ones that look like them."""
+
+import numpy as np
+import pytest
+import torch
+from pytorch_lightning import LightningDataModule
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from training_checklist.evidence.loading import History
+from training_checklist.rules import own_rules
+
+SERIES, DAYS, PAST, AHEAD = 6, 120, 16, 7
+
+
+def walks():
+    random = np.random.default_rng(0)
+    steps = random.normal(size=(SERIES, DAYS)).astype(np.float32)
+    return steps + np.sin(np.arange(DAYS) / 5).astype(np.float32)
+
+
+class Windows(Dataset):
+    """The days before a day, and those from it on."""
+
+    def __init__(self, index):
+        self.series, self.index = walks(), index
+
+    def __len__(self):
+        return len(self.index)
+
+    def __getitem__(self, position):
+        series, day = self.index[position]
+        values = self.series[series]
+        return {"past": values[day - PAST : day].copy(), "ahead": values[day : day + AHEAD].copy(), "series": series}
+
+
+class CachedByDay(Windows):
+    def __init__(self, index):
+        super().__init__(index)
+        self.cache = {}
+
+    def __getitem__(self, position):
+        return self.cache.setdefault(self.index[position][1], super().__getitem__(position))
+
+
+class Cached(CachedByDay):
+    def __getitem__(self, position):
+        return self.cache.setdefault(position, Windows.__getitem__(self, position))
+
+
+class ScaledInPlace(Windows):
+    def __getitem__(self, position):
+        series, day = self.index[position]
+        self.series[series, day - PAST : day] *= 0.9
+        return super().__getitem__(position)
+
+
+class Noisy(Windows):
+    """Draws from a generator of its own, which loading other samples moves on."""
+
+    def __init__(self, index):
+        super().__init__(index)
+        self.random = np.random.default_rng(1)
+
+    def __getitem__(self, position):
+        sample = super().__getitem__(position)
+        return sample | {"past": sample["past"] + self.random.normal(size=PAST).astype(np.float32)}
+
+
+def windows(first, last):
+    return [(series, day) for series in range(SERIES) for day in range(first, last - AHEAD + 1)]
+
+
+def collate(samples):
+    return {key: torch.from_numpy(np.stack([sample[key] for sample in samples])) for key in samples[0]}
+
+
+def sort_the_past(samples):
+    batch = collate(samples)
+    order = batch["past"].mean(1).argsort()
+    return batch | {"past": batch["past"][order]}
+
+
+def sort_all(samples):
+    batch = collate(samples)
+    order = batch["past"].mean(1).argsort()
+    return {key: values[order] for key, values in batch.items()}
+
+
+@pytest.fixture
+def forecast(examine, net):
+    """`forecast(kind, split, collate)`: the findings of limit_batches on a forecast by windows."""
+
+    class Forecast(net):
+        def __init__(self):
+            super().__init__()
+            self.series = nn.Embedding(SERIES, 4)
+            self.first, self.head = nn.Linear(PAST + 4, 32), nn.Linear(32, AHEAD)
+
+        def loss(self, batch):
+            answer = self(torch.cat([batch["past"], self.series(batch["series"])], 1))
+            return (answer - batch["ahead"]).abs().mean()
+
+    class Data(LightningDataModule):
+        def __init__(self, kind, splits, together):
+            super().__init__()
+            self.train_set, self.val_set = (kind(index) for index in splits)
+            self.together = together
+
+        def train_dataloader(self):
+            return DataLoader(self.train_set, 16, shuffle=True, collate_fn=self.together)
+
+        def val_dataloader(self):
+            return DataLoader(self.val_set, 16, collate_fn=self.together)
+
+    by_time = windows(PAST, 80), windows(80, DAYS)
+
+    def run(kind=Windows, splits=by_time, together=collate):
+        return [finding.rule for finding in examine("limit_batches", Forecast(), Data(kind, splits, together)).findings]
+
+    return run
+
+
+@pytest.mark.parametrize("kind", [Windows, Cached, Noisy])
+@pytest.mark.parametrize("together", [collate, sort_all])
+def test_windows_that_are_split_by_time_raise_no_alarm(forecast, kind, together):
+    found = forecast(kind, together=together)
+    assert not {*found} - ({"data/held-out-is-random"} if kind is Noisy else set())
+
+
+@pytest.mark.parametrize("kind", [CachedByDay, ScaledInPlace])
+def test_sample_that_depends_on_what_was_loaded_before_is_found(forecast, kind):
+    assert "data/sample-depends-on-history" in forecast(kind)
+
+
+def test_windows_that_overlap_those_of_training_are_found(forecast):
+    index = windows(PAST, DAYS)
+    order = np.random.default_rng(0).permutation(len(index))
+    shuffled = [index[place] for place in order]
+    assert forecast(splits=(shuffled[:300], shuffled[300:])) == ["data/shared-parts"]
+
+
+def test_collate_that_sorts_one_part_of_the_batch_alone_is_found(forecast):
+    assert "data/parts-of-other-samples" in forecast(together=sort_the_past)
+
+
+def test_hidden_randomness_leaves_the_rule_without_a_verdict():
+    [rule] = [each for each in own_rules() if each.id == "data/sample-depends-on-history"]
+    with pytest.raises(Exception, match="random in a way"):
+        list(rule.findings(History(64, 64, 64, hidden=True), {}))
+
+
+IMAGES = {
+    "stacked": lambda images: images,
+    "mirrored": lambda images: images.flip(-1),
+    "as BGR": lambda images: images.flip(1),
+    "transposed": lambda images: images.transpose(2, 3),
+}
+
+
+@pytest.fixture
+def classify(examine, net):
+    """`classify(arrange, labels, classes)`: the findings of limit_batches on images that collate arranges."""
+
+    class Images(net):
+        def __init__(self, classes):
+            super().__init__()
+            self.first, self.head = nn.Conv2d(3, 8, 3), nn.Linear(8, classes)
+
+        def loss(self, batch):
+            features = torch.relu(self.first(batch[0])).mean((2, 3))
+            return functional.cross_entropy(self.head(features), batch[1])
+
+    def run(arrange=lambda images: images, labels=4, classes=4):
+        class Data(LightningDataModule):
+            def part(self, seed):
+                images = torch.randn(160, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
+                kinds = torch.arange(160) % labels
+                return TensorDataset(images + kinds[:, None, None, None] - (labels - 1) / 2, kinds)
+
+            def collate(self, samples):
+                images, kinds = zip(*samples, strict=True)
+                return arrange(torch.stack(images)), torch.stack(kinds)
+
+            def train_dataloader(self):
+                return DataLoader(self.part(1), 16, shuffle=True, collate_fn=self.collate)
+
+            def val_dataloader(self):
+                return DataLoader(self.part(2), 16, collate_fn=self.collate)
+
+        return [finding.rule for finding in examine("limit_batches", Images(classes), Data()).findings]
+
+    return run
+
+
+@pytest.mark.parametrize("arrange", IMAGES)
+def test_images_that_collate_moves_as_a_whole_raise_no_alarm(classify, arrange):
+    assert not classify(IMAGES[arrange])
+
+
+def test_images_that_collate_scrambles_are_found(classify):
+    found = classify(lambda images: images.reshape(len(images), 8, 8, 3).permute(0, 3, 1, 2))
+    assert set(found) == {"data/parts-of-other-samples"}
+
+
+def test_class_that_no_sample_has_is_named(classify):
+    assert classify(labels=4, classes=5) == ["data/class-never-labelled"]

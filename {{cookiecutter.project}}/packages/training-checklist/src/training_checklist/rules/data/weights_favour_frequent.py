@@ -1,0 +1,48 @@
+from collections.abc import Iterator
+from typing import Any
+
+from training_checklist.engines.chance import CHANCE, at_least, of_one_order
+from training_checklist.evidence.labels import ClassWeights
+from training_checklist.finding import WARNING, Fix
+from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
+
+
+def judge(classes: ClassWeights, limits: Any) -> Iterator[Hit]:
+    # A weight of 0 leaves a class out on purpose.
+    known = [(classes.counts[label], weight, label) for label, weight in enumerate(classes.weights) if weight > 0]
+    counts, weights, _ = zip(*known, strict=True) if known else ((), (), ())
+    if len(set(weights)) < 4:  # of three weights, one order in six is the best: chance alone makes that
+        return
+    total, most, least = sum(counts), max(known), min(known)
+    if not least[0]:
+        raise CannotJudge(
+            f"{counts.count(0)} of {len(counts)} classes with a weight are among no labels that were seen"
+        )
+    (often, high, common), (seldom, low, rare) = most, least
+    differ = at_least(often, often + seldom, 0.5) < CHANCE
+    if differ and high > low and of_one_order(weights, counts) < limits.max_order_chance:
+        yield Hit(
+            f"the weights that {classes.criterion} is given grow with how often a class occurs: class {common}, "
+            f"{100 * often / total:.3g}% of the labels, has {high:.3g}, and class {rare}, "
+            f"{100 * seldom / total:.3g}% of them, has {low:.3g}",
+            classes.place,
+        )
+
+
+RULE = Rule(
+    id="data/weights-favour-frequent",
+    item="limit_batches",
+    question="Do weights of classes favour the rare ones?",
+    why="weights are there to make up for rare classes; these make the network neglect them all the more",
+    severity=WARNING,
+    evidence=ClassWeights,
+    judge=judge,
+    fix=Fix("weight each class by the inverse of its frequency: weight = counts.sum() / (len(counts) * counts)"),
+    faulty=lambda: ClassWeights("cross_entropy", [3.1, 1.01, 0.36, 0.19, 0.34], [600, 200, 70, 30, 60]),
+    healthy=lambda: ClassWeights("cross_entropy", [0.39, 0.69, 1.14, 1.59, 1.19], [600, 200, 70, 30, 60]),
+    thresholds={
+        "max_order_chance": Threshold(
+            0.05, "how often random weights are in such an order; of four classes, the best order comes once in 24"
+        )
+    },
+)
