@@ -147,3 +147,14 @@ def test_run_with_a_second_trainer_is_judged_once(net, data, tmp_path):
     assert session.find("overfit") is first
     assert first.verdict("").status == "passed"
     session.begin()
+
+
+@pytest.mark.parametrize("item", ["fast_dev_run", "limit_batches", "trace", "gradients"])
+def test_schedule_that_so_few_steps_are_too_short_for_is_no_finding(examine, net, item):
+    class Short(net):
+        def configure_optimizers(self):
+            if self.trainer.estimated_stepping_batches < 100:
+                raise ZeroDivisionError("float division by zero")
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    assert examine(item, Short()).findings == []

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
+from unittest.mock import patch
 
 import torch
 from hydra.utils import instantiate
@@ -24,6 +25,7 @@ from training_checklist.lightning import (
     ModelCheckpoint,
     Trainer,
     TrainerState,
+    is_overridden,
 )
 from training_checklist.rule import CannotJudge
 
@@ -35,6 +37,9 @@ WITHOUT_WORKERS = {
     "timeout": 0,
     "_DataLoader__multiprocessing_context": None,
 }
+
+
+MANY_STEPS = 1000  # of a run that no schedule is too long for: a thousandth of it is a step
 
 
 class Experiment(Callback):
@@ -119,6 +124,8 @@ class Experiment(Callback):
         if self.earlier is not None and self.earlier.is_over:
             end()
         self.rank, self.world_size, self.state = trainer.global_rank, trainer.world_size, trainer.state
+        if stage == "fit" and is_overridden("configure_optimizers", pl_module):
+            self.watching.enter_context(schedules_of_short_runs(trainer, pl_module))
         # A new list: Lightning is going through the old one.
         kept = [callback for callback in trainer.callbacks if not isinstance(callback, self.drops)]
         if trainer.checkpoint_callback is not None and Checkpoint in self.drops:
@@ -198,6 +205,32 @@ def stop(trainer: Trainer) -> None:
     trainer.should_stop = True
     # Lightning goes on in spite of should_stop while these are not reached.
     trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None
+
+
+@contextmanager
+def schedules_of_short_runs(trainer: Trainer, pl_module: LightningModule) -> Iterator[None]:
+    """While it is entered, a schedule that cannot be made for so few steps is made for many.
+
+    OneCycleLR with total_steps=5 and pct_start=0.2 divides by zero: with the few steps that an item lets the run have,
+    and not with the project's own.
+    """
+    own = pl_module.configure_optimizers
+
+    def configure_optimizers() -> Any:
+        try:
+            return pass_on(own)
+        except (ArithmeticError, ValueError) as error:
+            try:
+                with patch.object(type(trainer), "estimated_stepping_batches", MANY_STEPS):
+                    return pass_on(own)
+            except Exception:
+                raise error from None
+
+    vars(pl_module)["configure_optimizers"] = configure_optimizers
+    try:
+        yield
+    finally:
+        vars(pl_module).pop("configure_optimizers", None)
 
 
 def keep_every_epoch(callback: ModelCheckpoint) -> None:

@@ -43,7 +43,11 @@ from training_checklist.lightning import (
     isolate_rng,
 )
 
-TRIED = 100  # steps of a trial
+TRIED = 100  # steps of a trial, after as many of which the run itself is given up if its loss falls no further
+STEP = 0.01  # share by which a lower loss is a new best: float32 keeps 7 digits, and dropout's noise is switched off
+LEARNT = 0.5  # share of any other first loss: one answer for all samples leaves a centred target's loss as it began
+FALLING = 0.9  # share of its middle below which the end of a loss is still falling: it decides about words, and whether a
+# network whose answers are all right is told that its loss stalled
 SETTLED = 10  # steps in a row, which tell a loss that has fallen from one that swings through low values
 REPORT_EVERY = 100  # steps
 ROUNDING = 1e-5  # relative, of float32 in a criterion
@@ -181,7 +185,7 @@ class Overfit(Experiment):
             self.update, self.weights = float((flat(pl_module) - self.weights).norm() / self.weights.norm()), None
         if batch_idx % REPORT_EVERY == 0:
             print(f"  overfit: step {steps}, {self._evidence(trainer).standing}", flush=True)
-        if self.losses[-1] < self.best - 0.01 * abs(self.best) or math.isinf(self.best):
+        if self.losses[-1] < self.best - STEP * abs(self.best) or math.isinf(self.best):
             self.best, self.best_step = self.losses[-1], steps
         self.out_of_time = time.monotonic() > self.deadline
         given_up = steps - self.best_step >= self.patience or self.out_of_time
@@ -207,7 +211,7 @@ class Overfit(Experiment):
     def _reached(self, losses: list[float], accuracy: float | None) -> bool:
         """Whether what memorising asks for is reached: a classification's goal, or half of any other first loss."""
         if self.goal is None:
-            return losses[0] - max(losses[-SETTLED:]) > abs(losses[0]) / 2
+            return losses[0] - max(losses[-SETTLED:]) > LEARNT * abs(losses[0])
         return losses[-1] <= self.goal and (accuracy is None or accuracy >= self.min_accuracy)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -291,7 +295,7 @@ class Overfit(Experiment):
             call = self._learnt(trial.criteria)
             losses.append(value_of(call if self.goal is not None else None, torch.tensor(loss)))
             reached = self._reached(losses, None if self.accuracy is None or call is None else call.accuracy)
-            hopeless = len(losses) == TRIED // 3 and min(losses) > losses[0] - 0.01 * abs(losses[0])
+            hopeless = len(losses) == TRIED // 3 and min(losses) > losses[0] - STEP * abs(losses[0])
             if reached or hopeless or not math.isfinite(loss):
                 break
         loss = losses[-1] if reached else sum(losses[-5:]) / len(losses[-5:])
@@ -299,7 +303,7 @@ class Overfit(Experiment):
 
     def _evidence(self, trainer: Trainer) -> OneBatch:
         middle, last = self.losses[len(self.losses) // 2], self.losses[-10:]
-        falling = sum(last) / len(last) < 0.9 * min(middle, self.losses[0])
+        falling = sum(last) / len(last) < FALLING * min(middle, self.losses[0])
         return OneBatch(
             losses=self.losses,
             steps=self._taken(trainer),

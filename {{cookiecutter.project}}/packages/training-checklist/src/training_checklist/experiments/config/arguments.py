@@ -31,13 +31,20 @@ def unknown_arguments(given: list[str], parameters: Parameters, code: Code | Non
     return [key for key in given if key not in takes and not (code is not None and key in code.popped)]
 
 
-def absent_arguments(node: DictConfig, parameters: Parameters, code: Code | None) -> list[str]:
-    """Return the required arguments that neither the node nor, as far as its source tells, the code gives."""
+def absent_arguments(owner: str, node: DictConfig, parameters: Parameters, code: Code | None) -> list[str]:
+    """Return the required arguments that neither the node nor, as far as its source tells, the code gives.
+
+    Args:
+        owner: key of the node. `instantiate(cfg.model, net=...)` puts something into model.net, or in its place.
+    """
     if code is None or code.supplies or code.words & CONSTRUCTORS or value_of(node, "_partial_") is True:
+        return []
+    if "." in owner and owner.rpartition(".")[2] in code.supplied:
         return []
     positional = value_of(node, "_args_") if "_args_" in node else []
     given = len(positional) if isinstance(positional, (list, ListConfig)) else 0
-    return [name for name in required(parameters)[given:] if name not in node and name not in code.supplied]
+    supplied = code.supplied | {key.rpartition(".")[2] for key in code.assigned}
+    return [name for name in required(parameters)[given:] if name not in node and name not in supplied]
 
 
 def misfit(value: Any, parameter: inspect.Parameter | None, annotation: Any) -> str | None:

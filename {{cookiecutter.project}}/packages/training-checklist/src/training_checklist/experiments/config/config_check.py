@@ -291,7 +291,7 @@ class ConfigCheck(Experiment):
         if parameters is None:
             return
         yield from self._arguments(owner, node, found, target)
-        absent = absent_arguments(node, parameters, self.code)
+        absent = absent_arguments(owner, node, parameters, self.code)
         if absent:
             self._token(owner, target, *(f"'{name}'" for name in absent))
         yield Target(full_key, target, "", absent, set(absent) <= {"params", "optimizer"}, self.place(owner))
