@@ -158,3 +158,34 @@ def test_schedule_that_so_few_steps_are_too_short_for_is_no_finding(examine, net
             return torch.optim.SGD(self.parameters(), 0.1)
 
     assert examine(item, Short()).findings == []
+
+
+class Ordered(LightningDataModule):
+    """Sequences of eight numbers."""
+
+    def train_dataloader(self):
+        inputs = torch.randn(160, 8, generator=torch.Generator().manual_seed(1))
+        return DataLoader(TensorDataset(inputs, (inputs * torch.arange(8)).sum(1, keepdim=True)), 16, shuffle=True)
+
+
+PLACES = {
+    "by time": lambda inputs, places: inputs + places[: inputs.shape[1]],
+    "by place in the batch": lambda inputs, places: inputs + places[: len(inputs), None],
+    "with noise": lambda inputs, places: inputs + torch.randn_like(inputs),
+    "over the batch": lambda inputs, places: inputs - inputs.mean(0),
+}
+
+
+@pytest.mark.parametrize("places", PLACES)
+def test_sample_that_depends_on_its_place_in_the_batch_is_found(examine, net, places):
+    class Placed(net):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(32, 1)
+            self.register_buffer("places", torch.randn(16))
+
+        def loss(self, batch):
+            return (self(PLACES[places](batch[0], self.places)) - batch[1]).square().mean()
+
+    found = [finding.rule for finding in examine("trace", Placed(), Ordered()).findings]
+    assert found == (["network/depends-on-place-in-batch"] if places == "by place in the batch" else [])

@@ -321,6 +321,21 @@ def test_value_that_the_code_supplies_is_no_fault(judge):
     assert item["findings"] == []
 
 
+@pytest.mark.parametrize("given", ["net={'width': 8}", "net=dict(width=8)", "net=given"])
+def test_argument_that_the_code_gives_to_a_nested_node_is_no_fault(judge, given):
+    code = TRAIN.replace("instantiate(cfg.model)", f"instantiate(cfg.model, {given})")
+    code = code.replace("    pl.seed", "    given = {'width': 8}\n    pl.seed")
+    model = FILES["conf/model/cnn.yaml"].replace("  width: 8\n", "")
+    assert judge(files={"train.py": code, "conf/model/cnn.yaml": model})["findings"] == []
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [("1", "warning"), ("1.0", "passed")])
+def test_whole_number_one_for_all_batches_warns(judge, limit, verdict):
+    item = judge(f"+trainer.limit_train_batches={limit}")
+    assert item["verdict"] == verdict
+    assert [found["rule"] for found in item["findings"]] == ["config/one-batch-an-epoch"] * (limit == "1")
+
+
 def test_composition_that_is_not_understood_is_skipped_not_failed(judge, monkeypatch):
     monkeypatch.delattr(provenance, "create_defaults_list")
     item = judge()

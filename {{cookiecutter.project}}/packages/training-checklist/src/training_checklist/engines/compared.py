@@ -17,6 +17,7 @@ from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 SAMPLES = 8  # that are looked at: exchanging targets among them is as telling as among more
 MOVED = 0.1  # of 1 / sqrt(fan-in), the deviation that layers begin with
 ROUNDING = 1e-5  # relative: the same float32 numbers, added up in another order
+MOVES = (1, 2, 4)  # places: pairs that stand together stay so for 2, and halves that belong together for 4
 
 
 class Look:
@@ -31,10 +32,10 @@ class Look:
         self.module, self.loss_of = module, loss_of
 
     @torch.no_grad()
-    def at(self, batch: Any) -> tuple[float, list[str]]:
+    def at(self, batch: Any, seed: int = 0) -> tuple[float, list[str]]:
         """Return the loss and a fingerprint of each answer, with the same random numbers each time."""
         with isolate_rng(), answers(self.module) as seen:
-            seed_all()
+            seed_all(seed)
             return float(self.loss_of(batch)), seen
 
     def only_compared(self, batch: Any) -> Iterator[tuple[str, Tensor, bool]]:
@@ -56,6 +57,17 @@ class Look:
                 yield path, leaf, True
             elif any(self._differ(self.at(replaced(batch, {path: same}))[0], loss) for same in constant(leaf)):
                 yield path, leaf, False
+
+    def moved(self, batch: Any) -> tuple[float, list[float]] | None:
+        """Return the loss of a batch, and those of the same samples moved by some places; None where it is random.
+
+        They are the same number where only the order of additions tells them apart.
+        """
+        loss = self.at(batch)[0]
+        if loss != self.at(batch, seed=1)[0]:  # noise is drawn for places; NaN is no loss either
+            return None
+        others = [self.at(rolled(batch, by))[0] for by in MOVES]
+        return loss, [other if self._differ(other, loss) else loss for other in others]
 
     def _differ(self, one: float, other: float) -> bool:
         return abs(one - other) > ROUNDING * max(abs(one), abs(other))
@@ -117,6 +129,11 @@ def replaced(batch: Any, tensors: dict[str, Tensor]) -> Any:
     """Return a batch with other tensors in some places."""
     new = {id(leaf): tensors[path] for path, leaf in leaves(batch).items() if path in tensors}
     return apply_to_collection(batch, Tensor, lambda tensor: new.get(id(tensor), tensor))
+
+
+def rolled(batch: Any, by: int) -> Any:
+    """Return a batch with its samples moved by some places, each as it is."""
+    return replaced(batch, {path: leaf.roll(by, 0) for path, leaf in leaves(batch).items() if leaf.ndim})
 
 
 def first_of(batch: Any, number: int) -> Any:

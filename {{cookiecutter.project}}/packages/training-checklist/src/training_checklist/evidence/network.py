@@ -283,6 +283,20 @@ class PaddingMasks:
 
 
 @dataclass
+class PlaceInBatch:
+    """The loss of a batch, and that of the same samples in another order.
+
+    Args:
+        moved: the loss where all samples are moved by some places; the same number where it differs by rounding only.
+    """
+
+    samples: int
+    loss: float
+    moved: list[float]
+    place: Place = NOWHERE
+
+
+@dataclass
 class ComparedTensor:
     """A tensor of a batch that the loss depends on and that no layer sees: a target, a mask, a weight.
 

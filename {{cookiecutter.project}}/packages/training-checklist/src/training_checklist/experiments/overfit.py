@@ -46,8 +46,9 @@ from training_checklist.lightning import (
 TRIED = 100  # steps of a trial, after as many of which the run itself is given up if its loss falls no further
 STEP = 0.01  # share by which a lower loss is a new best: float32 keeps 7 digits, and dropout's noise is switched off
 LEARNT = 0.5  # share of any other first loss: one answer for all samples leaves a centred target's loss as it began
-FALLING = 0.9  # share of its middle below which the end of a loss is still falling: it decides about words, and whether a
-# network whose answers are all right is told that its loss stalled
+# Share of its middle below which the end of a loss is still falling: it decides about words, and whether a network
+# whose answers are all right is told that its loss stalled.
+FALLING = 0.9
 SETTLED = 10  # steps in a row, which tell a loss that has fallen from one that swings through low values
 REPORT_EVERY = 100  # steps
 ROUNDING = 1e-5  # relative, of float32 in a criterion

@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training_checklist.engines.batches import leaves
+from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.compared import SAMPLES, first_of, moved_look, replaced
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.tracer import Call, Listener, Tracer
-from training_checklist.evidence.network import ComparedTensor, by
+from training_checklist.evidence.network import ComparedTensor, PlaceInBatch, by
 from training_checklist.finding import Place
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
@@ -28,6 +28,20 @@ def compared_tensors(trainer: Trainer, pl_module: LightningModule, batch: Any) -
         if belongs:
             see_what_is_read(found, batch, look.loss_of)
         yield found
+
+
+def place_in_batch(trainer: Trainer, pl_module: LightningModule, batch: Any) -> PlaceInBatch | None:
+    """Return the losses of some samples in several orders; None where there are too few, or where it is random.
+
+    In eval mode: dropout draws for places.
+    """
+    some = first_of(batch, SAMPLES)
+    if batch_size(some) != SAMPLES:
+        return None
+    look = moved_look(trainer, pl_module)
+    look.module.eval()
+    seen = look.moved(some)
+    return None if seen is None else PlaceInBatch(SAMPLES, *seen, of_function(type(pl_module).training_step))
 
 
 class Meeting(Listener):

@@ -40,7 +40,7 @@ from training_checklist.experiments.trace.effects import effects
 from training_checklist.experiments.trace.forward_calls import ForwardCalls, varies
 from training_checklist.experiments.trace.operations import Masks, Pairs, SoftmaxesOverBatch
 from training_checklist.experiments.trace.table import aligned, markdown
-from training_checklist.experiments.trace.targets import compared_tensors
+from training_checklist.experiments.trace.targets import compared_tensors, place_in_batch
 from training_checklist.finding import Finding, Place
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
@@ -212,6 +212,8 @@ class Trace(Experiment):
             return
         with suppress(Exception):  # of the project's step, on a batch that the run does not have
             self.judge(*compared_tensors(trainer, pl_module, batch))
+            moved = place_in_batch(trainer, pl_module, batch)
+            self.judge(*[moved] if moved is not None else [])
 
     def _judge_classes(self, watch: Watch, pl_module: LightningModule) -> None:
         call = watch.criteria.classification
