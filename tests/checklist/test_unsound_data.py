@@ -1,5 +1,7 @@
 """Datasets and collate functions that give other data than they seem to, and healthy ones that look like them."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -116,7 +118,9 @@ def forecast(examine, net):
     by_time = windows(PAST, 80), windows(80, DAYS)
 
     def run(kind=Windows, splits=by_time, together=collate):
-        return [finding.rule for finding in examine("limit_batches", Forecast(), Data(kind, splits, together)).findings]
+        verdict = examine("limit_batches", Forecast(), Data(kind, splits, together))
+        assert verdict.error is None
+        return [finding.rule for finding in verdict.findings]
 
     return run
 
@@ -188,7 +192,9 @@ def classify(examine, net):
             def val_dataloader(self):
                 return DataLoader(self.part(2), 16, collate_fn=self.collate)
 
-        return [finding.rule for finding in examine("limit_batches", Images(classes), Data()).findings]
+        verdict = examine("limit_batches", Images(classes), Data())
+        assert verdict.error is None
+        return [finding.rule for finding in verdict.findings]
 
     return run
 
@@ -205,3 +211,27 @@ def test_images_that_collate_scrambles_are_found(classify):
 
 def test_class_that_no_sample_has_is_named(classify):
     assert classify(labels=4, classes=5) == ["data/class-never-labelled"]
+
+
+class Guarded(Windows):
+    """Cannot be copied: a lock belongs to a process."""
+
+    def __init__(self, index):
+        super().__init__(index)
+        self.lock = threading.Lock()
+
+
+class Described(Windows):
+    """Has something in its samples that no comparison knows."""
+
+    def __getitem__(self, position):
+        return super().__getitem__(position) | {"kind": object()}
+
+
+def collate_known(samples):
+    return collate([{key: value for key, value in sample.items() if key != "kind"} for sample in samples])
+
+
+@pytest.mark.parametrize("kind", [Guarded, Described])
+def test_dataset_that_cannot_be_looked_at_raises_no_alarm(forecast, kind):
+    assert not forecast(kind, together=collate_known)

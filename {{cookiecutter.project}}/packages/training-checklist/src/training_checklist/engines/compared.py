@@ -17,6 +17,9 @@ from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 SAMPLES = 8  # that are looked at: exchanging targets among them is as telling as among more
 MOVED = 0.1  # of 1 / sqrt(fan-in), the deviation that layers begin with
 ROUNDING = 1e-5  # relative: the same float32 numbers, added up in another order
+CLEAR = (
+    100 * ROUNDING
+)  # exchanging targets is a lesser change than giving all samples one: it must be far from rounding
 MOVES = (1, 2, 4)  # places: pairs that stand together stay so for 2, and halves that belong together for 4
 
 
@@ -55,8 +58,24 @@ class Look:
                 continue
             if any(self._differ(other, loss) for other, _ in looks):
                 yield path, leaf, True
-            elif any(self._differ(self.at(replaced(batch, {path: same}))[0], loss) for same in constant(leaf)):
+            elif self._depends_on(batch, loss, [path]) and self._depends_on(batch, loss, self._others(batch, path)):
                 yield path, leaf, False
+
+    def _others(self, batch: Any, path: str) -> list[str]:
+        return [other for other, leaf in leaves(batch).items() if leaf.ndim and other != path]
+
+    def _depends_on(self, batch: Any, loss: float, paths: list[str]) -> bool:
+        """Whether the loss is clearly another one where all samples have the same in some places.
+
+        Answers that hardly differ, as of a saturated network, make it nearly the same whatever belongs to whom.
+        """
+        known = leaves(batch)
+        return any(
+            self._differ(
+                self.at(replaced(batch, {path: same_as(known[path], index) for path in paths}))[0], loss, CLEAR
+            )
+            for index in (0, -1)
+        )
 
     def moved(self, batch: Any) -> tuple[float, list[float]] | None:
         """Return the loss of a batch, and those of the same samples moved by some places; None where it is random.
@@ -69,8 +88,8 @@ class Look:
         others = [self.at(rolled(batch, by))[0] for by in MOVES]
         return loss, [other if self._differ(other, loss) else loss for other in others]
 
-    def _differ(self, one: float, other: float) -> bool:
-        return abs(one - other) > ROUNDING * max(abs(one), abs(other))
+    def _differ(self, one: float, other: float, share: float = ROUNDING) -> bool:
+        return abs(one - other) > share * max(abs(one), abs(other))
 
 
 def compared_leaves(trainer: Trainer, pl_module: LightningModule, batch: Any) -> Iterator[tuple[str, Tensor, bool]]:
@@ -120,9 +139,9 @@ def answers(module: nn.Module) -> Iterator[list[str]]:
             hook.remove()
 
 
-def constant(leaf: Tensor) -> Iterator[Tensor]:
-    """Yield tensors in which all samples have the entry of the first, and of the last."""
-    yield from (leaf[[index]].expand_as(leaf).clone() for index in (0, -1))
+def same_as(leaf: Tensor, index: int) -> Tensor:
+    """Return a tensor in which all samples have one sample's entry."""
+    return leaf[[index]].expand_as(leaf).clone()
 
 
 def replaced(batch: Any, tensors: dict[str, Tensor]) -> Any:

@@ -1,6 +1,7 @@
 """Whether a sample is the same whatever was loaded before it, tried on copies of a dataset that is still unread."""
 
 import time
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from training_checklist.engines.random_state import GENERATORS, state_of, with_s
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.splits import Split, load_items
 from training_checklist.evidence.loading import History
-from training_checklist.experiments.limit_batches.stored_samples import Loaded, pieces, told_apart
+from training_checklist.experiments.limit_batches.stored_samples import Loaded, Unseen, pieces, told_apart
 from training_checklist.lightning import Trainer, isolate_rng
 
 SAMPLES = 64  # of 60 series and 90 days, 23 pairs share a day: enough to see a cache whose key lacks one of the two
@@ -46,9 +47,10 @@ def history(split: Split, trainer: Trainer, seconds: float) -> History | None:
     if sum(each.nbytes for _, each in kept(split.dataset, name, (Tensor, np.ndarray))) > LARGEST:
         return None
     chosen = split.chosen(SAMPLES)
-    found = []
+    found, loads = [], None
     for order in (chosen, chosen[::-1]):
-        loads = load_in(order, split, trainer, until)
+        with suppress(Unseen):
+            loads = load_in(order, split, trainer, until)
         if loads is None:
             return None
         found.append(loads)
@@ -64,7 +66,10 @@ def history(split: Split, trainer: Trainer, seconds: float) -> History | None:
 def load_in(order: list[int], split: Split, trainer: Trainer, until: float) -> Loads | None:
     """Load samples from a copy of the dataset, until the clock shows `until`."""
     parts = (trainer, trainer.lightning_module, trainer.datamodule)
-    dataset = deepcopy(split.dataset, {id(part): part for part in parts if part is not None})
+    try:
+        dataset = deepcopy(split.dataset, {id(part): part for part in parts if part is not None})
+    except Exception:  # an open file, a lock, a connection
+        return None
     name, loads = type(dataset).__name__, Loads()
     generators = [(generator, state_of(generator)) for _, generator in kept(dataset, name, GENERATORS)]
     before = {path: digest_of(each) for path, each in kept(dataset, name, (Tensor, np.ndarray))}
