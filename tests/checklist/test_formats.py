@@ -88,6 +88,7 @@ def test_rules_are_listed_and_explained(capsys):
         "run/loss-not-finite",
         "run/metric-not-finite",
         "run/no-loss",
+        "run/weights-not-loaded",
     ]
     assert command_line.main(["explain", RULE]) == 0
     page = capsys.readouterr().out
