@@ -158,7 +158,7 @@ class ResumedRun:
         error: what the attempt came to, where the checkpoint is to blame.
         pickled: the class that torch.load refuses to unpickle, "" where there is none.
         objects: where objects of classes are in the checkpoint, with the class.
-        keeper: the library's class whose hyperparameters all of them are, "" where the project has a part in it.
+        keeper: the library's class that puts all of them there, "" where the project has a part in it.
         obstacle: why nothing was resumed.
     """
 

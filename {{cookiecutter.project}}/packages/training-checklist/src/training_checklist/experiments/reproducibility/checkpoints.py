@@ -65,14 +65,15 @@ def save(trainer: Trainer, pl_module: LightningModule, path: Path) -> ResumedRun
 
 
 def keeper_of(objects: list[tuple[str, str]], trainer: Trainer, pl_module: LightningModule) -> str:
-    """Return the name of the library's class whose hyperparameters all these are, or ""."""
-    parts = {"hyper_parameters": pl_module, "datamodule_hyper_parameters": trainer.datamodule}
-    kinds = {type(parts.get(path.partition(".")[0])) for path, _ in objects}
-    if len(kinds) != 1:
+    """Return the name of the library's class that puts all these into the checkpoint, or "".
+
+    They are the module's hyperparameters and what its on_save_checkpoint adds, unless their place says otherwise.
+    """
+    file = getattr(sys.modules.get(type(pl_module).__module__), "__file__", None)
+    others = ("callbacks", "datamodule", type(trainer.datamodule).__qualname__)
+    if file is None or not is_installed(file) or any(path.startswith(others) for path, _ in objects):
         return ""
-    [kind] = kinds
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return f"{kind.__module__}.{kind.__qualname__}" if file is not None and is_installed(file) else ""
+    return f"{type(pl_module).__module__}.{type(pl_module).__qualname__}"
 
 
 def restoring_failed(error: BaseException) -> Finding | None:
