@@ -102,7 +102,7 @@ class Reproducibility(Experiment):
             self.recording.drawn[name] = [digest_of(indices) for indices in self.drawn.of(loader)]
             self.recording.steady[name] = steady(loader.dataset)
             if name.startswith("train"):
-                self.recording.generators += held_generators(loader.dataset, type(loader.dataset).__name__)
+                self.recording.generators += held_generators(loader.dataset)
                 if not self._is_repetition():
                     self.judge(worker_draws(loader), worker_shares(loader, name))
 

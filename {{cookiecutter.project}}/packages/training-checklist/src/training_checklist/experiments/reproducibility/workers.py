@@ -1,21 +1,19 @@
 """What the workers of a DataLoader draw, and the generators that a dataset holds."""
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
-import numpy
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader
 
 from training_checklist.engines.fingerprints import digest_of
+from training_checklist.engines.held import kept
+from training_checklist.engines.random_state import GENERATORS
 from training_checklist.evidence.repetition import WorkerDraws
 from training_checklist.lightning import isolate_rng
 
 # Even a flip of one image in two, in 4 samples drawn 32 times, is alike in two workers once in 2 ** 128.
 SAMPLES, DRAWS = 4, 32
-GENERATORS = (numpy.random.Generator, numpy.random.RandomState, random.Random, torch.Generator)
 
 
 def worker_draws(loader: DataLoader) -> WorkerDraws:
@@ -23,7 +21,7 @@ def worker_draws(loader: DataLoader) -> WorkerDraws:
     facts = {
         "workers": loader.num_workers,
         "persistent": loader.persistent_workers,
-        "generators": list(held_generators(loader.dataset, type(loader.dataset).__name__)),
+        "generators": list(held_generators(loader.dataset)),
         "worker_init_fn": getattr(loader.worker_init_fn, "__name__", str(loader.worker_init_fn)),
     }
     if loader.num_workers < 2:
@@ -53,10 +51,7 @@ def streams(loader: DataLoader, seed: int) -> tuple[list[str], list[str]]:
     return drawn[::2], drawn[1::2]
 
 
-def held_generators(thing: Any, path: str, depth: int = 3) -> Iterator[str]:
-    """Yield where an object keeps random generators: "Digits.rng (Generator)"."""
-    for name, value in getattr(thing, "__dict__", {}).items():
-        if isinstance(value, GENERATORS):
-            yield f"{path}.{name} ({type(value).__name__})"
-        elif depth > 1 and not isinstance(value, Tensor):
-            yield from held_generators(value, f"{path}.{name}", depth - 1)
+def held_generators(dataset: Any) -> Iterator[str]:
+    """Yield where a dataset keeps random generators: "Digits.rng (Generator)"."""
+    for path, generator in kept(dataset, type(dataset).__name__, GENERATORS):
+        yield f"{path} ({type(generator).__name__})"

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning_utilities.core.apply_func import apply_to_collection
 from rich.console import Console
 from torch import Tensor
 from torchmetrics import Metric
 
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import batch_size
+from training_checklist.engines.compared import first_of
 from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.dropouts import DropoutCalls
 from training_checklist.engines.own_code import shorten
@@ -279,9 +279,8 @@ def seen_with_less(
     with suppress(Exception), isolate_rng():
         copy = stand_in(pl_module, trainer)
         again = SoftmaxesOverBatch(size), Pairs(size)
-        fewer = apply_to_collection(batch, Tensor, lambda each: each[:size] if each.ndim and len(each) > size else each)
         grad = torch.set_grad_enabled(watch.step == "training_step")
         with grad, trainer.precision_plugin.forward_context(), Tracer(copy, *again):
-            call_step(copy, watch.step, fewer)
+            call_step(copy, watch.step, first_of(batch, size))
         return {(call.place.file, call.place.line) for listener in again for call in listener.calls}
     return None
