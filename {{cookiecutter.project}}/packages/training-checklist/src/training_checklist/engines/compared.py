@@ -17,9 +17,7 @@ from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 SAMPLES = 8  # that are looked at: exchanging targets among them is as telling as among more
 MOVED = 0.1  # of 1 / sqrt(fan-in), the deviation that layers begin with
 ROUNDING = 1e-5  # relative: the same float32 numbers, added up in another order
-CLEAR = (
-    100 * ROUNDING
-)  # exchanging targets is a lesser change than giving all samples one: it must be far from rounding
+CLEAR = 100 * ROUNDING  # exchanging targets changes less than giving all samples one: that must be far from rounding
 MOVES = (1, 2, 4)  # places: pairs that stand together stay so for 2, and halves that belong together for 4
 
 

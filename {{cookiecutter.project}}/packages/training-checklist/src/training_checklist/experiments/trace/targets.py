@@ -7,30 +7,28 @@ import torch
 from torch import Tensor
 
 from training_checklist.engines.batches import batch_size, leaves
-from training_checklist.engines.compared import SAMPLES, first_of, moved_look, replaced
-from training_checklist.engines.places import of_function
+from training_checklist.engines.compared import SAMPLES, Look, first_of, replaced
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.evidence.network import ComparedTensor, PlaceInBatch, by
 from training_checklist.finding import Place
-from training_checklist.lightning import LightningModule, Trainer, isolate_rng
+from training_checklist.lightning import isolate_rng
 
 
-def compared_tensors(trainer: Trainer, pl_module: LightningModule, batch: Any) -> Iterator[ComparedTensor]:
-    """Yield what the loss of a batch compares with."""
-    look = moved_look(trainer, pl_module)
+def compared_tensors(look: Look, step: Place, batch: Any) -> Iterator[ComparedTensor]:
+    """Yield what the loss of a batch compares with; `step` is the place of the training step."""
     for path, _, belongs in look.only_compared(first_of(batch, SAMPLES)):
         meeting = Meeting(leaves(batch)[path])
         with isolate_rng(), torch.enable_grad(), Tracer(look.module, meeting):
             look.loss_of(batch)
         found = ComparedTensor(path, belongs, meeting=meeting.told)
-        found.place = meeting.place or of_function(type(pl_module).training_step)
+        found.place = meeting.place or step
         if belongs:
             see_what_is_read(found, batch, look.loss_of)
         yield found
 
 
-def place_in_batch(trainer: Trainer, pl_module: LightningModule, batch: Any) -> PlaceInBatch | None:
+def place_in_batch(look: Look, step: Place, batch: Any) -> PlaceInBatch | None:
     """Return the losses of some samples in several orders; None where there are too few, or where it is random.
 
     In eval mode: dropout draws for places.
@@ -38,10 +36,9 @@ def place_in_batch(trainer: Trainer, pl_module: LightningModule, batch: Any) -> 
     some = first_of(batch, SAMPLES)
     if batch_size(some) != SAMPLES:
         return None
-    look = moved_look(trainer, pl_module)
     look.module.eval()
     seen = look.moved(some)
-    return None if seen is None else PlaceInBatch(SAMPLES, *seen, of_function(type(pl_module).training_step))
+    return None if seen is None else PlaceInBatch(SAMPLES, *seen, step)
 
 
 class Meeting(Listener):

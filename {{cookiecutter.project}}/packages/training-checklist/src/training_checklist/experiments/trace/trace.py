@@ -11,10 +11,11 @@ from torchmetrics import Metric
 
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import batch_size
-from training_checklist.engines.compared import first_of
+from training_checklist.engines.compared import first_of, moved_look
 from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.dropouts import DropoutCalls
 from training_checklist.engines.own_code import shorten
+from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import call_step, isolated
 from training_checklist.engines.stages import first_batch, has_stage
 from training_checklist.engines.stand_in import stand_in
@@ -211,8 +212,9 @@ class Trace(Experiment):
         if not pl_module.automatic_optimization or trainer.world_size > 1:
             return
         with suppress(Exception):  # of the project's step, on a batch that the run does not have
-            self.judge(*compared_tensors(trainer, pl_module, batch))
-            moved = place_in_batch(trainer, pl_module, batch)
+            look, step = moved_look(trainer, pl_module), of_function(type(pl_module).training_step)
+            self.judge(*compared_tensors(look, step, batch))
+            moved = place_in_batch(look, step, batch)
             self.judge(*[moved] if moved is not None else [])
 
     def _judge_classes(self, watch: Watch, pl_module: LightningModule) -> None:
