@@ -3,12 +3,14 @@ import copy
 import pytest
 import torch
 from own_project import run_project
-from pytorch_lightning import Trainer
+from pytorch_lightning import Callback, LightningDataModule, LightningModule, Trainer
 from torch import nn
 from torch.utils.data import DataLoader
 from training_checklist import check
+from training_checklist.engines.like_hooks import like_hooks
 from training_checklist.engines.loads import recorded_loads, seen
 from training_checklist.experiments.fast_dev_run import FastDevRun
+from training_checklist.rules.run.hook_never_called import RULE as HOOK_RULE
 
 
 def test_every_stage_that_the_project_has_is_run(examine, net, data):
@@ -34,6 +36,29 @@ def test_stage_that_the_project_does_not_have_is_no_fault(examine, net):
     verdict = examine("fast_dev_run", net())
     assert verdict.status == "passed"
     assert verdict.seen.endswith("ran train, validate")
+
+
+METHODS = {
+    "a hook of Lightning 1": (Callback, "on_epoch_start", "on_train_epoch_start"),
+    "misspelt": (Callback, "on_validation_epochs_end", "on_validation_epoch_end"),
+    "another kind's": (LightningDataModule, "on_train_epoch_start", "no LightningDataModule has that hook"),
+    "no hook at all": (Callback, "on_new_best", "Lightning has no such hook"),
+    "a loader's name": (LightningDataModule, "valid_dataloader", "val_dataloader"),
+    "a step's name": (LightningModule, "train_step", "Lightning has no such hook"),
+    "what is no hook's name": (LightningModule, "encode", ""),
+    "a hook": (Callback, "on_train_epoch_start", ""),
+}
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("case", METHODS)
+def test_method_that_is_named_like_a_hook_and_never_called(case, named):
+    base, name, said = METHODS[case]
+    thing = type("Own", (base,), {name: lambda self: None, "__module__": __name__})()
+    words = {name} if named else {"encode"}
+    found = [finding.what for each in like_hooks([thing], words) for finding in HOOK_RULE.findings(each, {})]
+    assert len(found) == (said != "" and not named)
+    assert all(f"Own.{name} is never called" in what and said in what for what in found)
 
 
 def test_stage_after_training_that_raises_is_not_passed_over(examine, net, data):

@@ -30,6 +30,17 @@ class TestHealthy:
         module.first.requires_grad_(False)
         assert "frozen: first.weight, first.bias" in self.silent(examine, module).seen
 
+    @pytest.mark.parametrize("left", [False, True])
+    def test_frozen_layer_that_an_optimizer_holds_in_part(self, examine, net, left):
+        class Later(net):
+            def configure_optimizers(self):
+                self.first.requires_grad_(False)
+                held = [p for name, p in self.named_parameters() if not (left and name == "first.weight")]
+                return torch.optim.Adam(held, lr=0.01)
+
+        found = [finding.what for finding in examine("gradients", Later()).findings]
+        assert found == ["an optimizer holds first.bias, frozen for now, and none holds first.weight"] * left
+
     def test_rows_that_have_parted_stay_parted_whatever_a_callback_leaves_in_the_end(self, net, data):
         class Untrained(Callback):
             """Puts the first weights back, as an average over no epoch does."""

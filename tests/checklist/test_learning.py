@@ -10,7 +10,8 @@ from torch.nn import functional
 from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.utils.data import DataLoader, TensorDataset
-from torchmetrics.classification import MulticlassAccuracy
+from torchmetrics import MetricCollection
+from torchmetrics.classification import MulticlassAccuracy, MulticlassPrecision, MulticlassRecall
 from training_checklist.engines.rehearsal import rehearse
 from training_checklist.evidence.schedules import Rehearsal
 from training_checklist.rules import own_rules
@@ -593,6 +594,43 @@ class TestEpoch:
                 self.log("val/accuracy", self.accuracy.compute())
 
         assert judge(examine, Keeping()).where == "accuracy (MulticlassAccuracy)"
+
+    @pytest.mark.parametrize(
+        ("metric", "order", "wrong"),
+        [
+            (MulticlassPrecision(4, average="micro"), "exchanged", False),  # the same both ways
+            (MulticlassPrecision(4), "exchanged", True),
+            (MulticlassPrecision(4), "named", True),
+            (MulticlassPrecision(4), "usual", False),
+            (MulticlassPrecision(4), "within itself", False),
+            (MetricCollection({"p": MulticlassPrecision(4), "r": MulticlassRecall(4)}), "exchanged", True),
+        ],
+    )
+    def test_arguments_of_a_metric(self, examine, net, metric, order, wrong):
+        class Measuring(net):
+            def __init__(self):
+                super().__init__()
+                self.score = metric
+
+            def validation_step(self, batch, batch_idx):
+                inputs, labels = batch
+                answers = self(inputs).argmax(1)
+                if order == "exchanged":
+                    self.score.update(labels, answers)
+                elif order == "named":
+                    self.score.update(target=answers, preds=labels.int())
+                else:
+                    self.score.update(labels if order == "within itself" else answers, labels)
+
+            def on_validation_epoch_end(self):
+                self.score.reset()
+
+        found = [each for each in examine("learning", Measuring()).findings if "exchanged" in each.rule]
+        assert bool(found) is wrong
+        for each in found:
+            assert "is given batch[1] as the predictions" in each.what
+            assert each.place.file.endswith("test_learning.py")
+            assert "self.score.update" in each.place.source
 
     def test_checkpoint_that_monitors_what_nobody_logs(self, examine, net, tmp_path):
         class Watched(net):

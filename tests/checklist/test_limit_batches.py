@@ -801,3 +801,91 @@ def test_weights_of_classes_that_were_not_all_seen_are_not_judged():
 @pytest.mark.parametrize(("values", "chance"), [([1, 2, 3, 4], 1 / 24), ([1, 2, 4, 3], 4 / 24), ([1, 1, 1, 1], 1.0)])
 def test_chance_of_an_order_is_counted(values, chance):
     assert of_one_order([10, 20, 30, 40], values) == chance
+
+
+class Tables(LightningDataModule):
+    """A regression of two tables; tests change the one of the training set or of validation."""
+
+    def __init__(self, training=lambda table: table, validation=lambda table: table):
+        super().__init__()
+        self.change = {1: training, 2: validation}
+
+    def part(self, seed):
+        generator = torch.Generator().manual_seed(seed)
+        table = torch.randn(300, 6, generator=generator) * torch.tensor([1.0, 0.5, 2.0, 1.0, 1.0, 1.0])
+        table[:, 3] = table[:, 3].abs() + 2
+        table[:, 4] = (table[:, 4] > 0).float()
+        target = table @ torch.tensor([1.0, -1.0, 0.5, 0.3, 1.0, 0.2])
+        return DataLoader(TensorDataset(self.change[seed](table), target[:, None]), batch_size=16)
+
+    def train_dataloader(self):
+        return self.part(1)
+
+    def val_dataloader(self):
+        return self.part(2)
+
+
+class Regression(LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(6, 1)
+
+    def training_step(self, batch, batch_idx):
+        return functional.mse_loss(self.net(batch[0]), batch[1])
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", self.training_step(batch, batch_idx))
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+
+
+def filled(value, samples=12):
+    def change(table):
+        table = table.clone()
+        table[:samples, 0] = value
+        return table
+
+    return change
+
+
+COLUMNS = {
+    "as they are": ({}, None),
+    "an outlier again and again": ({"training": filled(-29.0)}, "data/filler-among-values"),
+    "a single outlier": ({"training": filled(-29.0, 1)}, None),
+    "clipped": ({"training": lambda table: table.clamp(-1.0, 1.0)}, None),
+    "columns of validation turned round": (
+        {"validation": lambda table: table.flip(1)},
+        "data/columns-in-another-order",
+    ),
+    "two columns exchanged": (
+        {"validation": lambda table: table[:, [2, 1, 0, 3, 4, 5]]},
+        "data/columns-in-another-order",
+    ),
+    "one column drifts": ({"validation": lambda table: table + torch.tensor([0, 0, 0, 0.9, 0, 0])}, None),
+}
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+def test_columns_of_a_table(examine, case):
+    changes, rule = COLUMNS[case]
+    found = {each.rule for each in examine("limit_batches", Regression(), Tables(**changes)).findings}
+    assert found & {"data/filler-among-values", "data/columns-in-another-order"} == ({rule} if rule else set())
+
+
+def test_second_input_that_is_nothing_but_zeros(examine):
+    class Two(Regression):
+        def __init__(self):
+            super().__init__()
+            self.second = nn.Linear(6, 1)
+
+        def on_after_batch_transfer(self, batch, dataloader_idx):
+            return [batch[0], batch[1], batch[0] / torch.inf]
+
+        def training_step(self, batch, batch_idx):
+            return functional.mse_loss(self.net(batch[0]) + self.second(batch[2]), batch[1])
+
+    [finding] = [
+        each for each in examine("limit_batches", Two(), Tables()).findings if each.rule.startswith("data/inputs")
+    ]
+    assert (finding.what, finding.place.module) == ("all values that enter it from batch[2] are 0", "second (Linear)")

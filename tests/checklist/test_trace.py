@@ -581,3 +581,28 @@ def test_line_that_concatenates_in_each_of_several_layers_is_one_finding(examine
 
     [finding] = examine("trace", Deep()).findings
     assert finding.what == "cat joins a tensor of 16x32 with itself"
+
+
+RESHAPED = {
+    "to channels first": (lambda x: x.reshape(16, 4, 8), True),
+    "by a view with a size to infer": (lambda x: x.view(-1, 4, 8), True),
+    "samples with steps": (lambda x: x.reshape(8, 16, 4), True),
+    "transposed": (lambda x: x.transpose(1, 2), False),
+    "heads": (lambda x: x.reshape(16, 8, 2, 2), False),
+    "flat and back": (lambda x: x.reshape(16, 32).view(16, 8, 4), False),
+    "an axis of 1 elsewhere": (lambda x: x.mean(2).view(16, 8, 1).reshape(16, 1, 8), False),
+}
+
+
+@pytest.mark.parametrize("case", RESHAPED)
+def test_reshape_to_the_shape_of_the_transpose_is_warned_of(examine, net, case):
+    reshape, mixes = RESHAPED[case]
+
+    class Sequences(net):
+        def forward(self, inputs):
+            hidden = torch.relu(self.first(inputs)).view(16, 8, 4)
+            return self.head(torch.relu(self.first(inputs)) + reshape(hidden).float().sum())
+
+    found = [each for each in examine("trace", Sequences()).findings if each.rule == "network/axes-mixed-by-reshape"]
+    assert [each.severity for each in found] == ["warning"] * mixes
+    assert all("gives 16x8x4 the shape" in each.what and each.place.line for each in found)

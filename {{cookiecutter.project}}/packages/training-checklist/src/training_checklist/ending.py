@@ -4,6 +4,8 @@ import os
 
 from hydra.errors import CompactHydraException
 
+OF_CHECKLIST = "TRAINING_CHECKLIST"  # set for an item that the checklist runs in a process of its own
+
 
 class CheckFailed(CompactHydraException):
     """A check has failed. Hydra prints the message without a traceback and exits with 1."""

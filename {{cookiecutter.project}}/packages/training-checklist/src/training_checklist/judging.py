@@ -9,7 +9,7 @@ from training_checklist import session
 from training_checklist.diagnosis.diagnose import diagnose
 from training_checklist.ending import CheckFailed
 from training_checklist.engines.own_code import failed_module, is_tool_error, last_frames
-from training_checklist.finding import Verdict
+from training_checklist.finding import REMARK, Verdict
 
 
 def conclude(experiments: Iterable[Any], folder: Path) -> None:
@@ -45,7 +45,7 @@ def _judge(item: str, question: str, error: Exception | None, started: float) ->
     if error is not None:
         finding = explained or diagnose(error)
         verdict.findings = [*(known for known in verdict.findings if known != finding), finding]
-        verdict.skipped = None
+        verdict.skipped = verdict.skipped if finding.severity == REMARK else None
     elif experiment is None:
         verdict.skipped = f"nothing has built callbacks.debug_{item}: the training function must use cfg.callbacks"
     return verdict

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 DEPTH = 6  # of containers in containers: deeper ones are rather a library's bookkeeping than a batch
@@ -48,3 +49,10 @@ def batch_size(batch: Any) -> int | None:
     """Return the first dimension that all tensors of a batch share; None where they share none, as with graphs."""
     sizes = {len(tensor) for tensor in tensors(batch) if tensor.ndim}
     return sizes.pop() if len(sizes) == 1 else None
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same numbers in the same order; NaN is as good as NaN."""
+    if one.numel() != other.numel():
+        return False
+    return bool(torch.isclose(one.flatten().to(other.dtype), other.flatten(), 0, 0, equal_nan=True).all())

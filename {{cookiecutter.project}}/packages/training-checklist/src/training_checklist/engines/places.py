@@ -76,6 +76,12 @@ def here_and_outwards() -> Iterator[tuple[FrameType, int]]:
         frame = frame.f_back
 
 
+def caller() -> str:
+    """Return the file of the line that calls torch."""
+    files = (frame.f_code.co_filename for frame, _ in here_and_outwards())
+    return next(file for file in files if not is_of_checks(file))
+
+
 def named(name: str, module: nn.Module) -> str:
     return f"{name} ({type(module).__name__})" if name else type(module).__name__
 

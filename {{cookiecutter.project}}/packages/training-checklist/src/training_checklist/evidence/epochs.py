@@ -114,3 +114,22 @@ class MetricState:
     def is_mixed(self) -> bool:
         """Whether it has begun an epoch with what another one has left."""
         return self.known > 0 and self.held >= self.known + self.batches
+
+
+@dataclass
+class MetricArguments:
+    """What a metric makes of predictions and targets of one batch, and of the same two exchanged.
+
+    Args:
+        first: place in the batch of what it is given as predictions, "" where they are no part of the batch.
+        second: likewise of the targets.
+        value: as it is asked; exchanged: the other way round. None where that cannot be computed.
+    """
+
+    path: str
+    type: str
+    first: str
+    second: str
+    value: float | None = None
+    exchanged: float | None = None
+    place: Place = NOWHERE

@@ -25,6 +25,21 @@ class Holding:
 
 
 @dataclass
+class FrozenModule:
+    """A module whose own parameters are all frozen, and of which an optimizer holds some: it is to train later.
+
+    Args:
+        held: names of its parameters that an optimizer holds.
+        left: of those that none holds.
+    """
+
+    path: str
+    held: list[str]
+    left: list[str]
+    place: Place = NOWHERE
+
+
+@dataclass
 class Inventory:
     """What the optimizers hold when the first step has been made, after all hooks of the project's own.
 

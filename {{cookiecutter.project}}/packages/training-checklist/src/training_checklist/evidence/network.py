@@ -265,6 +265,23 @@ class Concatenations:
     doubled: list[Doubled] = field(default_factory=list)
 
 
+@dataclass
+class Reshape:
+    """A reshape whose result has the sizes of what is given in another order."""
+
+    operation: str
+    given: Shape
+    result: Shape
+    place: Place = NOWHERE
+
+
+@dataclass
+class Reshapes:
+    """The reshapes to the shape of a transpose; once a line."""
+
+    calls: list[Reshape] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class PaddingMask:
     """A mask of attention, beside the padding of the token ids that it is for.

@@ -26,3 +26,24 @@ class LoggedMetrics:
 
     values: dict[str, float]
     stages: list[str] = field(default_factory=list)
+
+
+@dataclass
+class LikeHook:
+    """A method of the project that is named like a hook of Lightning, and overrides none.
+
+    Args:
+        owner: its class.
+        kind: of Lightning that this is: "Callback".
+        called: whether the project's own code names it.
+        near: hooks that may have been meant.
+        elsewhere: whether another kind has a hook of this name.
+    """
+
+    name: str
+    owner: str
+    kind: str
+    called: bool
+    near: list[str] = field(default_factory=list)
+    elsewhere: bool = False
+    place: Place = NOWHERE

@@ -87,6 +87,20 @@ class TokenRange:
 
 
 @dataclass
+class Entering:
+    """The range, over all batches of the run, of what enters a layer that multiplies it with weights.
+
+    Args:
+        largest: whether it is the largest input of the network.
+    """
+
+    low: float
+    high: float
+    largest: bool = True
+    place: Place = NOWHERE
+
+
+@dataclass
 class InputScale:
     """The values that enter the first layer which multiplies them with weights.
 

@@ -8,7 +8,9 @@ from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import reported_loss
 from training_checklist.engines.stages import has_stage
+from training_checklist.engines.like_hooks import like_hooks
 from training_checklist.evidence.stages import FirstStep, LoggedMetrics
+from training_checklist.experiments.config.code_reads import read_code
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.lightning import LightningModule, Trainer
 
@@ -40,6 +42,7 @@ class FastDevRun(Experiment):
             self.seen = f"first loss {float(loss):.4g}"
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._judge_hooks(trainer, pl_module)
         if "train" not in self.ran:
             self.skip("no training batch was run")
         if trainer.num_val_batches:
@@ -49,6 +52,11 @@ class FastDevRun(Experiment):
             if stage not in self.ran and has_stage(stage, pl_module, trainer.datamodule):
                 self._run(stage, trainer, pl_module)
         self.seen = "; ".join(filter(None, [self.seen, f"ran {', '.join(self.ran)}"]))
+
+    def _judge_hooks(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        code = read_code([])
+        things = [pl_module, *([] if trainer.datamodule is None else [trainer.datamodule]), *trainer.callbacks]
+        self.judge(*(like_hooks(things, code.words) if code is not None else ()))
 
     def conclude(self, folder: Path) -> None:
         if self.ran:  # else nothing says that the item has been at work

@@ -22,7 +22,7 @@ from training_config.overrides import given, job_settings, key_of, quoted
 from training_config.secret_values import redact_text, secret_values
 
 from training_checklist.diagnosis.diagnose import print_traceback
-from training_checklist.ending import ToolError
+from training_checklist.ending import OF_CHECKLIST, ToolError
 from training_checklist.finding import Verdict
 from training_checklist.group import ALWAYS, group_name, group_of
 from training_checklist.hydra_callbacks.one_device import force_one_device, without_devices
@@ -181,7 +181,11 @@ def run_command(arguments: list[str], config: DictConfig, output: Any) -> int:
     command = [sys.executable, *program()[1 : 3 if program()[1] == "-m" else 2]]
     command += ["--config-name", config.hydra.job.config_name, *where, *arguments]
     return subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=dict(os.environ)
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, OF_CHECKLIST: "1"},
     ).returncode
 
 

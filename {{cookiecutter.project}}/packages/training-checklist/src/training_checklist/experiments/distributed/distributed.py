@@ -1,6 +1,7 @@
 """Several processes that train one model: whether they can talk, keep step, agree, and share the data."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 from torch import Tensor, distributed
 from torch.nn.parallel import DistributedDataParallel
 
+from training_checklist.diagnosis.diagnose import diagnose
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.drawn_indices import DrawnIndices, content_of, flat
 from training_checklist.engines.fingerprints import checksums, digest_of
@@ -45,7 +47,7 @@ from training_checklist.experiments.distributed.stages import (
     Stage,
 )
 from training_checklist.experiments.experiment import Experiment
-from training_checklist.finding import Finding
+from training_checklist.finding import REMARK, Finding
 from training_checklist.judging import cause
 from training_checklist.lightning import LightningModule, Trainer
 
@@ -230,6 +232,9 @@ class Distributed(Experiment):
         event = self._event(error)
         self._end()
         self.peers.wait_for_children()
+        if event is None and not self.asked:
+            self.skip(f"this project runs in one process; in several it ends with {type(error).__name__}")
+            return replace(diagnose(error), severity=REMARK)
         if event is None or isinstance(event, Finding):  # another rank's
             return event
         self.judge(Course(event, self.batch if self.batch >= 0 else None))

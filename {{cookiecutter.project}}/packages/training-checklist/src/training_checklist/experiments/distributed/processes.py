@@ -12,6 +12,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from training_config.processes import needs_processes
 
+from training_checklist.ending import OF_CHECKLIST
 from training_checklist.hydra_callbacks.checklist import is_group
 
 PROBE_SECONDS = 30
@@ -67,7 +68,12 @@ def survives_detail() -> bool:
 
 
 def asks_for_processes() -> bool:
-    """Whether the project's own config, without this item, asks for several processes; True where that is not known."""
+    """Whether several processes are asked for: by who asks for this item alone, or by the project's own config.
+
+    True, too, where that is not known.
+    """
+    if OF_CHECKLIST not in os.environ:
+        return True
     if not (HydraConfig.initialized() and GlobalHydra.instance().is_initialized()):
         return True
     job, own = HydraConfig.get().job, [text for text in HydraConfig.get().overrides.task if not is_group(text)]

@@ -197,7 +197,7 @@ class Gradients(Experiment):
         self.graph.stop()
         self.leak.stop()
         self.holdings.take()
-        self.judge(*self.holdings.decays())
+        self.judge(*self.holdings.decays(), *self.holdings.frozen_modules())
         self.judge(self.holdings.inventory(self.graph), SharedLayers(list(one_in_several_places(self.root))))
         if self.root.automatic_optimization:  # else a generator may answer a second time, for another loss
             self.judge(self.batch_norms.evidence())

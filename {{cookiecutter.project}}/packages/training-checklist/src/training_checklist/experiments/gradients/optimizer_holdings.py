@@ -12,7 +12,7 @@ from torchmetrics import Metric
 from training_checklist.engines.own_code import is_own
 from training_checklist.engines.parameter_names import gather
 from training_checklist.engines.places import of_function
-from training_checklist.evidence.gradients import Decays, Holding, Inventory
+from training_checklist.evidence.gradients import Decays, FrozenModule, Holding, Inventory
 from training_checklist.experiments.gradients.backward_graph import BackwardGraph
 
 
@@ -60,6 +60,16 @@ class Holdings:
         strangers = [tuple(p.shape) for p in params if id(p) not in self._known and not is_lazy(p)]
         place = of_function(type(self.root).configure_optimizers)
         return Inventory(holdings, strangers, list(self._unregistered(graph, set().union(*held))), place)
+
+    def frozen_modules(self) -> Iterator[FrozenModule]:
+        """Yield the modules whose own parameters are frozen and held, all of them or some."""
+        held = set().union(*self.held)
+        place = of_function(type(self.root).configure_optimizers)
+        for path, module in self.root.named_modules():
+            own = {f"{path}.{name}".lstrip("."): p for name, p in module.named_parameters(recurse=False)}
+            if own and self.trained.keys().isdisjoint(own) and any(id(p) in held for p in own.values()):
+                known = [name for name, p in own.items() if id(p) in held]
+                yield FrozenModule(path, known, [name for name in own if name not in known], place)
 
     def decays(self) -> Iterator[Decays]:
         """Yield the kinds of parameters that a project exempts from decay, in groups of vectors alone."""

@@ -1,8 +1,9 @@
 """What epochs show from outside: the modes of layers, and logged values that are not what their name says."""
 
+import inspect
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
@@ -12,15 +13,17 @@ from torchmetrics import CatMetric, MaxMetric, Metric, MinMetric, SumMetric
 from torchmetrics.wrappers.abstract import WrapperMetric
 
 from training_checklist.engines.around_step import around_step
-from training_checklist.engines.batches import batch_size, tensors
+from training_checklist.engines.batches import batch_size, leaves, same, tensors
 from training_checklist.engines.criteria import Criteria
 from training_checklist.engines.dropouts import DropoutCalls
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.hooks import hooks_of
 from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.places import Places
 from training_checklist.engines.tracer import Tracer
 from training_checklist.evidence.epochs import (
     Logged,
+    MetricArguments,
     MetricState,
     Modes,
     Norm,
@@ -38,6 +41,7 @@ AROUND = (
     "on_validation_epoch_end",
     "on_validation_end",
 )
+PAIR = {"preds", "target"}  # as torchmetrics names what most of its metrics compare
 OVER_EPOCHS = (MaxMetric, MinMetric, SumMetric, CatMetric, WrapperMetric)  # may be meant to remember
 
 
@@ -50,6 +54,8 @@ class EpochWatch(Callback):
         self.loaders = 1
         self.logged: dict[tuple[str, str], Logged] = {}  # of the last epoch
         self.metrics: dict[str, MetricState] = {}
+        self.arguments: dict[str, MetricArguments] = {}
+        self.batch: Any = None  # of the present step
         self.updates: dict[str, dict[str, int]] = {"training": {}, "validation": {}}
         self.batches = {"training": 0, "validation": 0}
         self.criteria, self.drops = Criteria(), DropoutCalls()
@@ -70,6 +76,8 @@ class EpochWatch(Callback):
                 self.watching.callback(module.register_forward_pre_hook(hook).remove)
             if isinstance(module, Metric) and not isinstance(module, OVER_EPOCHS):
                 self._watch_metric(path, module)
+            if isinstance(module, Metric):
+                self._watch_arguments(path, module, pl_module)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep the weights when the loop of validation is entered, before any hook."""
@@ -94,6 +102,7 @@ class EpochWatch(Callback):
         if self.over_validation is not None:
             yield self.over_validation
         yield from self.metrics.values()
+        yield from self.arguments.values()
         mixed = any(metric.is_mixed for metric in self.metrics.values())
         yield from (each for each in self.logged.values() if each.kind == "loss" or not mixed)
 
@@ -103,6 +112,7 @@ class EpochWatch(Callback):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self._count("training", batch_idx, pl_module)
+        self.batch = batch
         if "within" in self.weights:
             self._compare_weights(trainer, pl_module)
         self.weights.clear()
@@ -116,6 +126,7 @@ class EpochWatch(Callback):
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
+        self.batch = batch
         if dataloader_idx == 0:
             self._count("validation", batch_idx, pl_module)
             if batch_idx == 0 and "before" in self.weights:
@@ -196,11 +207,52 @@ class EpochWatch(Callback):
         metric.compute = compute
         self.watching.callback(setattr, metric, "compute", inner)
 
+    def _watch_arguments(self, path: str, metric: Metric, pl_module: LightningModule) -> None:
+        inner = metric.update
+        signature = inspect.signature(inner)
+
+        def update(*arguments: Any, **options: Any) -> None:
+            if path not in self.arguments:
+                with suppress(TypeError):  # the call itself will say so
+                    given = signature.bind(*arguments, **options).arguments
+                    if PAIR <= given.keys():
+                        self.arguments[path] = metric_arguments(path, metric, given, leaves(self.batch), pl_module)
+            pass_on(inner, *arguments, **options)
+
+        metric.update = update
+        self.watching.callback(setattr, metric, "update", inner)
+
     def _count(self, stage: str, batch_idx: int, pl_module: LightningModule) -> None:
         self.batches[stage] = batch_idx + 1
         if batch_idx == 0:
             metrics = ((path, module) for path, module in pl_module.named_modules() if isinstance(module, Metric))
             self.updates[stage] = {path: metric._update_count for path, metric in metrics}
+
+
+def metric_arguments(
+    path: str, metric: Metric, given: dict[str, Any], batch: dict[str, Tensor], pl_module: LightningModule
+) -> MetricArguments:
+    """Look where the arguments of a metric come from, and what it makes of them the other way round."""
+    first, second = (
+        next(
+            (place for place, leaf in batch.items() if isinstance(given[name], Tensor) and same(given[name], leaf)), ""
+        )
+        for name in ("preds", "target")
+    )
+    found = MetricArguments(path, type(metric).__name__, first, second)
+    if first and not second:
+        found.place = Places(pl_module).here()
+        with suppress(Exception):  # of a metric that takes them in one order only
+            found.value = value_of(metric, given)
+            found.exchanged = value_of(metric, given | {"preds": given["target"], "target": given["preds"]})
+    return found
+
+
+def value_of(metric: Metric, given: dict[str, Any]) -> float:
+    alone = metric.clone()
+    alone.reset()
+    alone.update(**given)
+    return float(alone.compute())
 
 
 def digests(pl_module: LightningModule) -> dict[str, str]:

@@ -30,6 +30,7 @@ from training_checklist.evidence.labels import (
 )
 from training_checklist.evidence.loading import Orders, SampleSizes, ShortBatch, SplitFails
 from training_checklist.evidence.values import (
+    Entering,
     Form,
     Forms,
     InputScale,
@@ -42,6 +43,7 @@ from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.limit_batches.claim import average, named_by_transforms
 from training_checklist.experiments.limit_batches.class_weights import WeightedClasses
 from training_checklist.experiments.limit_batches.collated import collated
+from training_checklist.experiments.limit_batches.columns import columns, columns_of_splits
 from training_checklist.experiments.limit_batches.history import history
 from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
 from training_checklist.experiments.limit_batches.roles import Roles, roles_of
@@ -110,6 +112,7 @@ class LimitBatches(Experiment):
         self.spoilt: set[tuple[str, bool, str]] = set()
         self.entering: list[Tensor] = []  # what the first layer takes, batch by batch
         self.layer = ""
+        self.ranges: dict[tuple[str, str], Entering] = {}  # by place in the batch and layer
         self.in_order = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -164,7 +167,7 @@ class LimitBatches(Experiment):
         self.until = time.monotonic() + self.seconds
         train = splits("train", trainer.train_dataloader)
         held_out = splits("val", trainer.val_dataloaders) + self._test_splits(trainer, pl_module)
-        self.judge(Forms(self.forms, self.roles.inputs), *self.weighted.evidence)
+        self.judge(Forms(self.forms, self.roles.inputs), *self.weighted.evidence, *self.ranges.values())
         for split in (*train, *held_out):
             self._look(loader_size, split)
         if len(train) == 1:
@@ -259,6 +262,14 @@ class LimitBatches(Experiment):
         if first is not None and first.operation in MULTIPLIES and first.value.isfinite().all():
             self.layer = first.place.module or first.operation
             self.entering.append(first.value.cpu().double())  # not every device has float64
+        for each in self.entrances.found:
+            if each.operation in MULTIPLIES and each.value.numel() and each.value.is_floating_point():
+                low, high = map(float, each.value.aminmax())
+                place = Place(loader="train_dataloader", module=each.place.module or each.operation, note=each.leaf)
+                known = self.ranges.setdefault(
+                    (each.leaf, each.place.module), Entering(low, high, each.leaf == self.roles.input, place)
+                )
+                known.low, known.high = min(known.low, low), max(known.high, high)
 
     def _see_batch(self, batch: Any, where: Place) -> None:
         found = leaves(batch)
@@ -318,11 +329,13 @@ class LimitBatches(Experiment):
             self._look(reloaded, split, self.roles, trainer, self.until)
             self._look(shared_samples, train, split, self.until)
             self._look(self._scales, own, other)
+            self._look(columns_of_splits, own, other, self.roles)
             self._look(split_targets, own, other, self.roles)
             self._look(company, split, self.roles, trainer, self.until)
             self._look(collated, split, trainer, self.until)
             self._look(shared_parts, own, other, self.roles)
         self._look(target_copies, own, self.roles)
+        self._look(columns, own, self.roles)
         if not self.has_found("data/samples-mixed-by-collate"):  # then a sample that is loaded alone is another one
             self._look(same_inputs, own, self.roles, trainer, self.until)
         if self.roles.classes is not None:
@@ -353,9 +366,13 @@ class LimitBatches(Experiment):
                 tokens = torch.cat([chunk.flatten() for chunk in part.chunks[place]])
                 self._judge_tokens(tokens, rows, place, split.place, [None] * len(tokens))
 
-    def _scales(self, own: Part, other: Part) -> SplitScales | None:
-        one, two = (scale_of(part.split.name, part.of(self.roles.input)) for part in (own, other))
-        return None if one is None or two is None else SplitScales(one, two, other.split.place)
+    def _scales(self, own: Part, other: Part) -> list[SplitScales]:
+        found = []
+        for name in sorted(self.roles.inputs):
+            one, two = (scale_of(part.split.name, part.of(name)) for part in (own, other))
+            place = other.split.place if name == self.roles.input else other.split.place.beside(note=name)
+            found += [] if one is None or two is None else [SplitScales(one, two, place)]
+        return found
 
     def _split_labels(self, own: Part, others: list[Part]) -> list[Any]:
         labels = {part.split.name: self._labels(part) for part in (own, *others)}

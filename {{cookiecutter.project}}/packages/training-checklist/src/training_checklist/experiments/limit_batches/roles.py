@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from training_checklist.engines.batches import leaves
+from training_checklist.engines.batches import leaves, same
 from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.entrances import Entrances
 
@@ -61,13 +61,6 @@ def roles_of(batch: object, entrances: Entrances, criteria: Criteria) -> Roles:
             roles.target = place
     roles.direct = frozenset(direct)
     return roles
-
-
-def same(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same numbers in the same order; NaN is as good as NaN."""
-    if one.numel() != other.numel():
-        return False
-    return bool(torch.isclose(one.flatten().to(other.dtype), other.flatten(), 0, 0, equal_nan=True).all())
 
 
 def label_classes(call: CriterionCall, leaf: Tensor) -> int | None:

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training_checklist.engines.own_code import is_of_checks, is_own
-from training_checklist.engines.places import here_and_outwards
+from training_checklist.engines.own_code import is_own
+from training_checklist.engines.places import caller
 from training_checklist.engines.tracer import Call, Listener
 from training_checklist.evidence.network import Doubled
 
@@ -55,12 +55,6 @@ def memory(tensor: Tensor) -> tuple[Any, ...]:
         return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()
     except RuntimeError:  # of torch.func, whose tensors lie nowhere
         return (id(tensor),)
-
-
-def caller() -> str:
-    """Return the file of the line that calls torch."""
-    files = (frame.f_code.co_filename for frame, _ in here_and_outwards())
-    return next(file for file in files if not is_of_checks(file))
 
 
 @cache

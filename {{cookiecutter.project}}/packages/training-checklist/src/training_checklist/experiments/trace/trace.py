@@ -29,6 +29,7 @@ from training_checklist.evidence.network import (
     PaddingMasks,
     Pairing,
     Pairings,
+    Reshapes,
     SampleOutputs,
     SoftmaxCall,
     Softmaxes,
@@ -40,6 +41,7 @@ from training_checklist.experiments.trace.criterion_input import measured
 from training_checklist.experiments.trace.effects import effects
 from training_checklist.experiments.trace.forward_calls import ForwardCalls, varies
 from training_checklist.experiments.trace.operations import Masks, Pairs, SoftmaxesOverBatch
+from training_checklist.experiments.trace.reshapes import ReshapesToTranspose
 from training_checklist.experiments.trace.table import aligned, markdown
 from training_checklist.experiments.trace.targets import compared_tensors, place_in_batch
 from training_checklist.finding import Finding, Place
@@ -56,9 +58,9 @@ class Watch:
     def __init__(self, pl_module: LightningModule, step: str, size: int | None) -> None:
         self.step, self.size = step, size
         self.modules, self.criteria, self.masks = ForwardCalls(pl_module), Criteria(), Masks()
-        self.dropouts, self.doubled = DropoutCalls(), DoubledParts()
+        self.dropouts, self.doubled, self.reshapes = DropoutCalls(), DoubledParts(), ReshapesToTranspose()
         self.softmaxes, self.pairs = SoftmaxesOverBatch(size), Pairs(size)
-        operations = self.softmaxes, self.pairs, self.masks, self.dropouts, self.doubled
+        operations = self.softmaxes, self.pairs, self.masks, self.dropouts, self.doubled, self.reshapes
         tracer = Tracer(pl_module, self.criteria, *operations)
         contexts = (self.modules, tracer) if step == "training_step" else (tracer,)
         self.around = ExitStack()
@@ -115,7 +117,7 @@ class Trace(Experiment):
         watch.close()
         self._measure(watch)
         self.judge(watch.modules.evidence, PaddingMasks(watch.masks.calls))
-        self.judge(Concatenations(list(watch.doubled.found.values())))
+        self.judge(Concatenations(list(watch.doubled.found.values())), Reshapes(list(watch.reshapes.found.values())))
         inputs = (measured(call, watch.dropouts) for call in watch.learned)
         self.judge(*(each for each in inputs if each is not None))
         self._judge_operations(watch, trainer, pl_module, batch)
