@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from training_checklist.engines import loads
+from training_checklist.engines.like_hooks import like_hooks
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import reported_loss
 from training_checklist.engines.stages import has_stage
-from training_checklist.engines.like_hooks import like_hooks
 from training_checklist.evidence.stages import FirstStep, LoggedMetrics
 from training_checklist.experiments.config.code_reads import read_code
 from training_checklist.experiments.experiment import Experiment

@@ -215,7 +215,7 @@ class EpochWatch(Callback):
             if path not in self.arguments:
                 with suppress(TypeError):  # the call itself will say so
                     given = signature.bind(*arguments, **options).arguments
-                    if PAIR <= given.keys():
+                    if given.keys() >= PAIR:
                         self.arguments[path] = metric_arguments(path, metric, given, leaves(self.batch), pl_module)
             pass_on(inner, *arguments, **options)
 
