@@ -825,7 +825,7 @@ class Tables(LightningDataModule):
         return self.part(2)
 
 
-class Regression(LightningModule):
+class OfTables(LightningModule):
     def __init__(self):
         super().__init__()
         self.net = nn.Linear(6, 1)
@@ -869,12 +869,12 @@ COLUMNS = {
 @pytest.mark.parametrize("case", COLUMNS)
 def test_columns_of_a_table(examine, case):
     changes, rule = COLUMNS[case]
-    found = {each.rule for each in examine("limit_batches", Regression(), Tables(**changes)).findings}
+    found = {each.rule for each in examine("limit_batches", OfTables(), Tables(**changes)).findings}
     assert found & {"data/filler-among-values", "data/columns-in-another-order"} == ({rule} if rule else set())
 
 
 def test_second_input_that_is_nothing_but_zeros(examine):
-    class Two(Regression):
+    class Two(OfTables):
         def __init__(self):
             super().__init__()
             self.second = nn.Linear(6, 1)
