@@ -244,9 +244,10 @@ def test_unused_parameters_are_a_remark_where_the_project_runs_in_one_process():
 
 
 @pytest.mark.parametrize(
-    ("samples", "asked", "severity"), [(None, True, FAILED), (None, False, REMARK), (64, False, FAILED)]
+    ("samples", "asked", "severity"),
+    [(None, True, FAILED), (None, False, REMARK), (64, True, FAILED), (64, False, REMARK)],
 )
-def test_stream_that_no_rank_shares_is_a_remark_where_the_project_runs_in_one_process(samples, asked, severity):
+def test_data_that_no_rank_shares_are_a_remark_where_the_project_runs_in_one_process(samples, asked, severity):
     loaders, batches = [[Loader(samples=samples)], [Loader(samples=samples)]], [list("abcd"), list("abcd")]
     [finding] = same_data_rule.findings(Shares(loaders, batches, asked=asked), {})
     assert (finding.rule, finding.severity) == ("distributed/same-data", severity)

@@ -8,9 +8,9 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import nn
 from torch.nn import functional
 from torch.optim import lr_scheduler
-from torch.optim.lr_scheduler import ReduceLROnPlateau
-from torch.utils.data import DataLoader, TensorDataset
-from torchmetrics import MetricCollection
+from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torchmetrics import Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy, MulticlassPrecision, MulticlassRecall
 from training_checklist.engines.rehearsal import rehearse
 from training_checklist.evidence.schedules import Rehearsal
@@ -640,3 +640,102 @@ class TestEpoch:
         finding = judge(examine, Watched(), enable_checkpointing=True)
         assert finding.where == "ModelCheckpoint(monitor='val/lass')"
         assert "val/loss" in finding.fix.advice
+
+
+class Gathering(Metric):
+    """Keeps what it gathers in a plain list."""
+
+    def __init__(self, registered):
+        super().__init__()
+        if registered:
+            self.add_state("seen", default=[], dist_reduce_fx="cat")
+        else:
+            self.seen = []
+
+    def update(self, values):
+        self.seen.append(values)
+
+    def compute(self):
+        return torch.cat([each.flatten() for each in self.seen]).mean()
+
+
+class TestBetween:
+    @pytest.mark.parametrize("registered", [False, True])
+    def test_metric_with_a_plain_list(self, examine, net, registered):
+        class Measuring(net):
+            def __init__(self):
+                super().__init__()
+                self.gathering = Gathering(registered)
+
+            def validation_step(self, batch, batch_idx):
+                self.gathering.update(self(batch[0]))
+                self.log("val/mean", self.gathering)
+
+        found = [each for each in examine("learning", Measuring()).findings if "registered" in each.rule]
+        assert ["changes seen" in each.what for each in found] == [True] * (not registered)
+
+    @pytest.mark.parametrize("updated", [False, True])
+    def test_metric_that_is_computed_of_nothing(self, examine, net, updated):
+        class Measuring(net):
+            def __init__(self):
+                super().__init__()
+                self.accuracy = MulticlassAccuracy(4)
+
+            def validation_step(self, batch, batch_idx):
+                if updated:
+                    self.accuracy.update(self(batch[0]), batch[1])
+
+            def on_validation_epoch_end(self):
+                self.log("val/accuracy", self.accuracy.compute())
+                self.accuracy.reset()
+
+        found = [each.rule for each in examine("learning", Measuring()).findings]
+        assert found == ["learning/metric-never-updated"] * (not updated)
+
+    @pytest.mark.parametrize("last", [None, 3])
+    def test_epoch_that_a_hook_ends(self, examine, net, last):
+        class Ending(net):
+            def on_train_batch_start(self, batch, batch_idx):
+                return -1 if batch_idx == last else None
+
+        found = [each for each in examine("learning", Ending()).findings if each.rule == "learning/epoch-cut-short"]
+        assert ["ends after 3 of" in each.what for each in found] == [True] * (last is not None)
+        assert all("on_train_batch_start" in each.place.function for each in found)
+
+    @pytest.mark.parametrize("kind", ["persistent", "new each epoch", "none", "by loading"])
+    def test_dataset_that_a_hook_changes(self, examine, net, data, kind):
+        class Ramped(Dataset):
+            def __init__(self, inner):
+                self.inner, self.strength, self.loaded = inner, 0.0, 0
+
+            def __len__(self):
+                return len(self.inner)
+
+            def __getitem__(self, index):
+                self.loaded += 1
+                return self.inner[index]
+
+        class Ramp(data):
+            def train_dataloader(self):
+                self.ramped = Ramped(self.part(1))
+                workers = {"num_workers": 2, "persistent_workers": kind != "new each epoch"} if kind != "none" else {}
+                return DataLoader(self.ramped, batch_size=16, shuffle=True, **workers)
+
+        class Ramping(net):
+            def on_train_epoch_start(self):
+                if kind != "by loading":
+                    self.trainer.datamodule.ramped.strength = 0.1 * self.current_epoch
+
+        found = [each for each in examine("learning", Ramping(), Ramp()).findings if "workers" in each.rule]
+        assert ["dataset.strength: 0.0 -> 0.1" in each.what for each in found] == [True] * (kind == "persistent")
+
+    @pytest.mark.parametrize("squares", [False, True])
+    def test_function_that_returns_a_rate(self, examine, net, squares):
+        class Scheduled(net):
+            def configure_optimizers(self):
+                optimizer = torch.optim.Adam(self.parameters(), lr=0.01)
+                schedule = LambdaLR(optimizer, lambda step: min(1, step / 10) * (0.01 if squares else 1))
+                return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+        found = [each for each in examine("learning", Scheduled()).findings if each.rule.startswith("schedule/")]
+        assert ["its square" in each.what for each in found] == [True] * squares

@@ -194,7 +194,24 @@ class TestFault:
 
         status, finding = self.judge(examine, Closure())
         assert status == "failed"
-        assert finding.where == "a variable outside of the model"
+        assert finding.where.startswith("a variable of ")
+        assert finding.where.endswith("keeper")
+
+    def test_losses_that_an_object_outside_of_the_model_keeps(self, examine, net):
+        class Tracker:
+            def __init__(self):
+                self.losses = {"train": []}
+
+        tracker = Tracker()
+
+        class Tracked(net):
+            def training_step(self, batch, batch_idx):
+                loss = self.loss(batch)
+                tracker.losses["train"].append(loss)
+                return loss
+
+        status, finding = self.judge(examine, Tracked())
+        assert (status, finding.where) == ("failed", "Tracker.losses")
 
     def test_outputs_that_are_never_cleared(self, examine, net):
         class Hoarding(net):

@@ -10,12 +10,15 @@ from pytorch_lightning import Trainer, seed_everything
 from pytorch_lightning.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info, random_split
 from training_checklist.engines.fingerprints import rows_of
+from training_checklist.engines.salted import salted
+from training_checklist.evidence.repetition import TwoRuns, made
 from training_checklist.experiments.reproducibility.repetition import Repetition
 from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
 from training_checklist.experiments.reproducibility.worker_shares import worker_shares
-from training_checklist.finding import FAILED, PASSED
+from training_checklist.finding import FAILED, PASSED, Place
 from training_checklist.rule import CannotJudge
 from training_checklist.rules.data.workers_read_the_same import RULE as READ_THE_SAME
+from training_checklist.rules.reproducibility import other_samples
 
 PROJECT = {
     "train.py": """
@@ -436,3 +439,34 @@ class InOrder(IterableDataset):
 
     def __iter__(self):
         return iter(self.samples)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_salted"),
+    [
+        ("tag = hash(name) % 100", True),
+        ("for label in set(labels): pass", True),
+        ("order = list({word for word in words})", True),
+        ("pairs = [label for label in {'cat', 'dog'}]", True),
+        ("tag = zlib.crc32(name.encode())", False),
+        ("for label in sorted(set(labels)): pass", False),
+        ("known = name in set(labels)", False),
+        ("for size in {1, 2}: pass", False),
+        ("def __hash__(self): return hash(self.name)", False),
+    ],
+)
+def test_lines_that_come_out_differently_in_each_process(tmp_path, line, is_salted):
+    path = tmp_path / "split.py"
+    path.write_text(f"import zlib\n{line}\n")
+    assert [(place.line, place.source) for place in salted([path])] == [(2, line)] * is_salted
+
+
+def test_split_by_salted_hash_is_blamed():
+    one, two = (made(name, kind="batch", drawn={"train_dataloader": [name]}) for name in "ab")
+    runs = TwoRuns(
+        one, two, salted=[Place(file="src/split.py", line=7, source="hash(name)"), Place(file="b.py", line=2)]
+    )
+    [hit] = other_samples.judge(runs, None)
+    assert (hit.place.file, hit.place.line, hit.place.loader) == ("src/split.py", 7, "train_dataloader")
+    assert "hash() of a text" in hit.why
+    assert "b.py:2" in hit.why

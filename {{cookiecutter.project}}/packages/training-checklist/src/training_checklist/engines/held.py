@@ -5,7 +5,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from types import FunctionType, MethodType, ModuleType
+from types import CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from torch import Tensor, nn
@@ -15,7 +15,14 @@ from training_checklist.lightning import Callback, LightningDataModule, Lightnin
 
 DEPTH = 5  # of containers and objects
 MOST = 10_000  # items of a container
+LOOKED_AT = 8  # tensors whose holder is looked for, each among all objects: some 0.1 s
 PLUMBING = {*vars(nn.Module()), "_trainer"}  # attributes that hold no tensors of the project's own
+LIBRARIES = (
+    "torch",
+    "pytorch_lightning",
+    "lightning",
+    "lightning_fabric",
+)  # what these keep is no leak of the project's
 CONTAINERS = (list, tuple, set, deque, dict)
 NOWHERE = "a variable outside of the model"
 CLOSED = (str, bytes, type, FunctionType, MethodType, ModuleType, Trainer, LightningDataModule)
@@ -107,9 +114,54 @@ def graph_nodes(pl_module: LightningModule, callbacks: Iterable[Callback], anywh
     if not anywhere:
         return +nodes
     gc.collect()  # what cycles keep for a while is no leak
-    everything = [each for each in gc.get_objects() if issubclass(type(each), Tensor)]
-    nodes[NOWHERE] += count_nodes([each for each in everything if each.grad_fn is not None and id(each) not in known])
+    nodes[NOWHERE] += count_nodes([each for each in with_graph() if id(each) not in known])
     return +nodes
+
+
+def with_graph() -> list[Tensor]:
+    """Return all tensors that there are with a graph."""
+    return [each for each in gc.get_objects() if issubclass(type(each), Tensor) and each.grad_fn is not None]
+
+
+def holder(tensors: list[Tensor]) -> str:
+    """Return who keeps most of some tensors: "Tracker.losses", or NOWHERE."""
+    names = Counter(holder_of(each, [tensors]) for each in tensors[:: max(1, len(tensors) // LOOKED_AT)])
+    del names[""]
+    return names.most_common(1)[0][0] if names else NOWHERE
+
+
+def holder_of(tensor: Tensor, mine: list[Any]) -> str:
+    """Return the name of what keeps a tensor, through containers and variables of functions, "" where none has one."""
+    level, seen = [tensor], {id(each) for each in (*mine, mine)}
+    for _ in range(DEPTH):
+        seen |= {id(level), *map(id, level)}
+        found = [each for each in gc.get_referrers(*level) if id(each) not in seen and not isinstance(each, FrameType)]
+        names = (name_in(each, level) for each in found)
+        name = next(filter(None, names), "")
+        if name:
+            return name
+        seen |= {id(found)}
+        level = [each for each in found if isinstance(each, (*CONTAINERS, CellType))]
+    return ""
+
+
+def name_in(owner: Any, values: list[Any]) -> str:
+    """Return the name by which an object, a module or a function keeps one of some values, "" where it is none."""
+    if isinstance(owner, FunctionType):
+        return f"a variable of {owner.__qualname__}"
+    if isinstance(owner, dict):
+        name = owner.get("__name__")
+        is_module = isinstance(name, str) and vars(sys.modules.get(name, object)) is owner
+        if not is_module:
+            return ""
+        inside = owner
+    elif isinstance(owner, (Tensor, *CONTAINERS)) or not hasattr(owner, "__dict__"):
+        return ""
+    else:
+        if type(owner).__module__.partition(".")[0] in LIBRARIES:
+            return ""
+        name, inside = type(owner).__name__, vars(owner)
+    return next((f"{name}.{key}" for key, value in inside.items() if any(value is each for each in values)), "")
 
 
 def count_nodes(tensors: Iterable[Tensor]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
-from training_checklist.engines.own_code import is_own
+from training_checklist.engines.own_code import is_own_class
 from training_checklist.engines.places import of_function
 from training_checklist.evidence.stages import LikeHook
 from training_checklist.lightning import Callback, LightningDataModule, LightningModule
@@ -42,26 +42,20 @@ def like_hooks(things: Iterable[Any], words: set[str]) -> Iterator[LikeHook]:
     for thing in things:
         base = next(kind for kind in KINDS if isinstance(thing, kind))
         known = hooks_of(base)
-        own = own_classes(type(thing))
+        own = [each for each in type(thing).__mro__ if is_own_class(each)]
         others = [each for each in type(thing).__mro__ if each not in own]
         for owner in own:
             for name, method in vars(owner).items():
                 if not inspect.isfunction(method) or any(hasattr(each, name) for each in others):
                     continue
-                near = meant(name, known - overridden(type(thing), known), everywhere)
+                near = meant(name, known - overridden(own, known), everywhere)
                 if near is not None:
                     elsewhere, place = name in everywhere - set(FORMER), of_function(method)
                     yield LikeHook(name, owner.__name__, base.__name__, name in words, near, elsewhere, place)
 
 
-def own_classes(kind: type) -> list[type]:
-    """Return the classes among a class and its bases that are the project's own."""
-    files = {each: getattr(inspect.getmodule(each), "__file__", None) for each in kind.__mro__}
-    return [each for each, file in files.items() if isinstance(file, str) and is_own(file)]
-
-
-def overridden(kind: type, known: set[str]) -> set[str]:
-    return {name for each in own_classes(kind) for name in vars(each) if name in known}
+def overridden(own: list[type], known: set[str]) -> set[str]:
+    return {name for each in own for name in vars(each) if name in known}
 
 
 def meant(name: str, free: set[str], everywhere: set[str]) -> list[str] | None:

@@ -39,6 +39,12 @@ def is_own(file: str) -> bool:
     return not is_installed(file) and not file.startswith(BESIDE)
 
 
+def is_own_class(kind: type) -> bool:
+    """Whether a class is written in one of the project's files."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return isinstance(file, str) and is_own(file)
+
+
 def is_of_checks(file: str) -> bool:
     """Whether a file is of this package."""
     return file.startswith(CHECKS)

@@ -31,12 +31,14 @@ class Split:
         name: "train_dataloader", or "val_dataloader[1]" where there are several.
         stage: "train", "val" or "test".
         index: Lightning's dataloader_idx.
+        of_several: whether its stage has other loaders beside it.
     """
 
     name: str
     stage: str
     loader: DataLoader
     index: int
+    of_several: bool = False
 
     @property
     def dataset(self) -> Dataset:
@@ -149,7 +151,7 @@ def splits(stage: str, source: Any) -> list[Split]:
     found = list(loaders(source))
     several = len(found) > 1
     name = f"{stage}_dataloader"
-    return [Split(f"{name}[{i}]" if several else name, stage, loader, i) for i, loader in enumerate(found)]
+    return [Split(f"{name}[{i}]" if several else name, stage, loader, i, several) for i, loader in enumerate(found)]
 
 
 def loaders(source: Any) -> Iterator[DataLoader]:

@@ -133,3 +133,52 @@ class MetricArguments:
     value: float | None = None
     exchanged: float | None = None
     place: Place = NOWHERE
+
+
+@dataclass
+class PlainState:
+    """What one update of a metric of the project changes beside the states that it has registered.
+
+    Args:
+        changed: names of attributes; the class has no reset of its own, which could clear them.
+        place: of its `update`.
+    """
+
+    path: str
+    type: str
+    changed: list[str]
+    place: Place = NOWHERE
+
+
+@dataclass
+class EpochLength:
+    """Training batches of the epochs that were watched.
+
+    Args:
+        asked: of each epoch.
+        done: by epoch, those of which a step was made.
+        ended: whether training was told to stop.
+        hooks: the project's own that can end an epoch.
+    """
+
+    asked: float
+    done: list[int]
+    ended: bool = False
+    hooks: Place = NOWHERE
+
+
+@dataclass
+class ChangedDataset:
+    """Plain attributes of the training set that change between two epochs, and not by loading.
+
+    Args:
+        changes: "strength: 0.0 -> 0.1".
+        workers: of its loader.
+        persistent: whether these live through all epochs, each with its own copy.
+        place: of the loader, and of the hooks that run in between.
+    """
+
+    changes: list[str]
+    workers: int
+    persistent: bool
+    place: Place = NOWHERE

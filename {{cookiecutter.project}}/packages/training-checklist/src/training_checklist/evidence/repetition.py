@@ -9,6 +9,8 @@ from training_checklist.evidence.rows import Row
 from training_checklist.finding import NOWHERE, Finding, Place
 from training_checklist.rule import CannotJudge
 
+LEFT_OUT = "buffer"  # begins the name of one that is persistent=False: who writes that wants it in no checkpoint
+
 
 @dataclass
 class Recording:
@@ -41,6 +43,7 @@ class TwoRuns:
         seeds: keys of the config that are named seed and hold none, with their places.
         hooks: of the project that run at a point, by the kind of the row that follows it.
         rebuilt: whether the second run has built its own network.
+        salted: lines of the project's code that come out differently in each process.
     """
 
     one: Recording
@@ -48,6 +51,19 @@ class TwoRuns:
     seeds: list[Place] = field(default_factory=list)
     hooks: dict[str, Place] = field(default_factory=dict)
     rebuilt: bool = True
+    salted: list[Place] = field(default_factory=list)
+
+    def at(self, place: Place, why: str) -> tuple[Place, str]:
+        """Return where the runs part and why that is, with the lines that may be to blame."""
+        if not self.salted:
+            return place, why
+        lines = ", ".join(f"{each.file}:{each.line}" for each in self.salted[1:4])
+        others = f", and {lines}" if lines else ""
+        line = self.salted[0]
+        why = (
+            f"hash() of a text and the order of a set are others in each process, whatever the seed: this line{others}"
+        )
+        return place.beside(file=line.file, line=line.line, source=line.source), why
 
     @cached_property
     def parted(self) -> tuple[Row, Row] | None:

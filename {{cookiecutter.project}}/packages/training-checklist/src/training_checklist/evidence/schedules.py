@@ -24,6 +24,7 @@ class Rehearsal:
         made_for: calls that it is made for, as its arguments say; NaN where none does.
         is_cycle: whether these calls are one cycle, after which it is over.
         error: what ended it too early, "" for nothing.
+        base: the highest rate that the optimizer was made with; NaN where that is not known.
     """
 
     schedule: str
@@ -37,6 +38,7 @@ class Rehearsal:
     made_for: float = math.nan
     is_cycle: bool = False
     error: str = ""
+    base: float = math.nan
 
     @property
     def calls(self) -> float:

@@ -18,6 +18,7 @@ class SharedSamples:
         repeatable: whether two samples of such data may well be equal by chance, as rows of a table.
         repeated: rows of the training set that it has more than once.
         rows: of the training set that were looked at.
+        of_several: whether its stage has other loaders beside this one.
     """
 
     name: str
@@ -28,6 +29,7 @@ class SharedSamples:
     repeatable: bool = False
     repeated: int = 0
     rows: int = 0
+    of_several: bool = False
     place: Place = NOWHERE
 
 

@@ -242,7 +242,8 @@ def keep_every_epoch(callback: ModelCheckpoint) -> None:
 class NoWorkers:
     """While it is entered, every DataLoader that is built loads in this process, whatever it was asked for.
 
-    A DataModule decides about its loaders itself, and not every one has an argument for their workers.
+    A DataModule decides about its loaders itself, and not every one has an argument for their workers. What it asked
+    for is kept in `loader.asked`: number of workers, and whether they are persistent.
     """
 
     def __init__(self) -> None:
@@ -255,6 +256,7 @@ class NoWorkers:
         @wraps(init)  # Lightning reads the signature
         def without_workers(loader: DataLoader, *arguments: Any, **options: Any) -> None:
             pass_on(init, loader, *arguments, **options)
+            vars(loader)["asked"] = loader.num_workers, loader.persistent_workers
             vars(loader).update(WITHOUT_WORKERS)
 
         without_workers.original = init

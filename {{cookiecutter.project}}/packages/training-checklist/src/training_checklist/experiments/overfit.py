@@ -2,6 +2,8 @@
 
 import math
 import time
+from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -70,6 +72,23 @@ LOWER = [0.1, 0.01, 0.001, 0.0001]
 BY_TURNS = [10.0, 0.1, 100.0, 0.01, 1000.0, 0.001, 1e4, 1e5]
 
 
+class Repeated(DataLoader):
+    """One batch, again and again, in the place of a loader whose dataset and samplers are still there to be asked."""
+
+    def __init__(self, loader: DataLoader | None, batch: Any, steps: int) -> None:
+        super().__init__([batch] * steps, batch_size=None)
+        self.batch, self.steps = batch, steps
+        if loader is not None:
+            kept = ("dataset", "sampler", "batch_sampler", "batch_size", "collate_fn")
+            vars(self).update({name: getattr(loader, name) for name in kept})
+
+    def __iter__(self) -> Iterator[Any]:
+        return repeat(self.batch, self.steps)
+
+    def __len__(self) -> int:
+        return self.steps
+
+
 class Overfit(Experiment):
     """Trains on one batch, which is fetched once and repeated within one epoch.
 
@@ -121,7 +140,9 @@ class Overfit(Experiment):
             loader = CombinedLoader(pass_on(source.dataloader), "min_size")
             self.batch, _, _ = pass_on(next, pass_on(iter, loader))
         steps = self.max_steps * trainer.accumulate_grad_batches
-        source.instance = DataLoader([self.batch] * steps, batch_size=None)
+        # Hooks may ask the loader for its dataset or sampler.
+        kept = loader.flattened[0] if len(loader.flattened) == 1 else None
+        source.instance = Repeated(kept if isinstance(kept, DataLoader) else None, self.batch, steps)
         trainer.limit_train_batches = 1.0  # of these, whatever another item of the same run has set
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -16,7 +16,9 @@ def loaders_of(collection: Any) -> list[DataLoader]:
 
 
 def describe(loader: DataLoader) -> Loader:
-    sampler = getattr(loader.batch_sampler, "sampler", None) or loader.sampler
+    batches = loader.batch_sampler
+    # One of the project's own decides alone: what stands in loader.sampler is asked nothing.
+    sampler = loader.sampler if batches is None else getattr(batches, "sampler", batches)
     samples = length(loader.dataset)
     whole = isinstance(sampler, SequentialSampler) or (isinstance(sampler, RandomSampler) and not sampler.replacement)
     return Loader(

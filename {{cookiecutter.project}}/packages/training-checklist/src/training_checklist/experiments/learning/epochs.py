@@ -1,36 +1,32 @@
 """What epochs show from outside: the modes of layers, and logged values that are not what their name says."""
 
-import inspect
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torchmetrics import CatMetric, MaxMetric, Metric, MinMetric, SumMetric
-from torchmetrics.wrappers.abstract import WrapperMetric
 
 from training_checklist.engines.around_step import around_step
-from training_checklist.engines.batches import batch_size, leaves, same, tensors
+from training_checklist.engines.batches import batch_size, tensors
 from training_checklist.engines.criteria import Criteria
 from training_checklist.engines.dropouts import DropoutCalls
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.hooks import hooks_of
 from training_checklist.engines.own_code import pass_on
-from training_checklist.engines.places import Places
 from training_checklist.engines.tracer import Tracer
 from training_checklist.evidence.epochs import (
     Logged,
-    MetricArguments,
-    MetricState,
     Modes,
     Norm,
     Series,
     Validated,
     WeightsOverValidation,
 )
+from training_checklist.experiments.learning.between_epochs import BetweenEpochs
+from training_checklist.experiments.learning.metrics import Metrics
 from training_checklist.lightning import Callback, LightningModule, Trainer, is_overridden
 
 WITH_DROPOUT = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)
@@ -41,8 +37,6 @@ AROUND = (
     "on_validation_epoch_end",
     "on_validation_end",
 )
-PAIR = {"preds", "target"}  # as torchmetrics names what most of its metrics compare
-OVER_EPOCHS = (MaxMetric, MinMetric, SumMetric, CatMetric, WrapperMetric)  # may be meant to remember
 
 
 class EpochWatch(Callback):
@@ -53,13 +47,10 @@ class EpochWatch(Callback):
         self.epochs: list[dict[str, Series]] = []
         self.loaders = 1
         self.logged: dict[tuple[str, str], Logged] = {}  # of the last epoch
-        self.metrics: dict[str, MetricState] = {}
-        self.arguments: dict[str, MetricArguments] = {}
-        self.batch: Any = None  # of the present step
-        self.updates: dict[str, dict[str, int]] = {"training": {}, "validation": {}}
-        self.batches = {"training": 0, "validation": 0}
+        self.metrics, self.between = Metrics(pl_module), BetweenEpochs()
         self.criteria, self.drops = Criteria(), DropoutCalls()
         self.watching = ExitStack()
+        self.watching.enter_context(self.metrics)
         if is_overridden("validation_step", pl_module):
             tracer = Tracer(pl_module, self.criteria, self.drops)
             self.watching.enter_context(around_step(pl_module, tracer, step="validation_step"))
@@ -74,13 +65,10 @@ class EpochWatch(Callback):
             if isinstance(module, (_BatchNorm, *WITH_DROPOUT)):
                 hook = partial(self._look_at_mode, path, pl_module)
                 self.watching.callback(module.register_forward_pre_hook(hook).remove)
-            if isinstance(module, Metric) and not isinstance(module, OVER_EPOCHS):
-                self._watch_metric(path, module)
-            if isinstance(module, Metric):
-                self._watch_arguments(path, module, pl_module)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep the weights when the loop of validation is entered, before any hook."""
+        self.between.begin_epoch(trainer, pl_module)
         loop = trainer.fit_loop.epoch_loop.val_loop
         if "run" in vars(loop):
             return
@@ -101,21 +89,23 @@ class EpochWatch(Callback):
             yield self.validated
         if self.over_validation is not None:
             yield self.over_validation
-        yield from self.metrics.values()
-        yield from self.arguments.values()
-        mixed = any(metric.is_mixed for metric in self.metrics.values())
-        yield from (each for each in self.logged.values() if each.kind == "loss" or not mixed)
+        yield from self.metrics.evidence()
+        yield from self.between.evidence()
+        yield from (each for each in self.logged.values() if each.kind == "loss" or not self.metrics.mixed)
 
     def close(self) -> None:
         """Leave the module as it was."""
         self.watching.close()
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        self._count("training", batch_idx, pl_module)
-        self.batch = batch
+        self.metrics.begin("training", batch_idx, batch)
+        self.between.begin_step(trainer, pl_module, batch_idx)
         if "within" in self.weights:
             self._compare_weights(trainer, pl_module)
         self.weights.clear()
+
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        self.between.end_step(trainer)
 
     def _compare_weights(self, trainer: Trainer, pl_module: LightningModule) -> None:
         before, within, now = self.weights["before"], self.weights["within"], digests(pl_module)
@@ -126,9 +116,8 @@ class EpochWatch(Callback):
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        self.batch = batch
         if dataloader_idx == 0:
-            self._count("validation", batch_idx, pl_module)
+            self.metrics.begin("validation", batch_idx, batch)
             if batch_idx == 0 and "before" in self.weights:
                 self.weights["within"] = digests(pl_module)
             if batch_idx == 0:
@@ -166,7 +155,7 @@ class EpochWatch(Callback):
                     self.logged[name, kind] = Logged(name, float(value), kind, series)
 
     def _keep_answer(self, path: str, pl_module: LightningModule, module: nn.Module, inputs: Any, output: Any) -> None:
-        first = pl_module.trainer.validating and self.batches["validation"] == 1 and self.validated.answers
+        first = pl_module.trainer.validating and self.metrics.batches["validation"] == 1 and self.validated.answers
         if first and any(True for _ in tensors(output)):
             self.validated.answers[-1][path] = digest_of(output)  # of its last call in this batch
 
@@ -184,75 +173,17 @@ class EpochWatch(Callback):
             # A norm alone in eval mode keeps its statistics on purpose; dropout alone is rather forgotten.
             asleep = not module.training and (not around.training or not normalises)
             found = self.modes.asleep if asleep else self.modes.others
-            if normalises and module.training and self.batches["training"] == 1 and isinstance(inputs[0], Tensor):
+            if (
+                normalises
+                and module.training
+                and self.metrics.batches["training"] == 1
+                and isinstance(inputs[0], Tensor)
+            ):
                 # Of the first batch: the last one of an epoch may be short. SyncBatchNorm adds up all ranks' batches.
                 self.modes.shared = trainer.world_size > 1
                 self.modes.few.setdefault(path, (len(inputs[0]), inputs[0].numel() // module.num_features))
         if found is not None and path not in found:
             found.append(path)
-
-    def _watch_metric(self, path: str, metric: Metric) -> None:
-        inner = metric.compute
-
-        def compute(*arguments: Any, **options: Any) -> Any:
-            for stage, before in self.updates.items():
-                seen = self.metrics.get(path)
-                if self.batches[stage] > 1 and (seen is None or not seen.is_mixed):
-                    known, held = before.get(path, 0), metric._update_count
-                    self.metrics[path] = MetricState(
-                        path, type(metric).__name__, stage, known, self.batches[stage], held
-                    )
-            return pass_on(inner, *arguments, **options)
-
-        metric.compute = compute
-        self.watching.callback(setattr, metric, "compute", inner)
-
-    def _watch_arguments(self, path: str, metric: Metric, pl_module: LightningModule) -> None:
-        inner = metric.update
-        signature = inspect.signature(inner)
-
-        def update(*arguments: Any, **options: Any) -> None:
-            if path not in self.arguments:
-                with suppress(TypeError):  # the call itself will say so
-                    given = signature.bind(*arguments, **options).arguments
-                    if given.keys() >= PAIR:
-                        self.arguments[path] = metric_arguments(path, metric, given, leaves(self.batch), pl_module)
-            pass_on(inner, *arguments, **options)
-
-        metric.update = update
-        self.watching.callback(setattr, metric, "update", inner)
-
-    def _count(self, stage: str, batch_idx: int, pl_module: LightningModule) -> None:
-        self.batches[stage] = batch_idx + 1
-        if batch_idx == 0:
-            metrics = ((path, module) for path, module in pl_module.named_modules() if isinstance(module, Metric))
-            self.updates[stage] = {path: metric._update_count for path, metric in metrics}
-
-
-def metric_arguments(
-    path: str, metric: Metric, given: dict[str, Any], batch: dict[str, Tensor], pl_module: LightningModule
-) -> MetricArguments:
-    """Look where the arguments of a metric come from, and what it makes of them the other way round."""
-    first, second = (
-        next(
-            (place for place, leaf in batch.items() if isinstance(given[name], Tensor) and same(given[name], leaf)), ""
-        )
-        for name in ("preds", "target")
-    )
-    found = MetricArguments(path, type(metric).__name__, first, second)
-    if first and not second:
-        found.place = Places(pl_module).here()
-        with suppress(Exception):  # of a metric that takes them in one order only
-            found.value = value_of(metric, given)
-            found.exchanged = value_of(metric, given | {"preds": given["target"], "target": given["preds"]})
-    return found
-
-
-def value_of(metric: Metric, given: dict[str, Any]) -> float:
-    alone = metric.clone()
-    alone.reset()
-    alone.update(**given)
-    return float(alone.compute())
 
 
 def digests(pl_module: LightningModule) -> dict[str, str]:

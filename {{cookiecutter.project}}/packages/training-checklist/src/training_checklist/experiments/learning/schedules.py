@@ -51,6 +51,7 @@ def rehearsal(config: Any, trainer: Trainer) -> tuple[Rehearsal, list[float]] | 
         made_for,
         hasattr(config.scheduler, "total_steps"),
         error,
+        max(getattr(config.scheduler, "base_lrs", None) or [math.nan]),
     )
     return found, [max(rates) for rates in zip(*groups, strict=True)]
 

@@ -174,7 +174,16 @@ def shared_samples(train: Split, split: Split, until: float) -> SharedSamples | 
         asked = range(len(base)) if outside is None else outside
         positions = [position for position, index in enumerate(asked) if index in common]
         first = positions[0] if positions else 0
-        return SharedSamples(split.name, len(positions), split.samples, first, same_dataset=True, place=split.place)
+        return SharedSamples(
+            split.name,
+            len(positions),
+            split.samples,
+            first,
+            same_dataset=True,
+            rows=len(common),
+            of_several=split.of_several,
+            place=split.place,
+        )
     try:
         rows, others = stored_rows(base, inside, train, until), stored_rows(other, outside, split, until)
     except Unseen:
@@ -189,7 +198,7 @@ def shared_samples(train: Split, split: Split, until: float) -> SharedSamples | 
     positions = [i for i, key in enumerate(other_keys) if key in counts and (repeatable or not is_blank(others[i]))]
     first = positions[0] if positions else 0
     shared = (split.name, len(positions), len(others), first)
-    return SharedSamples(*shared, False, repeatable, repeated, len(rows), split.place)
+    return SharedSamples(*shared, False, repeatable, repeated, len(rows), split.of_several, split.place)
 
 
 def stored_rows(base: Any, inside: list[int] | None, split: Split, until: float) -> list[Any]:

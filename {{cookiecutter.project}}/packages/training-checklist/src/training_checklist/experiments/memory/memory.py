@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ from torch.utils.data import Dataset
 from torch.utils.hooks import RemovableHandle
 
 from training_checklist.engines.batches import tensors
-from training_checklist.engines.held import NOWHERE, count_nodes, graph_nodes, plain_bytes
+from training_checklist.engines.held import NOWHERE, count_nodes, graph_nodes, holder, plain_bytes, with_graph
 from training_checklist.engines.places import named, of_function
 from training_checklist.engines.sizes import GIB, in_bytes
 from training_checklist.engines.splits import splits
@@ -64,6 +65,7 @@ class Memory(Experiment):
         self.steps = steps
         self.notes: list[str] = []
         self.graphs: list[Counter[str]] = []
+        self.before: list[ref[Tensor]] = []  # what other runs of this process have left
         self.kept: list[Counter[str]] = []
         self.sizes: list[int] = []  # nodes of the graph of each step
         self.outputs: list[tuple[str, list[Tensor]]] = []
@@ -79,6 +81,7 @@ class Memory(Experiment):
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not self.kept:
+            self.before = [ref(each) for each in with_graph()]
             gc.freeze()  # what is there already: each later look at every object is quick then
         self.kept.append(plain_bytes(pl_module, own_callbacks(trainer)))
 
@@ -130,10 +133,14 @@ class Memory(Experiment):
         places = [place for place in max(counts, key=len, default={}) if place != NOWHERE]
         nodes = [GraphNodes(place, [count[place] for count in counts]) for place in places]
         alive = [count[NOWHERE] for count in counts if NOWHERE in count]
-        somewhere = GraphNodes(NOWHERE, alive, anywhere=True, of_a_step=min(self.sizes, default=0))
         self.judge(*nodes)
         if not self.has_found("memory/graph-kept"):  # what an attribute keeps is alive anywhere, too
-            self.judge(somewhere)
+            grows = bool(alive) and alive[-1] > alive[0]
+            name = NOWHERE
+            if grows:
+                before = {id(each) for reference in self.before if (each := reference()) is not None}
+                name = holder([each for each in with_graph() if id(each) not in before])
+            self.judge(GraphNodes(name, alive, anywhere=True, of_a_step=min(self.sizes, default=0)))
         leaking = {finding.place.note for finding in self.findings}
         for place in max(self.kept, key=len):
             if place not in leaking:

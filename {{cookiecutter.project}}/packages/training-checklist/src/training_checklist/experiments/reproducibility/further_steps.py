@@ -15,7 +15,7 @@ from training_checklist.engines.fingerprints import digest, named, rows_of
 from training_checklist.engines.held import attributes
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import loss_in
-from training_checklist.evidence.repetition import FurtherStep
+from training_checklist.evidence.repetition import LEFT_OUT, FurtherStep
 from training_checklist.lightning import LightningModule, Trainer, collect_rng_states, set_rng_states
 
 LIGHTNINGS = set(vars(LightningModule()))
@@ -106,4 +106,7 @@ def plain_values(pl_module: LightningModule) -> dict[str, Any]:
             found[where] = float(value) if value.numel() == 1 else f"values with digest {digest(value)}"
         elif isinstance(value, SIZED):
             found[where] = f"{len(value)} items"
+    kept = named(pl_module)
+    left_out = (pair for pair in pl_module.named_buffers() if pair[0] not in kept)
+    found |= {f"{LEFT_OUT} {name}": f"values with digest {digest(value)}" for name, value in left_out}
     return found

@@ -16,8 +16,10 @@ from training_checklist.engines.batches import leaves
 from training_checklist.engines.drawn_indices import DrawnIndices, content_of
 from training_checklist.engines.fingerprints import Operations, digest_of, named, rows_of
 from training_checklist.engines.places import of_hooks
+from training_checklist.engines.salted import salted
 from training_checklist.engines.tracer import Tracer
 from training_checklist.evidence.repetition import FurtherSteps, Recording, ResumedRun, TwoRuns
+from training_checklist.experiments.config.code_reads import loaded
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.reproducibility import recordings
 from training_checklist.experiments.reproducibility.checkpoints import (
@@ -153,6 +155,9 @@ class Reproducibility(Experiment):
         empty = [key for key, value in raw_leaves(config).items() if value is None and key.rpartition(".")[2] == "seed"]
         seeds = [place_of(config, key).beside(value="null") for key in empty]
         runs = TwoRuns(self.recording, other, seeds, self.hooks, rebuilt)
+        # A call repeats the run in this process, where both are the same.
+        if runs.parted is not None and Repetition.current is not None:
+            runs.salted = salted(sorted(loaded()))
         self.judge(runs)
         if runs.parted is None:
             self.seen += ", equal in both runs"

@@ -10,10 +10,7 @@ OFF = Fix(
     "or a DistributedSampler of your own in train_dataloader", overrides=("trainer.use_distributed_sampler=true",)
 )
 ITERABLE = Fix("take every world_size-th sample from the rank-th on in __iter__, and split that among the workers")
-ALONE = (
-    "this project runs in one process, where that is right; in several, each would read all of an iterable dataset, "
-    "since Lightning can give ranks shares of their own only through a sampler"
-)
+ALONE = "this project runs in one process, where that is right; in several, each would do the work of one"
 
 
 def judge(shares: Shares, limits: Any) -> Iterator[Hit]:
@@ -24,13 +21,12 @@ def judge(shares: Shares, limits: Any) -> Iterator[Hit]:
         if what:
             iterable = shares.loaders[one] and shares.loaders[one][0].samples is None
             fix = ITERABLE if iterable else OFF if shares.sampler_off else None
-            alone = bool(iterable) and not shares.asked  # no sampler could have been left in place
             yield Hit(
                 f"ranks {one} and {two} get {what}",
                 shares.where(f"{one} and {two}"),
-                ALONE if alone else None,
+                None if shares.asked else ALONE,
                 fix,
-                REMARK if alone else None,
+                None if shares.asked else REMARK,
             )
             return
 

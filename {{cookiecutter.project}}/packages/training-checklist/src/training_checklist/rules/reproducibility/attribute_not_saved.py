@@ -1,8 +1,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from training_checklist.evidence.repetition import FurtherStep, FurtherSteps
-from training_checklist.finding import FAILED, Fix, Place
+from training_checklist.evidence.repetition import LEFT_OUT, FurtherStep, FurtherSteps
+from training_checklist.finding import FAILED, REMARK, Fix, Place
 from training_checklist.rule import Hit, Rule
 
 LISTED = 3
@@ -11,6 +11,15 @@ LISTED = 3
 def judge(steps: FurtherSteps, limits: Any) -> Iterator[Hit]:
     parting = steps.parting()
     if parting is None or not parting.lost:
+        return
+    if all(each.startswith(LEFT_OUT) for each in parting.lost):
+        yield Hit(
+            f"a resumed run goes another way in step {parting.step}: {parting.what}; it begins with other values in "
+            f"{', '.join(each.split(' ')[1] for each in parting.lost[:LISTED])}, which persistent=False leaves out of "
+            "checkpoints",
+            Place(note="; ".join(parting.lost[:LISTED])),
+            severity=REMARK,
+        )
         return
     name = parting.lost[0].partition(" ")[0].rpartition(".")[2]
     yield Hit(

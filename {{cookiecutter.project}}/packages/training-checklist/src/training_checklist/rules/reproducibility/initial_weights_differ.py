@@ -16,10 +16,12 @@ def judge(runs: TwoRuns, limits: Any) -> Iterator[Hit]:
         return
     weights = digests(runs.one)
     different = differing([weights, digests(runs.two)])
+    place, why = runs.at(Place(parameter=different[0], note="as it is initialised"), RULE.why)
     yield Hit(
         f"two runs with one seed begin with different weights: {len(different)} of {len(weights)} tensors; "
         f"{different[0]} has {runs.numbers()}",
-        Place(parameter=different[0], note="as it is initialised"),
+        place,
+        why,
     )
 
 

@@ -11,10 +11,12 @@ def judge(runs: TwoRuns, limits: Any) -> Iterator[Hit]:
         return
     row = runs.parted[0]
     place = runs.seeds[0] if runs.seeds else Place()
+    place, why = runs.at(place.beside(parameter=row.name) if row.kind == "initial weight" else place, RULE.why)
     yield Hit(
         f"no seed is set, or another one in each run: torch's was {runs.one.seed} and {runs.two.seed}, and the runs "
         f"part in the {f'{row.kind} {row.name}'.strip()} of step {row.step}: {runs.numbers()}",
-        place.beside(parameter=row.name) if row.kind == "initial weight" else place,
+        place,
+        why,
         fix=Fix(overrides=tuple(f"{key.key}=42" for key in runs.seeds[:1])) if runs.seeds else None,
     )
 

@@ -6,6 +6,10 @@ from training_checklist.finding import FAILED, Fix, Place
 from training_checklist.rule import Hit, Rule
 
 LOADERS = {"batch": "train_dataloader", "validation batch": "val_dataloader"}
+ITERABLE = (
+    "the data come in another order, or with other values: by a generator that has no seed, "
+    "the order of a set or of files, or workers that race"
+)
 
 
 def judge(runs: TwoRuns, limits: Any) -> Iterator[Hit]:
@@ -14,14 +18,14 @@ def judge(runs: TwoRuns, limits: Any) -> Iterator[Hit]:
         return
     row = runs.parted[0]
     drawn = runs.drawn_alike(loader) is False
+    place, why = runs.at(
+        Place(loader=loader, batch=row.step, note=", ".join(runs.one.generators)), RULE.why if drawn else ITERABLE
+    )
     yield Hit(
         f"two runs with one seed get other batches, first {row.name} of step {row.step}: {runs.numbers()}"
         + ("; their samplers draw other positions" if drawn else "; the data are iterable"),
-        Place(loader=loader, batch=row.step, note=", ".join(runs.one.generators)),
-        why=None
-        if drawn
-        else "the data come in another order, or with other values: by a generator that has no seed, "
-        "the order of a set or of files, or workers that race",
+        place,
+        why,
     )
 
 

@@ -16,11 +16,13 @@ def judge(runs: TwoRuns, limits: Any) -> Iterator[Hit]:
     if loader is None or runs.one.seed != runs.two.seed or not runs.drawn_alike(loader):
         return
     row, steady = runs.parted[0], runs.steady(loader)
+    place = Place(loader=loader, batch=row.step, note=", ".join(runs.one.generators))
+    place, why = runs.at(place, {True: SPLIT, False: DRAWS}.get(steady, RULE.why))
     yield Hit(
         f"two runs with one seed draw the same positions of the dataset, and the values there differ, first {row.name} "
         f"of step {row.step}: {runs.numbers()}",
-        Place(loader=loader, batch=row.step, note=", ".join(runs.one.generators)),
-        why={True: SPLIT, False: DRAWS}.get(steady),
+        place,
+        why,
     )
 
 

@@ -1,0 +1,50 @@
+"""Lines of the project's code whose result is another one in each process: hash() of a text, and the order of a set."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from training_checklist.engines.own_code import is_own, shorten
+from training_checklist.finding import Place
+
+ORDERS = {"list", "tuple", "enumerate", "iter", "map", "zip", "next"}  # functions that keep the order of what they get
+
+
+def salted(files: list[Path]) -> list[Place]:
+    """Return the lines of the project's own files that use what Python salts anew in each process."""
+    found = []
+    for path in files:
+        try:
+            text = path.read_text(encoding="utf-8")
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, OSError):
+            continue
+        lines = text.splitlines()
+        for line in sorted(set(salted_lines(tree))) if is_own(str(path)) else ():
+            found.append(Place(file=shorten(path), line=line, source=lines[line - 1].strip()))
+    return found
+
+
+def salted_lines(tree: ast.AST) -> Iterator[int]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "__hash__":
+            node.body = []  # what it returns tells equal things together, and orders nothing
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            of_set = node.func.id in ORDERS and any(is_set(argument) for argument in node.args)
+            if of_set or (node.func.id == "hash" and not all(is_number(argument) for argument in node.args)):
+                yield node.lineno
+        elif isinstance(node, (ast.For, ast.comprehension)) and is_set(node.iter):
+            yield node.iter.lineno
+
+
+def is_set(node: ast.AST) -> bool:
+    """Whether an expression makes a set. Sets of numbers that are written down have one order in all processes."""
+    if isinstance(node, ast.Set):
+        return not all(is_number(each) for each in node.elts)
+    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("set", "frozenset")
+    return named or isinstance(node, ast.SetComp)
+
+
+def is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float))

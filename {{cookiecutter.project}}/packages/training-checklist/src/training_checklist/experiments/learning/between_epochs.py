@@ -1,0 +1,75 @@
+"""How long epochs are, and what hooks change in the training set from one to the next."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from training_checklist.engines.hooks import hooks_of
+from training_checklist.engines.own_code import is_own_class
+from training_checklist.engines.splits import splits
+from training_checklist.evidence.epochs import ChangedDataset, EpochLength
+from training_checklist.lightning import LightningModule, Trainer
+
+DEPTH = 3  # of objects in a dataset: its transforms, and what they are made of
+BETWEEN = ("on_train_epoch_end", "on_validation_end", "on_validation_epoch_end", "on_train_epoch_start")
+ENDING = ("on_train_batch_start",)
+OF_ARRAYS = (Tensor, np.ndarray, nn.Module)
+
+
+class BetweenEpochs:
+    """Is told of every training batch, when its step begins and when it is over."""
+
+    def __init__(self) -> None:
+        self.lengths = EpochLength(0, [])
+        self.changed: list[ChangedDataset] = []
+        self.known: dict[str, Any] = {}  # when the last step was over
+        self.moving: set[str] = set()  # what changes while batches are loaded
+
+    def evidence(self) -> Iterator[Any]:
+        yield self.lengths
+        yield from self.changed
+
+    def begin_epoch(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.lengths.asked = trainer.num_training_batches
+        self.lengths.hooks = hooks_of(trainer, pl_module, ENDING)
+        self.lengths.done.append(0)
+
+    def begin_step(self, trainer: Trainer, pl_module: LightningModule, batch_idx: int) -> None:
+        now = values_of(trainer)
+        different = [name for name, value in now.items() if name in self.known and value != self.known[name]]
+        if batch_idx:
+            self.moving.update(different)
+        else:
+            changes = [f"{name}: {self.known[name]} -> {now[name]}" for name in different if name not in self.moving]
+            for loader in loaders(trainer) if changes else ():
+                workers, persistent = vars(loader).get("asked", (loader.num_workers, loader.persistent_workers))
+                place = hooks_of(trainer, pl_module, BETWEEN).beside(loader="train_dataloader")
+                self.changed.append(ChangedDataset(changes, workers, persistent, place))
+        self.known = now
+
+    def end_step(self, trainer: Trainer) -> None:
+        self.lengths.done[-1] += 1
+        self.lengths.ended |= trainer.should_stop
+        now = values_of(trainer)
+        self.moving.update(name for name, value in now.items() if self.known.get(name, value) != value)
+        self.known = now
+
+
+def loaders(trainer: Trainer) -> list[DataLoader]:
+    return [split.loader for split in splits("train", trainer.train_dataloader)]
+
+
+def values_of(trainer: Trainer) -> dict[str, Any]:
+    """Return the plain values that training sets keep, by name."""
+    return {name: value for loader in loaders(trainer) for name, value in plain(loader.dataset, "dataset", DEPTH)}
+
+
+def plain(thing: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
+    for name, value in getattr(thing, "__dict__", {}).items() if is_own_class(type(thing)) or depth == DEPTH else ():
+        if isinstance(value, (bool, int, float, str)):
+            yield f"{path}.{name}", value
+        elif depth > 1 and not isinstance(value, (type, *OF_ARRAYS)):
+            yield from plain(value, f"{path}.{name}", depth - 1)

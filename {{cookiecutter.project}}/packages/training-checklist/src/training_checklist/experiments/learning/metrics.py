@@ -1,0 +1,140 @@
+"""Metrics in the epochs of a run: what they are given, what they keep, and when they are asked."""
+
+import inspect
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from torch import Tensor
+from torchmetrics import CatMetric, MaxMetric, Metric, MinMetric, SumMetric
+from torchmetrics.wrappers.abstract import WrapperMetric
+
+from training_checklist.engines.batches import leaves, same
+from training_checklist.engines.fingerprints import digest
+from training_checklist.engines.own_code import is_own_class, pass_on
+from training_checklist.engines.places import Places, of_function
+from training_checklist.evidence.epochs import MetricArguments, MetricState, PlainState
+from training_checklist.lightning import LightningModule
+
+PAIR = {"preds", "target"}  # as torchmetrics names what most of its metrics compare
+OVER_EPOCHS = (MaxMetric, MinMetric, SumMetric, CatMetric, WrapperMetric)  # may be meant to remember
+OF_EVERY_METRIC = {*vars(SumMetric()), "compute", "update"}
+
+
+class Metrics:
+    """Watches the metrics of a module while it is entered.
+
+    Attributes:
+        batches: that have come in the present epoch, by stage.
+    """
+
+    def __init__(self, pl_module: LightningModule) -> None:
+        self.module = pl_module
+        self.states: dict[str, MetricState] = {}
+        self.arguments: dict[str, MetricArguments] = {}
+        self.plain: dict[str, PlainState] = {}
+        self.updates: dict[str, dict[str, int]] = {"training": {}, "validation": {}}
+        self.batches = {"training": 0, "validation": 0}
+        self.batch: Any = None
+        self.watching = ExitStack()
+
+    @property
+    def mixed(self) -> bool:
+        return any(state.is_mixed for state in self.states.values())
+
+    def evidence(self) -> Iterator[Any]:
+        yield from (*self.states.values(), *self.arguments.values(), *self.plain.values())
+
+    def begin(self, stage: str, batch_idx: int, batch: Any) -> None:
+        """Say which batch comes."""
+        self.batch, self.batches[stage] = batch, batch_idx + 1
+        if batch_idx == 0:
+            self.updates[stage] = {path: metric._update_count for path, metric in self._all()}
+
+    def __enter__(self) -> "Metrics":
+        for path, metric in self._all():
+            if not isinstance(metric, OVER_EPOCHS):
+                self._watch_value(path, metric)
+            self._watch_update(path, metric)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.watching.close()
+        self.batch = None
+
+    def _all(self) -> Iterator[tuple[str, Metric]]:
+        return ((path, module) for path, module in self.module.named_modules() if isinstance(module, Metric))
+
+    def _watch_value(self, path: str, metric: Metric) -> None:
+        inner = metric.compute
+
+        def compute(*arguments: Any, **options: Any) -> Any:
+            for stage, before in self.updates.items():
+                seen = self.states.get(path)
+                if self.batches[stage] > 1 and (seen is None or not seen.is_mixed):
+                    known, held = before.get(path, 0), metric._update_count
+                    self.states[path] = MetricState(
+                        path, type(metric).__name__, stage, known, self.batches[stage], held
+                    )
+            return pass_on(inner, *arguments, **options)
+
+        metric.compute = compute
+        self.watching.callback(setattr, metric, "compute", inner)
+
+    def _watch_update(self, path: str, metric: Metric) -> None:
+        inner, signature = metric.update, inspect.signature(metric.update)
+        kept_aside = is_own_class(type(metric)) and type(metric).reset is Metric.reset
+
+        def update(*arguments: Any, **options: Any) -> None:
+            if path not in self.arguments:
+                with suppress(TypeError):  # the call itself will say so
+                    given = signature.bind(*arguments, **options).arguments
+                    if given.keys() >= PAIR:
+                        self.arguments[path] = arguments_of(path, metric, given, leaves(self.batch), self.module)
+            before = plain_values(metric) if kept_aside and path not in self.plain else None
+            pass_on(inner, *arguments, **options)
+            if before is not None:
+                changed = [name for name, value in plain_values(metric).items() if value != before.get(name)]
+                self.plain[path] = PlainState(path, type(metric).__name__, changed, of_function(type(metric).update))
+
+        metric.update = update
+        self.watching.callback(setattr, metric, "update", inner)
+
+
+def plain_values(metric: Metric) -> dict[str, Any]:
+    """Return what tells the values apart that a metric keeps beside its states."""
+    found: dict[str, Any] = {}
+    for name, value in vars(metric).items():
+        if name in OF_EVERY_METRIC or name in metric._defaults:
+            continue
+        if isinstance(value, (list, dict, set)):
+            found[name] = len(value)
+        elif isinstance(value, Tensor):
+            found[name] = digest(value)
+        elif isinstance(value, (int, float)):
+            found[name] = value
+    return found
+
+
+def arguments_of(
+    path: str, metric: Metric, given: dict[str, Any], batch: dict[str, Tensor], pl_module: LightningModule
+) -> MetricArguments:
+    """Look where the arguments of a metric come from, and what it makes of them the other way round."""
+    first, second = (
+        next((place for place, leaf in batch.items() if isinstance(value, Tensor) and same(value, leaf)), "")
+        for value in (given["preds"], given["target"])
+    )
+    found = MetricArguments(path, type(metric).__name__, first, second)
+    if first and not second:
+        found.place = Places(pl_module).here()
+        with suppress(Exception):  # of a metric that takes them in one order only
+            found.value = value_of(metric, given)
+            found.exchanged = value_of(metric, given | {"preds": given["target"], "target": given["preds"]})
+    return found
+
+
+def value_of(metric: Metric, given: dict[str, Any]) -> float:
+    alone = metric.clone()
+    alone.reset()
+    alone.update(**given)
+    return float(alone.compute())
