@@ -336,6 +336,12 @@ def test_whole_number_one_for_all_batches_warns(judge, limit, verdict):
     assert [found["rule"] for found in item["findings"]] == ["config/one-batch-an-epoch"] * (limit == "1")
 
 
+@pytest.mark.parametrize(("interval", "warns"), [("1", True), ("1.0", False), ("25", False)])
+def test_validation_after_each_batch_warns(judge, interval, warns):
+    item = judge(f"+trainer.val_check_interval={interval}")
+    assert [found["rule"] for found in item["findings"]] == ["config/validates-every-batch"] * warns
+
+
 def test_composition_that_is_not_understood_is_skipped_not_failed(judge, monkeypatch):
     monkeypatch.delattr(provenance, "create_defaults_list")
     item = judge()

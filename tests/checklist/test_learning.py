@@ -14,6 +14,7 @@ from torchmetrics import Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy, MulticlassPrecision, MulticlassRecall
 from training_checklist.engines.rehearsal import rehearse
 from training_checklist.evidence.schedules import Rehearsal
+from training_checklist.experiments.learning.metrics import is_of
 from training_checklist.rules import own_rules
 
 
@@ -739,3 +740,20 @@ class TestBetween:
 
         found = [each for each in examine("learning", Scheduled()).findings if each.rule.startswith("schedule/")]
         assert ["its square" in each.what for each in found] == [True] * squares
+
+
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [
+        (lambda target: target, True),
+        (lambda target: target * 12.5 + 300, True),
+        (lambda target: -target.double(), True),
+        (lambda target: target + 0.01 * torch.randn(64), False),
+        (lambda target: target.exp(), False),
+        (lambda target: torch.zeros(64), False),
+        (lambda target: target[:32], False),
+    ],
+)
+def test_tensor_in_another_unit_is_known_again(change, is_same):
+    target = torch.randn(64, generator=torch.Generator().manual_seed(0))
+    assert is_of(change(target), target) is is_same

@@ -140,6 +140,19 @@ class BatchLimit:
 
 
 @dataclass
+class ValidationInterval:
+    """How often a Trainer validates within an epoch.
+
+    Args:
+        value: of val_check_interval: a whole number of batches, or a share of an epoch.
+    """
+
+    key: str
+    value: int | float
+    place: Place = NOWHERE
+
+
+@dataclass
 class Monitor:
     """What a callback watches.
 

@@ -38,6 +38,7 @@ from training_checklist.evidence.config_values import (
     Target,
     UnreadKey,
     Unresolved,
+    ValidationInterval,
 )
 from training_checklist.experiments.config.arguments import (
     EXPONENT,
@@ -355,6 +356,8 @@ class ConfigCheck(Experiment):
             if key == "limit_train_batches" and type(value) is int and value == 1 and not self._is_of_debug(full_key):
                 epochs = node.get("max_epochs") if node.get("max_steps", -1) in (-1, None) else None
                 yield BatchLimit(full_key, epochs, self.place(full_key))
+            if key == "val_check_interval" and type(value) in (int, float) and not self._is_of_debug(full_key):
+                yield ValidationInterval(full_key, value, self.place(full_key))
             if not isinstance(value, str):
                 continue
             if value == "None":

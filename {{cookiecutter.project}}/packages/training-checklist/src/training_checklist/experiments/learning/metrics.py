@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from typing import Any
 
+import torch
 from torch import Tensor
 from torchmetrics import CatMetric, MaxMetric, Metric, MinMetric, SumMetric
 from torchmetrics.wrappers.abstract import WrapperMetric
@@ -18,6 +19,8 @@ from training_checklist.lightning import LightningModule
 
 PAIR = {"preds", "target"}  # as torchmetrics names what most of its metrics compare
 OVER_EPOCHS = (MaxMetric, MinMetric, SumMetric, CatMetric, WrapperMetric)  # may be meant to remember
+FEW = 8  # numbers, of which any two tensors may have the same differences by chance
+ROUNDING = 1e-6  # of a correlation: float32 keeps 7 digits, and predictions that are as near have nothing to learn
 OF_EVERY_METRIC = {*vars(SumMetric()), "compute", "update"}
 
 
@@ -121,7 +124,7 @@ def arguments_of(
 ) -> MetricArguments:
     """Look where the arguments of a metric come from, and what it makes of them the other way round."""
     first, second = (
-        next((place for place, leaf in batch.items() if isinstance(value, Tensor) and same(value, leaf)), "")
+        next((place for place, leaf in batch.items() if isinstance(value, Tensor) and is_of(value, leaf)), "")
         for value in (given["preds"], given["target"])
     )
     found = MetricArguments(path, type(metric).__name__, first, second)
@@ -131,6 +134,20 @@ def arguments_of(
             found.value = value_of(metric, given)
             found.exchanged = value_of(metric, given | {"preds": given["target"], "target": given["preds"]})
     return found
+
+
+def is_of(value: Tensor, leaf: Tensor) -> bool:
+    """Whether a tensor has the numbers of a part of the batch, or those in another unit: scaled and shifted."""
+    if same(value, leaf):
+        return True
+    if (
+        value.numel() != leaf.numel()
+        or value.numel() < FEW
+        or not (value.is_floating_point() and value.isfinite().all())
+    ):
+        return False
+    pairs = torch.stack([value.flatten().double(), leaf.flatten().double()])
+    return bool(pairs.std(1).min() > 0) and 1 - float(torch.corrcoef(pairs)[0, 1].abs()) < ROUNDING
 
 
 def value_of(metric: Metric, given: dict[str, Any]) -> float:
