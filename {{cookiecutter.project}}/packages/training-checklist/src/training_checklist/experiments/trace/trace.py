@@ -42,6 +42,7 @@ from training_checklist.experiments.trace.effects import effects
 from training_checklist.experiments.trace.forward_calls import ForwardCalls, varies
 from training_checklist.experiments.trace.operations import Masks, Pairs, SoftmaxesOverBatch
 from training_checklist.experiments.trace.reshapes import ReshapesToTranspose
+from training_checklist.experiments.trace.sequences import sequences
 from training_checklist.experiments.trace.table import aligned, markdown
 from training_checklist.experiments.trace.targets import compared_tensors, place_in_batch
 from training_checklist.finding import Finding, Place
@@ -218,6 +219,8 @@ class Trace(Experiment):
             self.judge(*compared_tensors(look, step, batch))
             moved = place_in_batch(look, step, batch)
             self.judge(*[moved] if moved is not None else [])
+        with suppress(Exception):
+            self.judge(*sequences(moved_look(trainer, pl_module), of_function(type(pl_module).training_step), batch))
 
     def _judge_classes(self, watch: Watch, pl_module: LightningModule) -> None:
         call = watch.criteria.classification
