@@ -10,7 +10,7 @@ from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
 def judge(more: MorePadding, limits: Any) -> Iterator[Hit]:
     if more.answers_change is None:
         raise CannotJudge("no criterion shows the answers, so that the loss may have changed with them")
-    if not more.answers_change and not isclose(more.loss, more.padded, rel_tol=limits.rounding):
+    if not more.answers_change and not isclose(more.loss, more.padded, rel_tol=limits.padding_loss):
         yield Hit(
             f"{more.added} more positions of padding in {more.leaf} change the loss from {more.loss:.5g} to "
             f"{more.padded:.5g}, and no answer to a sequence: the loss counts padding",
@@ -29,5 +29,7 @@ RULE = Rule(
     fix=Fix("give padding the criterion's ignore_index as target, or take the mean over positions that are none"),
     faulty=lambda: MorePadding("batch['tokens']", 2, 2.31, 2.22, answers_change=False),
     healthy=lambda: MorePadding("batch['tokens']", 2, 2.31, 2.31, answers_change=False),
-    thresholds={"rounding": Threshold(1e-4, "relative, of losses: float32 in another arrangement of its additions")},
+    thresholds={
+        "padding_loss": Threshold(1e-4, "relative, of losses: float32 in another arrangement of its additions")
+    },
 )

@@ -10,7 +10,7 @@ from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
 def judge(more: MorePadding, limits: Any) -> Iterator[Hit]:
     changes = more.answers_change
     if changes is None:
-        changes = not isclose(more.loss, more.padded, rel_tol=limits.rounding)
+        changes = not isclose(more.loss, more.padded, rel_tol=limits.padding_answers)
     if not changes:
         return
     if more.over_time:
@@ -34,5 +34,7 @@ RULE = Rule(
     fix=Fix("give attention the padding mask (True where padding is), and take means over positions that are none"),
     faulty=lambda: MorePadding("batch['tokens']", 2, 2.31, 2.29, answers_change=True),
     healthy=lambda: MorePadding("batch['tokens']", 2, 2.31, 2.31, answers_change=False),
-    thresholds={"rounding": Threshold(1e-4, "relative, of losses: float32 in another arrangement of its additions")},
+    thresholds={
+        "padding_answers": Threshold(1e-4, "relative, of losses: float32 in another arrangement of its additions")
+    },
 )
