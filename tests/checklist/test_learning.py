@@ -3,6 +3,7 @@ from functools import partial
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from pytorch_lightning import LightningModule
 from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import nn
@@ -14,6 +15,7 @@ from torchmetrics import Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy, MulticlassPrecision, MulticlassRecall
 from training_checklist.engines.rehearsal import rehearse
 from training_checklist.evidence.schedules import Rehearsal
+from training_checklist.experiments.learning import schedules
 from training_checklist.experiments.learning.metrics import is_of
 from training_checklist.rules import own_rules
 
@@ -757,3 +759,17 @@ class TestBetween:
 def test_tensor_in_another_unit_is_known_again(change, is_same):
     target = torch.randn(64, generator=torch.Generator().manual_seed(0))
     assert is_of(change(target), target) is is_same
+
+
+@pytest.mark.parametrize(("every", "strict", "found"), [(2, True, 1), (1, True, 0), (2, False, 0), (None, True, 0)])
+def test_schedule_that_waits_for_a_metric_of_every_second_epoch(examine, net, monkeypatch, every, strict, found):
+    class Waiting(net):
+        def configure_optimizers(self):
+            optimizer = torch.optim.Adam(self.parameters(), lr=0.01)
+            schedule = {"scheduler": ReduceLROnPlateau(optimizer), "monitor": "val/loss", "strict": strict}
+            return {"optimizer": optimizer, "lr_scheduler": schedule}
+
+    config = OmegaConf.create({"trainer": {} if every is None else {"check_val_every_n_epoch": every}})
+    monkeypatch.setattr(schedules, "own_config", lambda: config)
+    verdict = examine("learning", Waiting())
+    assert [each.rule for each in verdict.findings] == ["schedule/metric-not-there"] * found

@@ -197,6 +197,20 @@ class TestFault:
         assert finding.where.startswith("a variable of ")
         assert finding.where.endswith("keeper")
 
+    def test_average_in_a_buffer(self, examine, net):
+        class Averaging(net):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("average", torch.zeros(()), persistent=False)
+
+            def training_step(self, batch, batch_idx):
+                loss = self.loss(batch)
+                self.average = 0.9 * self.average + 0.1 * loss
+                return loss
+
+        status, finding = self.judge(examine, Averaging())
+        assert (status, finding.where) == ("failed", "Averaging.average")
+
     def test_losses_that_an_object_outside_of_the_model_keeps(self, examine, net):
         class Tracker:
             def __init__(self):

@@ -87,6 +87,10 @@ def places(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Iterato
     for path, name, value in attributes(pl_module):
         if path not in metrics:
             yield f"{path or type(pl_module).__name__}.{name}", value
+    for path, module in pl_module.named_modules():
+        if path not in metrics:
+            for name, buffer in module.named_buffers(recurse=False):
+                yield f"{path or type(pl_module).__name__}.{name}", buffer
     for callback in callbacks:
         yield from ((f"{type(callback).__name__}.{name}", value) for name, value in vars(callback).items())
     source = type(pl_module).__module__

@@ -128,6 +128,22 @@ class Plateau:
     wanted: str | None
 
 
+@dataclass
+class PlateauTurns:
+    """When a schedule that waits for a metric is stepped in the project's own training, and when the metric is there.
+
+    Args:
+        stepped: every so many epochs.
+        validated: likewise.
+        of_validation: whether validation alone logs the metric.
+    """
+
+    metric: str
+    stepped: int
+    validated: int
+    of_validation: bool
+
+
 # Times as long, from which on lengths are of different units. Units differ by the batches of an epoch, and a run that
 # was cut to half or a third for a try is no mistake.
 MUCH = 3

@@ -5,15 +5,12 @@ import subprocess
 import sys
 from typing import Any
 
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from training_config.processes import needs_processes
 
 from training_checklist.ending import OF_CHECKLIST
-from training_checklist.hydra_callbacks.checklist import is_group
+from training_checklist.engines.own_config import own_config
 
 PROBE_SECONDS = 30
 # DDP in one process: what it takes to see whether TORCH_DISTRIBUTED_DEBUG=DETAIL is safe. With gloo it ends in a
@@ -74,11 +71,5 @@ def asks_for_processes() -> bool:
     """
     if OF_CHECKLIST not in os.environ:
         return True
-    if not (HydraConfig.initialized() and GlobalHydra.instance().is_initialized()):
-        return True
-    job, own = HydraConfig.get().job, [text for text in HydraConfig.get().overrides.task if not is_group(text)]
-    try:
-        config = GlobalHydra.instance().hydra.compose_config(job.config_name, own, run_mode=RunMode.RUN)
-    except Exception:  # overrides that only mean something with the item
-        return True
-    return needs_processes(config.get("trainer") or {})
+    config = own_config()
+    return config is None or needs_processes(config.get("trainer") or {})

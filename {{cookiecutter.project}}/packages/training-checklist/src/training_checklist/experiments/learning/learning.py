@@ -28,7 +28,7 @@ from training_checklist.evidence.learning import (
 )
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.learning.epochs import EpochWatch, norms
-from training_checklist.experiments.learning.schedules import CallCounter, plateaus, rehearsal, unheld
+from training_checklist.experiments.learning.schedules import CallCounter, plateau_turns, plateaus, rehearsal, unheld
 from training_checklist.finding import Finding
 from training_checklist.lightning import (
     Callback,
@@ -251,6 +251,7 @@ class Learning(Experiment):
         if self.watch is None or self.counter is None:
             return
         self.judge(*self.watch.evidence(), *self.counter.calls.values())
+        self.judge(*plateau_turns(trainer))
         logged = sorted(trainer.callback_metrics)
         self.judge(*(Monitor(name, metric, logged) for name, metric in self.monitors))
         self.seen = "; ".join(self.notes)

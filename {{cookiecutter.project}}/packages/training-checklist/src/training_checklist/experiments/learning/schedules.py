@@ -7,13 +7,15 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from omegaconf import OmegaConf
 from torch.optim.lr_scheduler import LRScheduler
 
 from training_checklist.direction import better
 from training_checklist.engines.own_code import is_own, pass_on
+from training_checklist.engines.own_config import own_config
 from training_checklist.engines.places import of_frame, of_function
 from training_checklist.engines.rehearsal import rehearse
-from training_checklist.evidence.schedules import Calls, Plateau, Rehearsal, Unheld
+from training_checklist.evidence.schedules import Calls, Plateau, PlateauTurns, Rehearsal, Unheld
 from training_checklist.lightning import LightningModule, Trainer
 
 MOST = 20_000  # calls that are rehearsed
@@ -73,6 +75,16 @@ def plateaus(trainer: Trainer) -> Iterator[Plateau]:
     for config in trainer.lr_scheduler_configs:
         if config.reduce_on_plateau and hasattr(config.scheduler, "mode"):
             yield Plateau(str(config.monitor), config.scheduler.mode, better(config.monitor or ""))
+
+
+def plateau_turns(trainer: Trainer) -> Iterator[PlateauTurns]:
+    """Yield the turns that schedules will have in the project's own training, of which this run is a part."""
+    config = own_config()
+    every = OmegaConf.select(config, "trainer.check_val_every_n_epoch") if config is not None else None
+    logged = {result.meta.name for result in trainer.fit_loop.epoch_loop.val_loop._results.values()}
+    for each in trainer.lr_scheduler_configs if isinstance(every, int) else ():
+        if each.reduce_on_plateau and each.interval == "epoch" and each.strict:
+            yield PlateauTurns(str(each.monitor), each.frequency, every, each.monitor in logged)
 
 
 class CallCounter:
