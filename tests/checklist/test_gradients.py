@@ -636,3 +636,45 @@ def test_decay_of_everything_is_no_oversight(examine, net):
             return torch.optim.AdamW(self.parameters(), lr=0.01, weight_decay=0.1)
 
     assert examine("gradients", Decayed()).status == "passed"
+
+
+class Accumulating:
+    """Mixed into a network: a step for four batches, by hand."""
+
+    zeroed_first, optimizers_of = True, 1
+
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch, batch_idx):
+        optimizer = self.optimizers()
+        if self.zeroed_first or batch_idx % 4 == 0:
+            optimizer.zero_grad()
+        self.manual_backward(self.loss(batch) / 4)
+        if batch_idx % 4 == 3:
+            optimizer.step()
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_gradients_that_are_zeroed_before_any_step(examine, net, first):
+    kind = type("Kind", (Accumulating, net), {"zeroed_first": first})
+    found = {each.rule for each in examine("gradients", kind()).findings}
+    assert ("gradients/zeroed-before-use" in found) is first
+
+
+@pytest.mark.parametrize("clips", ["itself", "something else", "nothing"])
+def test_gradients_that_are_longer_than_clipping_leaves_them(examine, net, clips):
+    class Clipped(net):
+        def configure_gradient_clipping(self, optimizer, gradient_clip_val, gradient_clip_algorithm):
+            if clips == "something else":
+                nn.utils.clip_grad_norm_([torch.nn.Parameter(torch.zeros(3))], gradient_clip_val)
+            elif clips == "itself":
+                self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
+
+    found = [
+        each for each in examine("gradients", Clipped(), gradient_clip_val=0.05).findings if "clipped" in each.rule
+    ]
+    assert [each.place.function.endswith("configure_gradient_clipping") for each in found] == [True] * (
+        clips != "itself"
+    )

@@ -773,3 +773,75 @@ def test_schedule_that_waits_for_a_metric_of_every_second_epoch(examine, net, mo
     monkeypatch.setattr(schedules, "own_config", lambda: config)
     verdict = examine("learning", Waiting())
     assert [each.rule for each in verdict.findings] == ["schedule/metric-not-there"] * found
+
+
+@pytest.mark.parametrize("steps_it", [False, True])
+def test_schedule_that_nobody_steps_by_hand(examine, net, steps_it):
+    class ByHand(net):
+        def __init__(self):
+            super().__init__()
+            self.automatic_optimization = False
+
+        def training_step(self, batch, batch_idx):
+            optimizer = self.optimizers()
+            optimizer.zero_grad()
+            self.manual_backward(self.loss(batch))
+            optimizer.step()
+
+        def on_train_epoch_end(self):
+            if steps_it:
+                self.lr_schedulers().step()
+
+        def configure_optimizers(self):
+            optimizer = torch.optim.Adam(self.parameters(), lr=0.01)
+            return [optimizer], [lr_scheduler.StepLR(optimizer, 1)]
+
+    found = [each.rule for each in examine("learning", ByHand()).findings]
+    assert found == ["schedule/nobody-steps-it"] * (not steps_it)
+
+
+@pytest.mark.parametrize("mode", ["left in eval mode", "looked at in eval mode", "trained"])
+def test_mode_is_that_of_the_training_step(examine, net, mode):
+    class Probing(net):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Sequential(nn.Linear(8, 32), nn.Dropout(0.1))
+
+        def on_train_epoch_end(self):
+            if mode != "trained":
+                self.eval()
+                self(torch.randn(4, 8))
+            if mode == "looked at in eval mode":
+                self.train()
+
+    found = {each.rule for each in examine("learning", Probing()).findings}
+    assert ("learning/eval-mode-in-training" in found) is (mode == "left in eval mode")
+
+
+@pytest.mark.parametrize(("by_epoch", "drawn"), [(True, False), (False, True)])
+def test_order_that_is_the_same_in_each_epoch(examine, net, data, by_epoch, drawn):
+    class Seeded:
+        def __init__(self, samples):
+            self.samples, self.seed, self.epoch = samples, 0, 0
+
+        def set_epoch(self, epoch):
+            self.epoch = epoch
+
+        def __len__(self):
+            return self.samples // 16
+
+        def __iter__(self):
+            generator = torch.Generator().manual_seed(self.seed + (self.epoch if by_epoch else 0))
+            return iter(torch.randperm(self.samples, generator=generator).reshape(-1, 16).tolist())
+
+    class Loaded(data):
+        def train_dataloader(self):
+            part = self.part(1)
+            return DataLoader(part, batch_sampler=Seeded(len(part)))
+
+    class Telling(net):
+        def on_train_epoch_start(self):
+            self.trainer.train_dataloader.batch_sampler.set_epoch(self.current_epoch)
+
+    found = [each.rule for each in examine("learning", Telling(), Loaded()).findings]
+    assert found == ["data/same-order-every-epoch"] * drawn

@@ -606,3 +606,29 @@ def test_reshape_to_the_shape_of_the_transpose_is_warned_of(examine, net, case):
     found = [each for each in examine("trace", Sequences()).findings if each.rule == "network/axes-mixed-by-reshape"]
     assert [each.severity for each in found] == ["warning"] * mixes
     assert all("gives 16x8x4 the shape" in each.what and each.place.line for each in found)
+
+
+TERMS = {
+    "of detached answers": (lambda loss, answers: loss + 0.1 * answers.detach().logsumexp(1).mean(), True),
+    "of .data": (lambda loss, answers: loss + answers.data.square().mean(), True),
+    "with a gradient": (lambda loss, answers: loss + 0.1 * answers.logsumexp(1).mean(), False),
+    "a number": (lambda loss, answers: loss + 0.1, False),
+    "times a detached factor": (lambda loss, answers: loss * answers.detach().std(), False),
+    "towards detached targets": (
+        lambda loss, answers: loss + (answers - answers.detach().roll(1, 0)).abs().mean(),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TERMS)
+def test_term_of_the_loss_without_gradient_is_warned_of(examine, net, case):
+    add, dead = TERMS[case]
+
+    class Adding(net):
+        def training_step(self, batch, batch_idx):
+            answers = self(batch[0])
+            return add(nn.functional.cross_entropy(answers, batch[1]), answers)
+
+    found = [each for each in examine("trace", Adding()).findings if each.rule == "network/term-without-gradient"]
+    assert [each.place.file.endswith("test_trace.py") for each in found] == [True] * dead

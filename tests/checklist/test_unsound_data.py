@@ -235,3 +235,37 @@ def collate_known(samples):
 @pytest.mark.parametrize("kind", [Guarded, Described])
 def test_dataset_that_cannot_be_looked_at_raises_no_alarm(forecast, kind):
     assert not forecast(kind, together=collate_known)
+
+
+class Augmented(Windows):
+    """Random in each load, from a clean copy, in a cache, or written over what is kept."""
+
+    how = "from a copy"
+
+    def __init__(self, index):
+        super().__init__(index)
+        self.cache = {}
+
+    def __getitem__(self, position):
+        if self.how == "kept" and position in self.cache:
+            return self.cache[position]
+        series, day = self.index[position]
+        past = self.series[series, day - PAST : day]
+        past = past if self.how == "written over" else past.copy()
+        past[torch.rand(PAST).numpy() < 0.3] = 0
+        self.cache[position] = super().__getitem__(position) | {"past": past.copy()}
+        return self.cache[position]
+
+
+@pytest.mark.parametrize(
+    ("how", "rule"),
+    [
+        ("from a copy", None),
+        ("kept", "data/augmented-once"),
+        ("written over", "data/sample-depends-on-history"),
+    ],
+)
+def test_augmentation_leaves_the_data_as_they_are_and_is_drawn_anew(forecast, how, rule):
+    kind = type("Kind", (Augmented,), {"how": how})
+    rules = {*forecast(kind)} & {"data/augmented-once", "data/sample-depends-on-history"}
+    assert rules == ({rule} if rule else set())

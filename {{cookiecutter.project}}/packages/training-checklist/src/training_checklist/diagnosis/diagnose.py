@@ -23,6 +23,7 @@ from training_checklist.finding import FAILED, Finding, Fix, Place
 PATTERNS = [*config_causes.PATTERNS, *training_causes.PATTERNS, *tensor_causes.PATTERNS]
 MESSAGE_LINES = 6
 MESSAGE_CHARACTERS = 600
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal
 OMEGACONF_DETAIL = re.compile(r"\s+(full_key: |object_type=|reference_type=)")
 RAISED_ELSEWHERE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n\s*(?P<source>.*)')
 
@@ -112,8 +113,8 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def brief(error: BaseException) -> str:
-    """Return the message, without what only makes it long: a worker's traceback, a checkpoint's every key."""
-    message = str(error).strip() or "(no message)"
+    """Return the message, without what only makes it long: a worker's traceback, a checkpoint's every key, colours."""
+    message = COLOUR.sub("", str(error)).strip() or "(no message)"
     if RAISED_ELSEWHERE.search(message):
         message = message.splitlines()[-1].partition(": ")[2] or message.splitlines()[-1]
     lines = [line.strip() for line in message.splitlines() if line.strip() and not OMEGACONF_DETAIL.match(line)]

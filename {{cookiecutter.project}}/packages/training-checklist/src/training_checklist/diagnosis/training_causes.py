@@ -365,6 +365,7 @@ def pickled_objects(crash: Crash, match: re.Match) -> Cause:
         f"the checkpoint holds {what}, and to unpickle that runs code of whoever wrote the file",
         "weights_only=False only for a file of one's own; better, save tensors and plain values alone: "
         "self.save_hyperparameters(ignore=[...])",
+        crash.place.beside(note=found[1]) if found else None,
     )
 
 

@@ -168,6 +168,23 @@ class EpochLength:
 
 
 @dataclass
+class EpochOrders:
+    """Training batches of the epochs that were watched, by their contents.
+
+    Args:
+        batches: by epoch, a digest of each.
+        sampler: that draws them, and not in the order of the dataset.
+        draws: whether it keeps a seed, a generator or an epoch, by which it could draw another order each time.
+        place: of the loader.
+    """
+
+    batches: list[list[str]]
+    sampler: str
+    draws: bool
+    place: Place = NOWHERE
+
+
+@dataclass
 class ChangedDataset:
     """Plain attributes of the training set that change between two epochs, and not by loading.
 

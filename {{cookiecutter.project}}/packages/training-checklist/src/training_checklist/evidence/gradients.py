@@ -200,6 +200,9 @@ class OptimizerEffects:
         given: the learning rate that a schedule began with, None where there is no schedule.
         between: the project's hooks that come between backward and the step.
         zeroing: what should have zeroed gradients.
+        backwards: backward passes that made gradients.
+        discarded: how many of these gradients were zeroed before any step.
+        several: whether there are other optimizers, whose losses may leave gradients in this one's weights.
     """
 
     optimizer: str
@@ -210,6 +213,24 @@ class OptimizerEffects:
     between: Place = NOWHERE
     zeroing: Place = NOWHERE
     given: float | None = None
+    backwards: int = 0
+    discarded: int = 0
+    several: bool = False
+
+
+@dataclass
+class ClippedSteps:
+    """Norms of the gradients in steps of a run that clips them by their norm.
+
+    Args:
+        limit: trainer.gradient_clip_val.
+        norms: by step, of all gradients of one optimizer, after clipping.
+        place: of configure_gradient_clipping, where the project has its own.
+    """
+
+    limit: float
+    norms: list[float]
+    place: Place = NOWHERE
 
 
 @dataclass

@@ -55,12 +55,14 @@ class ClassWeights:
         criterion: its name.
         weights: by class.
         counts: by class, of the training batches that were seen.
+        whole: by class, of the whole training set; none where not all of its labels are known.
     """
 
     criterion: str
     weights: list[float]
     counts: list[int]
     place: Place = NOWHERE
+    whole: list[int] = field(default_factory=list)
 
 
 @dataclass

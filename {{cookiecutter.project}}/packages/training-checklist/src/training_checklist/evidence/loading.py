@@ -139,6 +139,8 @@ class History:
         moved: how many were others in the other order.
         changed: what the dataset keeps otherwise since: "Windows.sales".
         hidden: whether samples are random in a way that cannot be held still.
+        marked: how many were others, with the same random numbers, after they had been loaded with other ones.
+        frozen: how many of these were what those other ones had made.
     """
 
     samples: int
@@ -146,6 +148,8 @@ class History:
     moved: int
     changed: list[str] = field(default_factory=list)
     hidden: bool = False
+    marked: int = 0
+    frozen: int = 0
     place: Place = NOWHERE
 
 

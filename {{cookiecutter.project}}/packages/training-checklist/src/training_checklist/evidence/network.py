@@ -282,6 +282,22 @@ class Reshapes:
     calls: list[Reshape] = field(default_factory=list)
 
 
+@dataclass
+class DeadTerm:
+    """A number that is added to a loss and was computed from answers of the network without their graph."""
+
+    operation: str
+    value: float
+    place: Place = NOWHERE
+
+
+@dataclass
+class DeadTerms:
+    """Those of a step; once a line."""
+
+    terms: list[DeadTerm] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class PaddingMask:
     """A mask of attention, beside the padding of the token ids that it is for.

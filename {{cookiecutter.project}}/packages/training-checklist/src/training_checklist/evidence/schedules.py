@@ -24,6 +24,7 @@ class Rehearsal:
         made_for: calls that it is made for, as its arguments say; NaN where none does.
         is_cycle: whether these calls are one cycle, after which it is over.
         error: what ended it too early, "" for nothing.
+        accumulated: batches of a step of the optimizer.
         base: the highest rate that the optimizer was made with; NaN where that is not known.
     """
 
@@ -39,6 +40,7 @@ class Rehearsal:
     is_cycle: bool = False
     error: str = ""
     base: float = math.nan
+    accumulated: int = 1
 
     @property
     def calls(self) -> float:
@@ -56,7 +58,9 @@ class Rehearsal:
         end = len(rates) - 1
         while end and rates[end - 1] == rates[-1]:
             end -= 1
-        if self.error or rates[-1] > FLOOR * peak or len(rates) - 1 < MUCH * end:
+        ratio = (len(rates) - 1) / max(end, 1)
+        divided = self.accumulated > 1 and abs(ratio / self.accumulated - 1) < ROUNDED
+        if self.error or rates[-1] > FLOOR * peak or (ratio < MUCH and not divided):
             return None
         top = max(call for call, rate in enumerate(rates) if rate == peak)
         falls = all(later < earlier for earlier, later in pairwise(rates[top : end + 1]))
@@ -67,6 +71,13 @@ class Rehearsal:
                 start -= 1
         # An exponential decay has no floor: it goes on until float64 has no smaller number.
         return end if falls and end - start >= SMOOTH and rates[end - 1] >= sys.float_info.min else None
+
+    @property
+    def warms_up_to_the_end(self) -> bool:
+        """Whether the rate rises from the first call to the last."""
+        rates = self.rates
+        rises = all(later >= earlier for earlier, later in pairwise(rates)) and rates[-1] > rates[-2:][0]
+        return not self.error and len(rates) > SMOOTH and rises and rates[-1] >= 2 * rates[0]
 
     @property
     def floor_after_epochs(self) -> bool:
@@ -90,6 +101,7 @@ class Calls:
         turns: that Lightning gave it, by interval and frequency.
         within: calls of step() in these turns.
         by_hand: other calls.
+        manual: whether the module steps its optimizers itself, so that nobody else steps this.
         early: whether the first one came before the optimizer's first step.
         places: lines of the project's own code that make them.
     """
@@ -98,6 +110,7 @@ class Calls:
     turns: int
     within: int
     by_hand: int
+    manual: bool = False
     early: bool = False
     places: list[Place] = field(default_factory=list)
 
@@ -147,6 +160,7 @@ class PlateauTurns:
 # Times as long, from which on lengths are of different units. Units differ by the batches of an epoch, and a run that
 # was cut to half or a third for a try is no mistake.
 MUCH = 3
+ROUNDED = 0.05  # share by which a length may differ from an even part of the run: of 20 steps, one
 # Of its peak: what one milestone of MultiStepLR makes of a rate by default. At a higher one, training goes on.
 FLOOR = 0.1
 # Calls in a row that change the rate. Schedules in steps have three or four milestones, apart from one another (He et

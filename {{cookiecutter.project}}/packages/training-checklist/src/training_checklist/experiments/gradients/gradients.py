@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from statistics import median
 from typing import Any
@@ -19,6 +19,7 @@ from training_checklist.engines.replay import loss_in, reported_loss
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.evidence.gradients import (
     AlongDepth,
+    ClippedSteps,
     EqualRows,
     GradientNorms,
     Missing,
@@ -34,7 +35,7 @@ from training_checklist.experiments.gradients.gradient_sizes import Signals
 from training_checklist.experiments.gradients.optimizer_holdings import Holdings, is_of_library, one_in_several_places
 from training_checklist.experiments.gradients.optimizer_steps import OptimizerSteps, gradient_norms
 from training_checklist.experiments.gradients.sample_leak import SampleLeak
-from training_checklist.finding import Finding, Place
+from training_checklist.finding import NOWHERE, Finding, Place
 from training_checklist.lightning import LightningModule, TensorBoardLogger, Trainer, is_overridden
 
 HISTOGRAM_EVERY = 5  # steps
@@ -224,7 +225,9 @@ class Gradients(Experiment):
             return
         self._leave()
         between, zeroing = hooks_between(trainer, self.root), self._zeroing()
-        self.judge(*(steps.evidence(between, zeroing) for steps in self.steps.values() if steps.effects))
+        several, known = len(self.steps) > 1, [steps for steps in self.steps.values() if steps.effects]
+        self.judge(*(steps.evidence(between, zeroing, several) for steps in known))
+        self.judge(*clipped(trainer, pl_module, [[effect.got for effect in steps.effects] for steps in known]))
         if self.norms:
             self._judge_steps(trainer)
             self._tell()
@@ -370,3 +373,13 @@ def has_equal_rows(parameter: Tensor) -> bool:
     if parameter.ndim < 2 or len(parameter) < 2 or parameter[0].numel() < 2:
         return False
     return bool((parameter == parameter[:1]).all())
+
+
+def clipped(trainer: Trainer, pl_module: LightningModule, norms: list[list[float]]) -> Iterator[ClippedSteps]:
+    """Yield the norms of each optimizer's gradients, by step, where Lightning is to clip them by their norm."""
+    limit, by = trainer.gradient_clip_val, trainer.gradient_clip_algorithm
+    # Scaled gradients are divided again before they are clipped; a strategy that shards them knows no whole norm here.
+    if limit and pl_module.automatic_optimization and str(getattr(by, "value", by) or "norm") == "norm":
+        own = is_overridden("configure_gradient_clipping", pl_module)
+        place = of_function(type(pl_module).configure_gradient_clipping) if own else NOWHERE
+        yield from (ClippedSteps(float(limit), each, place) for each in norms)

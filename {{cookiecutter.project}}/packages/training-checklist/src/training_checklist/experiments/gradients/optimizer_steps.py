@@ -25,7 +25,9 @@ class OptimizerSteps:
         self.left_over: list[bool] = []
         self.forgotten: list[tuple[int, int]] = []
         self.rate: float | None = None
+        self.backwards = self.discarded = 0
         self._made = 0.0
+        self._pending = False  # whether a backward pass has made gradients that no step has used yet
         self._zeroed: bool | None = None  # since the last step; None where no backward pass has looked
         self._before: dict[Tensor, Tensor] = {}
         self._counts: dict[Tensor, float] = {}
@@ -39,10 +41,14 @@ class OptimizerSteps:
         return [p for group in self.optimizer.param_groups for p in group["params"] if not is_lazy(p)]
 
     def before_backward(self) -> None:
-        self._zeroed = bool(self._zeroed) or not any(norm for norm in gradient_norms(self.parameters) if norm)
+        empty = not any(norm for norm in gradient_norms(self.parameters) if norm)
+        self._zeroed = bool(self._zeroed) or empty
+        self.discarded += self._pending and empty
 
     def after_backward(self) -> None:
         self._made = total(gradient_norms(self.parameters))
+        self._pending = self._made > 0
+        self.backwards += self._pending
 
     def finish(self) -> None:
         """Look at what has become of the last step, and watch no more."""
@@ -51,7 +57,7 @@ class OptimizerSteps:
             handle.remove()
         self._before.clear()
 
-    def evidence(self, between: Place, zeroing: Place) -> OptimizerEffects:
+    def evidence(self, between: Place, zeroing: Place, several: bool) -> OptimizerEffects:
         return OptimizerEffects(
             type(self.optimizer).__name__,
             self.effects,
@@ -61,6 +67,9 @@ class OptimizerSteps:
             between,
             zeroing,
             max(self._given(), default=None),
+            self.backwards,
+            self.discarded,
+            several,
         )
 
     def _given(self) -> list[float]:
@@ -94,6 +103,7 @@ class OptimizerSteps:
 
     def _end(self, *_: Any) -> None:
         got = total(gradient_norms(self.parameters))
+        self._pending = False
         known = {p: before for p, before in self._before.items() if before.shape == p.shape}
         changed = any(not torch.equal(p.detach(), before) for p, before in known.items())
         self.effects.append(Effect(self._made, got, changed))

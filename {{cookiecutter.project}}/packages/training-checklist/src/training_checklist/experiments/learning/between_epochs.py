@@ -1,5 +1,6 @@
 """How long epochs are, and what hooks change in the training set from one to the next."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,15 +8,17 @@ import numpy as np
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.hooks import hooks_of
 from training_checklist.engines.own_code import is_own_class
 from training_checklist.engines.splits import splits
-from training_checklist.evidence.epochs import ChangedDataset, EpochLength
+from training_checklist.evidence.epochs import ChangedDataset, EpochLength, EpochOrders
 from training_checklist.lightning import LightningModule, Trainer
 
 DEPTH = 3  # of objects in a dataset: its transforms, and what they are made of
 BETWEEN = ("on_train_epoch_end", "on_validation_end", "on_validation_epoch_end", "on_train_epoch_start")
 ENDING = ("on_train_batch_start",)
+DRAWS = re.compile("seed|generator|rng|random|epoch|shuffle")
 OF_ARRAYS = (Tensor, np.ndarray, nn.Module)
 
 
@@ -27,17 +30,27 @@ class BetweenEpochs:
         self.changed: list[ChangedDataset] = []
         self.known: dict[str, Any] = {}  # when the last step was over
         self.moving: set[str] = set()  # what changes while batches are loaded
+        self.batches: list[list[str]] = []  # of each epoch, by their contents
+        self.orders: EpochOrders | None = None
 
     def evidence(self) -> Iterator[Any]:
         yield self.lengths
         yield from self.changed
+        if self.orders is not None:
+            yield self.orders
 
     def begin_epoch(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.lengths.asked = trainer.num_training_batches
         self.lengths.hooks = hooks_of(trainer, pl_module, ENDING)
         self.lengths.done.append(0)
+        self.batches.append([])
+        found = splits("train", trainer.train_dataloader)
+        order = found[0].order() if len(found) == 1 and self.orders is None else None
+        if order is not None and order != sorted(order):
+            self.orders = EpochOrders(self.batches, found[0].sampler, draws(found[0].loader), found[0].place)
 
-    def begin_step(self, trainer: Trainer, pl_module: LightningModule, batch_idx: int) -> None:
+    def begin_step(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        self.batches[-1].append(digest_of(batch))
         now = values_of(trainer)
         different = [name for name, value in now.items() if name in self.known and value != self.known[name]]
         if batch_idx:
@@ -56,6 +69,12 @@ class BetweenEpochs:
         now = values_of(trainer)
         self.moving.update(name for name, value in now.items() if self.known.get(name, value) != value)
         self.known = now
+
+
+def draws(loader: DataLoader) -> bool:
+    """Whether a loader's samplers have anything to draw with."""
+    holders = [loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None)]
+    return any(DRAWS.search(name) for holder in holders for name in getattr(holder, "__dict__", {}))
 
 
 def loaders(trainer: Trainer) -> list[DataLoader]:

@@ -54,6 +54,8 @@ class EpochWatch(Callback):
         if is_overridden("validation_step", pl_module):
             tracer = Tracer(pl_module, self.criteria, self.drops)
             self.watching.enter_context(around_step(pl_module, tracer, step="validation_step"))
+        self.in_step = Inside()
+        self.watching.enter_context(around_step(pl_module, self.in_step))
         self.validated = Validated()
         self.weights: dict[str, dict[str, str]] = {}  # digests of parameters by when they were taken
         self.over_validation: WeightsOverValidation | None = None
@@ -99,7 +101,7 @@ class EpochWatch(Callback):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.metrics.begin("training", batch_idx, batch)
-        self.between.begin_step(trainer, pl_module, batch_idx)
+        self.between.begin_step(trainer, pl_module, batch, batch_idx)
         if "within" in self.weights:
             self._compare_weights(trainer, pl_module)
         self.weights.clear()
@@ -168,7 +170,7 @@ class EpochWatch(Callback):
             if normalises and not module.training and has_never_seen_data(module) and path not in self.modes.unmoved:
                 self.modes.unmoved.append(path)
             found = self.modes.live if module.training and (not normalises or module.track_running_stats) else None
-        elif trainer.training and trainable(path, pl_module):
+        elif self.in_step.entered and trainable(path, pl_module):  # hooks may look at answers in eval mode beside it
             around = pl_module.get_submodule(path.rpartition(".")[0])
             # A norm alone in eval mode keeps its statistics on purpose; dropout alone is rather forgotten.
             asleep = not module.training and (not around.training or not normalises)
@@ -184,6 +186,18 @@ class EpochWatch(Callback):
                 self.modes.few.setdefault(path, (len(inputs[0]), inputs[0].numel() // module.num_features))
         if found is not None and path not in found:
             found.append(path)
+
+
+class Inside:
+    """Whether it is entered."""
+
+    entered = False
+
+    def __enter__(self) -> None:
+        self.entered = True
+
+    def __exit__(self, *error: object) -> None:
+        self.entered = False
 
 
 def digests(pl_module: LightningModule) -> dict[str, str]:

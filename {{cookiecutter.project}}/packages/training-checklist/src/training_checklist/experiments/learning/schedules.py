@@ -54,6 +54,7 @@ def rehearsal(config: Any, trainer: Trainer) -> tuple[Rehearsal, list[float]] | 
         hasattr(config.scheduler, "total_steps"),
         error,
         max(getattr(config.scheduler, "base_lrs", None) or [math.nan]),
+        accumulated,
     )
     return found, [max(rates) for rates in zip(*groups, strict=True)]
 
@@ -94,7 +95,10 @@ class CallCounter:
         self.trainer, self.turn = trainer, False
         self.stepping: list[Any] = []
         self.calls = {
-            id(each.scheduler): Calls(shown(each.scheduler), 0, 0, 0) for each in trainer.lr_scheduler_configs
+            id(each.scheduler): Calls(
+                shown(each.scheduler), 0, 0, 0, not trainer.lightning_module.automatic_optimization
+            )
+            for each in trainer.lr_scheduler_configs
         }
         self.schedulers = [config.scheduler for config in trainer.lr_scheduler_configs]
 

@@ -24,17 +24,15 @@ LARGEST = 2**30  # bytes that a dataset keeps, of which a copy is made
 
 @dataclass
 class Loads:
-    """Some samples in some order, each loaded twice in a row with the same random numbers.
+    """Some samples in some order, each loaded several times in a row, each time with random numbers of one seed.
 
     Args:
-        once: what the first load of each gave, by its index.
-        again: what the second gave.
+        results: what the loads of each gave, by its index.
         changed: what the dataset kept before, and keeps otherwise since.
         hidden: whether a random generator has come up that was not there before.
     """
 
-    once: dict[int, Any] = field(default_factory=dict)
-    again: dict[int, Any] = field(default_factory=dict)
+    results: dict[int, list[Any]] = field(default_factory=dict)
     changed: list[str] = field(default_factory=list)
     hidden: bool = False
 
@@ -48,23 +46,26 @@ def history(split: Split, trainer: Trainer, seconds: float) -> History | None:
         return None
     chosen = split.chosen(SAMPLES)
     found, loads = [], None
-    for order in (chosen, chosen[::-1]):
+    for order, seeds in ((chosen, (0, 0, 1)), (chosen[::-1], (0,)), (chosen, (1,))):
         with suppress(Unseen):
-            loads = load_in(order, split, trainer, until)
+            loads = load_in(order, seeds, split, trainer, until)
         if loads is None:
             return None
         found.append(loads)
-    one, other = found
-    unsteady = [index for index in chosen if one.once[index] != one.again[index]]
-    moved = [index for index in chosen if one.once[index] != other.once[index]]
+    one, backwards, alone = found
+    unsteady = [index for index in chosen if one.results[index][0] != one.results[index][1]]
+    moved = [index for index in chosen if one.results[index][0] != backwards.results[index][0]]
+    marked = [index for index in chosen if one.results[index][2] != alone.results[index][0]]
+    frozen = [index for index in marked if one.results[index][2] == one.results[index][0]]
     hidden = one.hidden or (bool(unsteady) and not one.changed)
-    index = next(iter(unsteady or moved), None)
+    index = next(iter(unsteady or moved or marked), None)
     place = split.place_of("__getitem__").beside(sample=index)
-    return History(len(chosen), len(unsteady), len(moved), one.changed, hidden, place)
+    counts = len(chosen), len(unsteady), len(moved)
+    return History(*counts, one.changed, hidden, len(marked), len(frozen), place)
 
 
-def load_in(order: list[int], split: Split, trainer: Trainer, until: float) -> Loads | None:
-    """Load samples from a copy of the dataset, until the clock shows `until`."""
+def load_in(order: list[int], seeds: tuple[int, ...], split: Split, trainer: Trainer, until: float) -> Loads | None:
+    """Load samples from a copy of the dataset, until the clock shows `until`, each with each of the seeds."""
     parts = (trainer, trainer.lightning_module, trainer.datamodule)
     try:
         dataset = deepcopy(split.dataset, {id(part): part for part in parts if part is not None})
@@ -75,13 +76,14 @@ def load_in(order: list[int], split: Split, trainer: Trainer, until: float) -> L
     before = {path: digest_of(each) for path, each in kept(dataset, name, (Tensor, np.ndarray))}
     with isolate_rng():
         for index in order:
-            for results in (loads.once, loads.again):
+            for seed in seeds:
                 if time.monotonic() > until:
                     return None
                 for generator, state in generators:
                     with_state(generator, state)
-                seed_all()
-                results[index] = told_apart(Loaded(list(pieces(load_items(dataset, [index])))))
+                seed_all(seed)
+                loaded = told_apart(Loaded(list(pieces(load_items(dataset, [index])))))
+                loads.results.setdefault(index, []).append(loaded)
     after = {path: digest_of(each) for path, each in kept(dataset, name, (Tensor, np.ndarray))}
     loads.changed = [path for path, known in before.items() if after.get(path, known) != known]
     loads.hidden = sum(1 for _ in kept(dataset, name, GENERATORS)) > len(generators)

@@ -167,13 +167,14 @@ class LimitBatches(Experiment):
         self.until = time.monotonic() + self.seconds
         train = splits("train", trainer.train_dataloader)
         held_out = splits("val", trainer.val_dataloaders) + self._test_splits(trainer, pl_module)
-        self.judge(Forms(self.forms, self.roles.inputs), *self.weighted.evidence, *self.ranges.values())
+        self.judge(Forms(self.forms, self.roles.inputs), *self.ranges.values())
         for split in (*train, *held_out):
             self._look(loader_size, split)
         if len(train) == 1:
             self._look(self._short_batch, train[0], trainer, pl_module)
             self._judge_splits(train[0], held_out, trainer)
         self._look(self._input_scale, train, trainer)
+        self.judge(*self.weighted.evidence)
         self.judge(Losses(self.losses, self.has_found(), Place(function="training_step")))
         sizes = [
             f"{each.name.removesuffix('_dataloader')} {each.samples or 'unknown (no length)'}"
@@ -342,6 +343,7 @@ class LimitBatches(Experiment):
             others = [parts[each.name] for each in held_out if each.name in parts]
             self._look(self._split_labels, own, others)
             self._look(self._labelled, own, others)
+            self._look(self._whole, own)
             self._look(self._label_fits, own, others, trainer)
 
     def _orders(self, train: Split, held_out: list[Split]) -> Orders:
@@ -386,6 +388,16 @@ class LimitBatches(Experiment):
             counts.append(LabelCounts(part.split.name, found, part.split.place))
         own_labels = own.of(self.roles.target) if own.values else labels[own.split.name]
         return [SplitLabels(self.roles.classes, counts[0], counts[1:]), self._label_runs(own.split, own_labels)]
+
+    def _whole(self, own: Part) -> None:
+        """Tell the weights of classes how often each class is among all labels of the training set."""
+        labels = self._labels(own)
+        if len(labels) == own.split.samples:
+            known = labels[labels != self.roles.ignored].long()
+            for weights in self.weighted.found.values():
+                classes = len(weights.weights)
+                if known.numel() and int(known.min()) >= 0 and int(known.max()) < classes:
+                    weights.whole = known.bincount(minlength=classes).tolist()
 
     def _labelled(self, own: Part, others: list[Part]) -> LabelledClasses:
         counts: Counter[int] = Counter()

@@ -24,6 +24,7 @@ from training_checklist.evidence.network import (
     ClassCounts,
     Concatenations,
     CriterionSlope,
+    DeadTerms,
     LossSlopes,
     ModuleCall,
     PaddingMasks,
@@ -38,6 +39,7 @@ from training_checklist.evidence.network import (
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.trace.concatenations import DoubledParts
 from training_checklist.experiments.trace.criterion_input import measured
+from training_checklist.experiments.trace.dead_terms import DeadTermsOf
 from training_checklist.experiments.trace.effects import effects
 from training_checklist.experiments.trace.forward_calls import ForwardCalls, varies
 from training_checklist.experiments.trace.operations import Masks, Pairs, SoftmaxesOverBatch
@@ -60,8 +62,9 @@ class Watch:
         self.step, self.size = step, size
         self.modules, self.criteria, self.masks = ForwardCalls(pl_module), Criteria(), Masks()
         self.dropouts, self.doubled, self.reshapes = DropoutCalls(), DoubledParts(), ReshapesToTranspose()
+        self.terms = DeadTermsOf()
         self.softmaxes, self.pairs = SoftmaxesOverBatch(size), Pairs(size)
-        operations = self.softmaxes, self.pairs, self.masks, self.dropouts, self.doubled, self.reshapes
+        operations = self.softmaxes, self.pairs, self.masks, self.dropouts, self.doubled, self.reshapes, self.terms
         tracer = Tracer(pl_module, self.criteria, *operations)
         contexts = (self.modules, tracer) if step == "training_step" else (tracer,)
         self.around = ExitStack()
@@ -118,6 +121,7 @@ class Trace(Experiment):
         watch.close()
         self._measure(watch)
         self.judge(watch.modules.evidence, PaddingMasks(watch.masks.calls))
+        self.judge(DeadTerms(list(watch.terms.found.values())))
         self.judge(Concatenations(list(watch.doubled.found.values())), Reshapes(list(watch.reshapes.found.values())))
         inputs = (measured(call, watch.dropouts) for call in watch.learned)
         self.judge(*(each for each in inputs if each is not None))

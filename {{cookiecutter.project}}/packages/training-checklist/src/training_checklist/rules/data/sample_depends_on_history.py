@@ -18,6 +18,15 @@ def judge(history: History, limits: Any) -> Iterator[Hit]:
             "each epoch and each split that shares these data gets other values",
             Fix("copy before you change: x = x / scale, and not x /= scale, on a slice of what is kept"),
         )
+    elif history.marked > history.frozen:
+        where = ", ".join(history.changed[:3])
+        yield Hit(
+            f"{history.marked} of {history.samples} samples are others, with the same random numbers, when they have "
+            f"been loaded before: augmentation changes what the dataset keeps{f' in {where}' if where else ''}",
+            history.place.beside(note=where),
+            "what augmentation does to a sample adds up from epoch to epoch",
+            Fix("copy before you change: image = self.images[index].clone(), and no slice of what is kept"),
+        )
     elif history.moved:
         yield Hit(
             f"{history.moved} of {history.samples} samples are others when samples after them are loaded first, with "
