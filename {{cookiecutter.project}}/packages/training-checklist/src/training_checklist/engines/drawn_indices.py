@@ -20,6 +20,7 @@ class DrawnIndices:
 
     def __init__(self) -> None:
         self.drawn: dict[int, tuple[Any, list[Any]]] = {}  # the sampler too: its id must not be given to another one
+        self.passes: dict[int, list[tuple[Any, list[Any]]]] = {}  # likewise, each pass with its iterator
         self._next: Any = None
 
     def __enter__(self) -> "DrawnIndices":
@@ -30,6 +31,10 @@ class DrawnIndices:
             index = pass_on(draw, iterator)
             sampler = iterator._index_sampler
             self.drawn.setdefault(id(sampler), (sampler, []))[1].append(index)
+            passes = self.passes.setdefault(id(sampler), [])
+            if not passes or passes[-1][0] is not iterator:
+                passes.append((iterator, []))
+            passes[-1][1].append(index)
             return index
 
         _BaseDataLoaderIter._next_index = kept
@@ -43,6 +48,11 @@ class DrawnIndices:
         """Return the positions that each batch was made of, batch by batch; none of iterable data."""
         _, drawn = self.drawn.get(id(loader._index_sampler), (None, []))
         return [each for each in drawn[:count] if None not in flat([each])]
+
+    def by_pass(self, loader: DataLoader) -> list[list[Any]]:
+        """Return the same for each pass through the loader; none of iterable data."""
+        passes = [drawn for _, drawn in self.passes.get(id(loader._index_sampler), [])]
+        return [drawn for drawn in passes if None not in flat(drawn)]
 
 
 def flat(drawn: Iterable[Any]) -> list[Any]:

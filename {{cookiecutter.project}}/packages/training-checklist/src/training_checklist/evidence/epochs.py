@@ -169,10 +169,10 @@ class EpochLength:
 
 @dataclass
 class EpochOrders:
-    """Training batches of the epochs that were watched, by their contents.
+    """What a sampler has drawn in the epochs that were watched.
 
     Args:
-        batches: by epoch, a digest of each.
+        batches: by epoch, of each batch its positions in the dataset, as text.
         sampler: that draws them, and not in the order of the dataset.
         draws: whether it keeps a seed, a generator or an epoch, by which it could draw another order each time.
         place: of the loader.

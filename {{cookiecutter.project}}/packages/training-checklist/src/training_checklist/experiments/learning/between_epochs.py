@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from training_checklist.engines.fingerprints import digest_of
+from training_checklist.engines.drawn_indices import DrawnIndices
 from training_checklist.engines.hooks import hooks_of
 from training_checklist.engines.own_code import is_own_class
 from training_checklist.engines.splits import splits
@@ -30,27 +30,29 @@ class BetweenEpochs:
         self.changed: list[ChangedDataset] = []
         self.known: dict[str, Any] = {}  # when the last step was over
         self.moving: set[str] = set()  # what changes while batches are loaded
-        self.batches: list[list[str]] = []  # of each epoch, by their contents
+        self.drawn, self.loader = DrawnIndices(), None
         self.orders: EpochOrders | None = None
 
     def evidence(self) -> Iterator[Any]:
         yield self.lengths
         yield from self.changed
         if self.orders is not None:
+            passes = self.drawn.by_pass(self.loader)[-len(self.lengths.done) :]
+            length = min(map(len, passes), default=0)
+            self.orders.batches = [[str(batch) for batch in each[:length]] for each in passes]
             yield self.orders
 
     def begin_epoch(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.lengths.asked = trainer.num_training_batches
         self.lengths.hooks = hooks_of(trainer, pl_module, ENDING)
         self.lengths.done.append(0)
-        self.batches.append([])
         found = splits("train", trainer.train_dataloader)
         order = found[0].order() if len(found) == 1 and self.orders is None else None
         if order is not None and order != sorted(order):
-            self.orders = EpochOrders(self.batches, found[0].sampler, draws(found[0].loader), found[0].place)
+            self.loader = found[0].loader
+            self.orders = EpochOrders([], found[0].sampler, draws(self.loader), found[0].place)
 
-    def begin_step(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        self.batches[-1].append(digest_of(batch))
+    def begin_step(self, trainer: Trainer, pl_module: LightningModule, batch_idx: int) -> None:
         now = values_of(trainer)
         different = [name for name, value in now.items() if name in self.known and value != self.known[name]]
         if batch_idx:

@@ -51,6 +51,7 @@ class EpochWatch(Callback):
         self.criteria, self.drops = Criteria(), DropoutCalls()
         self.watching = ExitStack()
         self.watching.enter_context(self.metrics)
+        self.watching.enter_context(self.between.drawn)
         if is_overridden("validation_step", pl_module):
             tracer = Tracer(pl_module, self.criteria, self.drops)
             self.watching.enter_context(around_step(pl_module, tracer, step="validation_step"))
@@ -101,7 +102,7 @@ class EpochWatch(Callback):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.metrics.begin("training", batch_idx, batch)
-        self.between.begin_step(trainer, pl_module, batch, batch_idx)
+        self.between.begin_step(trainer, pl_module, batch_idx)
         if "within" in self.weights:
             self._compare_weights(trainer, pl_module)
         self.weights.clear()

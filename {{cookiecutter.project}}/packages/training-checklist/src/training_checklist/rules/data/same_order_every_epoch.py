@@ -7,11 +7,11 @@ from training_checklist.rule import Hit, Rule
 
 
 def judge(orders: EpochOrders, limits: Any) -> Iterator[Hit]:
-    first, *later = orders.batches
+    first, *later = orders.batches or [[]]
     # One batch again and again has one order.
     if orders.draws and later and len(set(first)) > 1 and all(each == first for each in later):
         yield Hit(
-            f"{orders.sampler} shuffles, and its first {len(first)} batches are the same in each epoch",
+            f"{orders.sampler} shuffles, and the first {len(first)} batches of all epochs have the same samples",
             orders.place,
         )
 
