@@ -347,3 +347,10 @@ def test_composition_that_is_not_understood_is_skipped_not_failed(judge, monkeyp
     item = judge()
     assert item["verdict"] == "skipped"
     assert "hydra-core" in item["skipped"]
+
+
+@pytest.mark.parametrize(("every", "saves"), [("100", False), ("1", True)])
+def test_checkpoints_that_the_run_does_not_come_to_are_named(judge, every, saves):
+    node = f"{{_target_: pytorch_lightning.callbacks.ModelCheckpoint, every_n_epochs: {every}}}"
+    item = judge(f"++callbacks.kept={node}", "++trainer.max_epochs=6")
+    assert [found["rule"] for found in item["findings"]] == ["config/never-saves"] * (not saves)

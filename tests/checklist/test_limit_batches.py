@@ -889,3 +889,28 @@ def test_second_input_that_is_nothing_but_zeros(examine):
         each for each in examine("limit_batches", Two(), Tables()).findings if each.rule.startswith("data/inputs")
     ]
     assert (finding.what, finding.place.module) == ("all values that enter it from batch[2] are 0", "second (Linear)")
+
+
+@pytest.mark.parametrize("seeded", [True, False])
+def test_split_that_setup_draws_anew(examine, net, data, seeded):
+    class Drawn(data):
+        def setup(self, stage):
+            whole = self.part(1)
+            generator = torch.Generator().manual_seed(0) if seeded else None
+            order = torch.randperm(len(whole), generator=generator).tolist()
+            self.train, self.held = Subset(whole, order[:-32]), Subset(whole, order[-32:])
+
+        def train_dataloader(self):
+            return DataLoader(self.train, 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(self.held, 16)
+
+        test_dataloader = val_dataloader
+
+    class Tested(net):
+        def test_step(self, batch, batch_idx):
+            self.log("test/loss", self.loss(batch))
+
+    found = [each for each in examine("limit_batches", Tested(), Drawn()).findings if "anew" in each.rule]
+    assert ["setup('test') has made another" in each.what for each in found] == [True] * (not seeded)

@@ -64,6 +64,7 @@ Checkpoint, ModelCheckpoint, EarlyStopping = (
 )
 ProgressBar = _callbacks.ProgressBar
 Logger, CSVLogger, TensorBoardLogger = _loggers.Logger, _loggers.CSVLogger, _loggers.TensorBoardLogger
+MixedPrecision = part("plugins.precision").MixedPrecision
 CombinedLoader = part("utilities.combined_loader").CombinedLoader
 _states = part("trainer.states")
 RunningStage, TrainerState = _states.RunningStage, _states.TrainerState

@@ -1,7 +1,7 @@
 """What of a batch is only compared with: the loss depends on it, and no layer sees it."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -12,8 +12,9 @@ from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.replay import call_step, loss_in, seed_all
 from training_checklist.engines.stand_in import stand_in
-from training_checklist.lightning import LightningModule, Trainer, isolate_rng
+from training_checklist.lightning import LightningModule, MixedPrecision, Trainer, isolate_rng
 
+HALF = (torch.float16, torch.bfloat16)
 SAMPLES = 8  # that are looked at: exchanging targets among them is as telling as among more
 MOVED = 0.1  # of 1 / sqrt(fan-in), the deviation that layers begin with
 ROUNDING = 1e-5  # relative: the same float32 numbers, added up in another order
@@ -99,14 +100,22 @@ def moved_look(trainer: Trainer, pl_module: LightningModule) -> Look:
     """Return a look at a copy of the run's network whose weights are moved a little.
 
     Where a layer begins with zeros, all samples have one answer, and it would not matter whose target is whose.
+
+    Raises:
+        TypeError: weights have 16 bits.
     """
     copy = stand_in(pl_module, trainer)
     with isolate_rng():
         seed_all()
         move(copy)
 
+    if any(weight.dtype in HALF for weight in copy.parameters()):
+        raise TypeError("numbers of 16 bits are too coarse to be compared")
+    plugin = trainer.precision_plugin
+    full = isinstance(plugin, MixedPrecision)  # which computes in 16 bits what it can compute in 32
+
     def loss_of(batch: Any) -> Tensor:
-        with trainer.precision_plugin.train_step_context():
+        with nullcontext() if full else plugin.train_step_context():
             loss = loss_in(call_step(copy, "training_step", batch))
         return torch.tensor(torch.nan) if loss is None else loss
 

@@ -153,6 +153,16 @@ class ValidationInterval:
 
 
 @dataclass
+class SavingInterval:
+    """A ModelCheckpoint that saves every so many epochs, and the epochs of the run."""
+
+    key: str
+    every: int
+    epochs: int
+    place: Place = NOWHERE
+
+
+@dataclass
 class Monitor:
     """What a callback watches.
 

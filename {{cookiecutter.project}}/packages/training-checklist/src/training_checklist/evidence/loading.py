@@ -116,6 +116,19 @@ class SplitFails:
 
 
 @dataclass
+class SetUpAgain:
+    """The training set before and after setup("test").
+
+    Args:
+        differs: whether it holds other samples at the same positions; None where that cannot be told.
+        place: of the DataModule's setup.
+    """
+
+    differs: bool | None
+    place: Place = NOWHERE
+
+
+@dataclass
 class Company:
     """Samples of a split that are loaded together, and then each alone.
 

@@ -74,10 +74,11 @@ class Rehearsal:
 
     @property
     def warms_up_to_the_end(self) -> bool:
-        """Whether the rate rises from the first call to the last."""
+        """Whether the rate rises from the first step to the last."""
         rates = self.rates
         rises = all(later >= earlier for earlier, later in pairwise(rates)) and rates[-1] > rates[-2:][0]
-        return not self.error and len(rates) > SMOOTH and rises and rates[-1] >= 2 * rates[0]
+        smooth = self.interval == "step" and len(rates) > SMOOTH
+        return not self.error and smooth and rises and rates[-1] >= 2 * rates[0]
 
     @property
     def floor_after_epochs(self) -> bool:

@@ -82,7 +82,7 @@ class Profile(Experiment):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._stop()
-        if not self.waited:
+        if not self.waited or not self.computed:
             return
         waited, computed = typical(self.waited, getattr(self.loader, "num_workers", 0)), typical(self.computed, 0)
         times = StepTimes(waited, computed, len(self.waited), settings(self.loader))
@@ -97,7 +97,7 @@ class Profile(Experiment):
         self._stop()
 
     def conclude(self, folder: Path) -> None:
-        if not self.waited:
+        if not self.waited or not self.computed:
             self.skip(f"too few steps to measure; the first {self.warm_up} don't count")
         if self.profiler is None:
             return

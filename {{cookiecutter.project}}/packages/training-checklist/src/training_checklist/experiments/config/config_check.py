@@ -35,6 +35,7 @@ from training_checklist.evidence.config_values import (
     MissingValue,
     Monitor,
     NoneText,
+    SavingInterval,
     Target,
     UnreadKey,
     Unresolved,
@@ -52,7 +53,7 @@ from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import Place, Verdict
 from training_checklist.group import ALWAYS, group_name
 from training_checklist.lightning import Callback as LightningCallback
-from training_checklist.lightning import LightningModule
+from training_checklist.lightning import LightningModule, ModelCheckpoint
 from training_checklist.settings import KEY
 
 LIGHTNING = ("pytorch_lightning", "lightning.pytorch")
@@ -298,6 +299,8 @@ class ConfigCheck(Experiment):
         yield Target(full_key, target, "", absent, set(absent) <= {"params", "optimizer"}, self.place(owner))
         if isinstance(found, type) and issubclass(found, LightningCallback):
             yield from self._monitor(owner, node, parameters)
+            if isinstance(found, type) and issubclass(found, ModelCheckpoint):
+                yield from self._saving(owner, node)
 
     def _arguments(self, owner: str, node: DictConfig, target: Any, name: str) -> Iterator[Argument]:
         parameters = parameters_of(target) or {}
@@ -381,6 +384,13 @@ class ConfigCheck(Experiment):
         yield found
         place = self.place(f"{owner}.monitor")
         yield Monitor(owner, kind, monitor, logged=logged, is_logged=is_logged, place=place)
+
+    def _saving(self, owner: str, node: DictConfig) -> Iterator[SavingInterval]:
+        every, epochs = node.get("every_n_epochs"), OmegaConf.select(self.job, "trainer.max_epochs")
+        otherwise = node.get("every_n_train_steps") or node.get("train_time_interval")
+        if type(every) is int and type(epochs) is int and epochs > 0 and not otherwise:
+            key = f"{owner}.every_n_epochs"
+            yield SavingInterval(key, every, epochs, self.place(key))
 
     def _logged_names(self) -> list[str] | None:
         """Return what the code logs; None where that cannot be told from it."""

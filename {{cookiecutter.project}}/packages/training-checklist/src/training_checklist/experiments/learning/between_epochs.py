@@ -10,12 +10,12 @@ from torch.utils.data import DataLoader
 
 from training_checklist.engines.drawn_indices import DrawnIndices
 from training_checklist.engines.hooks import hooks_of
-from training_checklist.engines.own_code import is_own_class
 from training_checklist.engines.splits import splits
 from training_checklist.evidence.epochs import ChangedDataset, EpochLength, EpochOrders
 from training_checklist.lightning import LightningModule, Trainer
 
 DEPTH = 3  # of objects in a dataset: its transforms, and what they are made of
+FEW = 16  # parts of a list, or numbers of a tensor, that are settings rather than data
 BETWEEN = ("on_train_epoch_end", "on_validation_end", "on_validation_epoch_end", "on_train_epoch_start")
 ENDING = ("on_train_batch_start",)
 DRAWS = re.compile("seed|generator|rng|random|epoch|shuffle")
@@ -89,8 +89,17 @@ def values_of(trainer: Trainer) -> dict[str, Any]:
 
 
 def plain(thing: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
-    for name, value in getattr(thing, "__dict__", {}).items() if is_own_class(type(thing)) or depth == DEPTH else ():
-        if isinstance(value, (bool, int, float, str)):
-            yield f"{path}.{name}", value
-        elif depth > 1 and not isinstance(value, (type, *OF_ARRAYS)):
-            yield from plain(value, f"{path}.{name}", depth - 1)
+    for name, value in getattr(thing, "__dict__", {}).items():
+        yield from of_part(value, f"{path}.{name}", depth)
+
+
+def of_part(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, (bool, int, float, str)):
+        yield path, value
+    elif isinstance(value, Tensor) and value.numel() <= FEW and not value.is_shared():
+        yield path, value.tolist()
+    elif isinstance(value, (list, tuple)) and len(value) <= FEW:
+        for index, each in enumerate(value):
+            yield from of_part(each, f"{path}[{index}]", depth)
+    elif depth > 1 and not isinstance(value, (type, *OF_ARRAYS)):
+        yield from plain(value, path, depth - 1)

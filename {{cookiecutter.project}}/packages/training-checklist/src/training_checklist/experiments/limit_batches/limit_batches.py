@@ -57,6 +57,7 @@ from training_checklist.experiments.limit_batches.samples import (
     reloaded,
     same_inputs,
     scale_of,
+    set_up_again,
     split_targets,
     target_copies,
 )
@@ -317,6 +318,8 @@ class LimitBatches(Experiment):
             self.judge(SplitFails(f"{type(error).__name__}: {error}", place))
             return []
         self.judge(SplitFails(""))
+        for split in splits("train", trainer.train_dataloader)[:1]:
+            self._look(set_up_again, split, source)
         return found
 
     def _judge_splits(self, train: Split, held_out: list[Split], trainer: Trainer) -> None:

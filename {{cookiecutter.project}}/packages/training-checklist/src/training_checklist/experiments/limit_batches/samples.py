@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from training_checklist.engines.batches import leaves
+from training_checklist.engines.drawn_indices import content_of
 from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import seed_all
-from training_checklist.engines.splits import Split
+from training_checklist.engines.splits import Split, splits
 from training_checklist.evidence.labels import SameInputs
-from training_checklist.evidence.loading import Company, LoaderSize, Order, Reloaded
+from training_checklist.evidence.loading import Company, LoaderSize, Order, Reloaded, SetUpAgain
 from training_checklist.evidence.values import NotFinite, Scale, SplitTargets, TargetCopies
 from training_checklist.experiments.limit_batches.roles import Roles
 from training_checklist.experiments.limit_batches.stored_samples import are_unlikely_to_repeat, digest
@@ -67,6 +69,18 @@ def loader_size(split: Split) -> LoaderSize:
     fixed = split.indexable and (order := split.order()) is not None and order == split.order() == sorted(order)
     batches = pass_on(len, loader) if split.indexable else int(split.samples != 0)
     return LoaderSize(split.stage, split.samples or 0, batches, loader.batch_size, loader.drop_last, fixed, split.place)
+
+
+def set_up_again(train: Split, source: Any) -> SetUpAgain | None:
+    """Hold the training set of the run against the one that its source has now."""
+    now = splits("train", pass_on(source.train_dataloader))
+    if len(now) != 1 or not train.indexable:
+        return None
+    known = content_of(train.dataset)
+    steady = known is not None and known == content_of(train.dataset)
+    line = of_function(type(source).setup)
+    place = train.place.beside(file=line.file, line=line.line, function=line.function)
+    return SetUpAgain(known != content_of(now[0].dataset) if steady else None, place)
 
 
 def order_of(split: Split) -> Order | None:
