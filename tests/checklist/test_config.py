@@ -354,3 +354,22 @@ def test_checkpoints_that_the_run_does_not_come_to_are_named(judge, every, saves
     node = f"{{_target_: pytorch_lightning.callbacks.ModelCheckpoint, every_n_epochs: {every}}}"
     item = judge(f"++callbacks.kept={node}", "++trainer.max_epochs=6")
     assert [found["rule"] for found in item["findings"]] == ["config/never-saves"] * (not saves)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"), [("", ["config/unknown-argument"]), ("    options = dict(cfg.schedule.items())\n", [])]
+)
+def test_node_whose_keys_go_to_several_callables_is_no_fault(judge, line, found):
+    code = TRAIN.replace("    pl.seed", f"{line}    make = lambda: build(**cfg.schedule)\n    pl.seed", 1)
+    code = code.replace("@hydra.main", "def build(warmup=0):\n    return warmup\n\n\n@hydra.main", 1)
+    item = judge("+schedule={warmup: 3, patience: 2}", files={"train.py": code})
+    assert [each["rule"] for each in item["findings"] if each["rule"] == "config/unknown-argument"] == found
+
+
+@pytest.mark.parametrize(("built", "found"), [("cfg.model", []), ("cfg.schedule", ["config/missing-argument"])])
+def test_node_that_nobody_builds_lacks_nothing(judge, built, found):
+    code = TRAIN.replace(
+        "    pl.seed", f"    make = lambda: instantiate({built})\n    width = cfg.schedule.last_epoch\n    pl.seed", 1
+    )
+    item = judge("+schedule={_target_: torch.optim.lr_scheduler.StepLR, last_epoch: 3}", files={"train.py": code})
+    assert [each["rule"] for each in item["findings"] if each["rule"] == "config/missing-argument"] == found

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy, MulticlassPrecision, MulticlassRecall
 from training_checklist.engines.rehearsal import rehearse
@@ -845,3 +845,19 @@ def test_order_that_is_the_same_in_each_epoch(examine, net, data, by_epoch, draw
 
     found = [each.rule for each in examine("learning", Telling(), Loaded()).findings]
     assert found == ["data/same-order-every-epoch"] * drawn
+
+
+def test_stream_that_counts_its_own_passes_is_no_finding(examine, net, data):
+    class Counting(IterableDataset):
+        def __init__(self, inner):
+            self.inner, self.passes = inner, 0
+
+        def __iter__(self):
+            self.passes += 1
+            return iter([self.inner[index] for index in range(len(self.inner))])
+
+    class Streamed(data):
+        def train_dataloader(self):
+            return DataLoader(Counting(self.part(1)), 16, num_workers=2, persistent_workers=True)
+
+    assert examine("learning", net(), Streamed()).findings == []

@@ -31,13 +31,18 @@ def unknown_arguments(given: list[str], parameters: Parameters, code: Code | Non
     return [key for key in given if key not in takes and not (code is not None and key in code.popped)]
 
 
-def absent_arguments(owner: str, node: DictConfig, parameters: Parameters, code: Code | None) -> list[str]:
+def absent_arguments(
+    owner: str, node: DictConfig, parameters: Parameters, code: Code | None, keys: set[str]
+) -> list[str]:
     """Return the required arguments that neither the node nor, as far as its source tells, the code gives.
 
     Args:
         owner: key of the node. `instantiate(cfg.model, net=...)` puts something into model.net, or in its place.
+        keys: last parts of all keys of the config.
     """
     if code is None or code.supplies or code.words & CONSTRUCTORS or value_of(node, "_partial_") is True:
+        return []
+    if is_built_by_nobody(owner, code, keys):
         return []
     if "." in owner and owner.rpartition(".")[2] in code.supplied:
         return []
@@ -45,6 +50,14 @@ def absent_arguments(owner: str, node: DictConfig, parameters: Parameters, code:
     given = len(positional) if isinstance(positional, (list, ListConfig)) else 0
     supplied = code.supplied | {key.rpartition(".")[2] for key in code.assigned}
     return [name for name in required(parameters)[given:] if name not in node and name not in supplied]
+
+
+def is_built_by_nobody(owner: str, code: Code, keys: set[str]) -> bool:
+    """Whether the code builds other nodes alone: by their names, or by going through what holds them."""
+    parts = owner.split(".")
+    variables = code.built - keys
+    elsewhere = not variables or (not code.loops and bool(code.looped) and code.looped.isdisjoint(parts))
+    return bool(code.built) and code.built.isdisjoint(parts) and elsewhere
 
 
 def misfit(value: Any, parameter: inspect.Parameter | None, annotation: Any) -> str | None:
@@ -96,6 +109,8 @@ def members(annotation: Any, text: str) -> set[type] | None:
 def splatted(code: Code) -> Iterator[tuple[str, Callable, str]]:
     """Yield (key, callable, its name) of each node that the code hands over as `callable(**cfg.key)`."""
     for file, callee, key in sorted(code.splats):
+        if key in code.looped:  # some of its keys go elsewhere
+            continue
         module = next((m for m in list(sys.modules.values()) if same_file(m, file)), None)
         found: Any = module
         for part in callee.split("."):

@@ -36,6 +36,8 @@ class Code:
         supplied: keywords given in calls of Hydra's `instantiate`.
         supplies: whether such a call also gives positional arguments or `**something`.
         popped: strings given to `.pop`.
+        looped: names of what is gone through by `.items()`, `.keys()` or `.values()`.
+        built: last names of what is given to Hydra's `instantiate`.
         splats: (file, dotted callee, last name of what is splatted) of each `callee(**a.b)`.
         assigned: the keys of the config that are assigned to.
         logged: names given to `self.log`, each as a pattern.
@@ -50,6 +52,8 @@ class Code:
     supplied: set[str] = field(default_factory=set)
     supplies: bool = False
     popped: set[str] = field(default_factory=set)
+    looped: set[str] = field(default_factory=set)
+    built: set[str] = field(default_factory=set)
     splats: set[tuple[str, str, str]] = field(default_factory=set)
     assigned: set[str] = field(default_factory=set)
     logged: set[str] = field(default_factory=set)
@@ -99,6 +103,8 @@ class Code:
         owner = name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         if callee in LOOPS and owner in CONFIG:
             self.loops = True
+        if callee in LOOPS and isinstance(node.func, ast.Attribute):
+            self.looped.add(name(node.func.value))
         if callee == "pop":
             self.popped.update(text for text in texts if isinstance(text, str))
         if callee in ("get", "pop") and texts:
@@ -111,6 +117,7 @@ class Code:
                 self.loops |= name(keyword.value) in CONFIG
                 self.splats.add((str(path), ast.unparse(node.func), name(keyword.value)))
         if callee in ("instantiate", "call"):
+            self.built.update(name(argument) for argument in node.args[:1])
             self.supplied.update(keyword.arg for keyword in node.keywords if keyword.arg is not None)
             self.supplies |= len(node.args) > 1 or any(keyword.arg is None for keyword in node.keywords)
         if callee == "log" and isinstance(node.func, ast.Attribute):

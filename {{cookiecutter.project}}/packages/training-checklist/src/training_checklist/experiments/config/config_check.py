@@ -293,7 +293,7 @@ class ConfigCheck(Experiment):
         if parameters is None:
             return
         yield from self._arguments(owner, node, found, target)
-        absent = absent_arguments(owner, node, parameters, self.code)
+        absent = absent_arguments(owner, node, parameters, self.code, {key for _, _, key in walk(self.job)})
         if absent:
             self._token(owner, target, *(f"'{name}'" for name in absent))
         yield Target(full_key, target, "", absent, set(absent) <= {"params", "optimizer"}, self.place(owner))

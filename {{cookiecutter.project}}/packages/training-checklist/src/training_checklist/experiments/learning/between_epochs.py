@@ -1,7 +1,9 @@
 """How long epochs are, and what hooks change in the training set from one to the next."""
 
+import inspect
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ DEPTH = 3  # of objects in a dataset: its transforms, and what they are made of
 FEW = 16  # parts of a list, or numbers of a tensor, that are settings rather than data
 BETWEEN = ("on_train_epoch_end", "on_validation_end", "on_validation_epoch_end", "on_train_epoch_start")
 ENDING = ("on_train_batch_start",)
+LOADING = ("__iter__", "__next__", "__getitem__", "__getitems__")
+ASSIGNED = re.compile(r"self\.(\w+)\s*[-+*/]?=[^=]")
 DRAWS = re.compile("seed|generator|rng|random|epoch|shuffle")
 OF_ARRAYS = (Tensor, np.ndarray, nn.Module)
 
@@ -58,7 +62,9 @@ class BetweenEpochs:
         if batch_idx:
             self.moving.update(different)
         else:
-            changes = [f"{name}: {self.known[name]} -> {now[name]}" for name in different if name not in self.moving]
+            own = moved_by_loading(trainer)
+            by_hooks = [name for name in different if name not in self.moving and name.rpartition(".")[2] not in own]
+            changes = [f"{name}: {self.known[name]} -> {now[name]}" for name in by_hooks]
             for loader in loaders(trainer) if changes else ():
                 workers, persistent = vars(loader).get("asked", (loader.num_workers, loader.persistent_workers))
                 place = hooks_of(trainer, pl_module, BETWEEN).beside(loader="train_dataloader")
@@ -81,6 +87,16 @@ def draws(loader: DataLoader) -> bool:
 
 def loaders(trainer: Trainer) -> list[DataLoader]:
     return [split.loader for split in splits("train", trainer.train_dataloader)]
+
+
+def moved_by_loading(trainer: Trainer) -> set[str]:
+    """Return the attributes that training sets assign to themselves where samples are loaded."""
+    found: set[str] = set()
+    for loader in loaders(trainer):
+        for name in LOADING:
+            with suppress(TypeError, OSError):  # not written in Python
+                found.update(ASSIGNED.findall(inspect.getsource(getattr(type(loader.dataset), name, None))))
+    return found
 
 
 def values_of(trainer: Trainer) -> dict[str, Any]:

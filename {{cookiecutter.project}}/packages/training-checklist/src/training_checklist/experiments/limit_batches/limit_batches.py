@@ -429,7 +429,8 @@ class LimitBatches(Experiment):
         """Return the labels of a split, as many as can be had, in the order of the dataset."""
         labels = part.of(self.roles.target)
         if labels is None or labels.ndim != 1:
-            one_each = [each for each in self.seen_labels if each.ndim and len(each) == part.split.loader.batch_size]
+            size = part.split.loader.batch_size
+            one_each = [each for each in self.seen_labels if each.ndim == 1 and len(each) == size]
             streamed = part.split.stage == "train" and not part.split.indexable and one_each
             return torch.cat(one_each) if streamed else torch.tensor([])
         whole = None if labels.is_floating_point() else stored_labels(part.split.dataset, part.indices, labels)
