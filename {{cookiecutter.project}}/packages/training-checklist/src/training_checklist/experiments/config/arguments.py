@@ -42,7 +42,7 @@ def absent_arguments(
     """
     if code is None or code.supplies or code.words & CONSTRUCTORS or value_of(node, "_partial_") is True:
         return []
-    if is_built_by_nobody(owner, code, keys):
+    if is_read_and_not_built(owner, node, code, keys):
         return []
     if "." in owner and owner.rpartition(".")[2] in code.supplied:
         return []
@@ -52,9 +52,11 @@ def absent_arguments(
     return [name for name in required(parameters)[given:] if name not in node and name not in supplied]
 
 
-def is_built_by_nobody(owner: str, code: Code, keys: set[str]) -> bool:
-    """Whether the code builds other nodes alone: by their names, or by going through what holds them."""
+def is_read_and_not_built(owner: str, node: DictConfig, code: Code, keys: set[str]) -> bool:
+    """Whether the code reads keys of a node, and builds other nodes alone: by name, or going through what holds them."""
     parts = owner.split(".")
+    if not any((parts[-1], key) in code.pairs for key in node):
+        return False
     variables = code.built - keys
     elsewhere = not variables or (not code.loops and bool(code.looped) and code.looped.isdisjoint(parts))
     return bool(code.built) and code.built.isdisjoint(parts) and elsewhere
