@@ -1,6 +1,7 @@
 import json
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from pytorch_lightning import LightningDataModule, LightningModule
@@ -914,3 +915,25 @@ def test_split_that_setup_draws_anew(examine, net, data, seeded):
 
     found = [each for each in examine("limit_batches", Tested(), Drawn()).findings if "anew" in each.rule]
     assert ["setup('test') has made another" in each.what for each in found] == [True] * (not seeded)
+
+
+@pytest.mark.parametrize(("whole", "found"), [(True, 1), (False, 0)])
+def test_file_that_is_read_as_a_whole_for_each_sample(examine, net, data, tmp_path, whole, found):
+    class Stored(Dataset):
+        def __init__(self, part):
+            inputs, self.labels = (torch.stack(each) for each in zip(*part, strict=True))
+            np.save(tmp_path / "inputs.npy", inputs.repeat(16, 1).numpy())
+
+        def __len__(self):
+            return len(self.labels)
+
+        def __getitem__(self, index):
+            inputs = np.load(tmp_path / "inputs.npy", mmap_mode=None if whole else "r")
+            return torch.from_numpy(inputs[index].copy()), self.labels[index]
+
+    class FromFile(data):
+        def train_dataloader(self):
+            return DataLoader(Stored(self.part(1)), 16, shuffle=True)
+
+    rules = [each.rule for each in examine("limit_batches", net(), FromFile()).findings]
+    assert rules.count("data/reads-far-more-than-it-gives") == found

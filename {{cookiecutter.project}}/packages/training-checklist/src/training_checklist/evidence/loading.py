@@ -116,6 +116,22 @@ class SplitFails:
 
 
 @dataclass
+class BytesRead:
+    """What loading a few samples again reads from files, beside what it gives.
+
+    Args:
+        read: bytes a sample.
+        given: bytes a sample, of tensors and arrays.
+        place: of the dataset's `__getitem__`.
+    """
+
+    samples: int
+    read: int
+    given: int
+    place: Place = NOWHERE
+
+
+@dataclass
 class SetUpAgain:
     """The training set before and after setup("test").
 

@@ -53,7 +53,7 @@ def absent_arguments(
 
 
 def is_read_and_not_built(owner: str, node: DictConfig, code: Code, keys: set[str]) -> bool:
-    """Whether the code reads keys of a node, and builds other nodes alone: by name, or going through what holds them."""
+    """Whether the code reads keys of a node, and builds other nodes alone: by name, or through what holds them."""
     parts = owner.split(".")
     if not any((parts[-1], key) in code.pairs for key in node):
         return False

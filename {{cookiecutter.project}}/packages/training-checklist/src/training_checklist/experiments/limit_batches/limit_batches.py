@@ -49,6 +49,7 @@ from training_checklist.experiments.limit_batches.label_fit import of_known_clas
 from training_checklist.experiments.limit_batches.roles import Roles, roles_of
 from training_checklist.experiments.limit_batches.samples import (
     Part,
+    bytes_read,
     company,
     load,
     loader_size,
@@ -172,6 +173,7 @@ class LimitBatches(Experiment):
         for split in (*train, *held_out):
             self._look(loader_size, split)
         if len(train) == 1:
+            self._look(bytes_read, train[0], self.until)
             self._look(self._short_batch, train[0], trainer, pl_module)
             self._judge_splits(train[0], held_out, trainer)
         self._look(self._input_scale, train, trainer)

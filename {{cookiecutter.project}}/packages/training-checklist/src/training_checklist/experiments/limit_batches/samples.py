@@ -1,12 +1,16 @@
 """Samples from all over a split, as the network gets them, and what they tell without labels or rules."""
 
+import re
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from training_checklist.engines.batches import leaves
 from training_checklist.engines.drawn_indices import content_of
@@ -15,13 +19,14 @@ from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.splits import Split, splits
 from training_checklist.evidence.labels import SameInputs
-from training_checklist.evidence.loading import Company, LoaderSize, Order, Reloaded, SetUpAgain
+from training_checklist.evidence.loading import BytesRead, Company, LoaderSize, Order, Reloaded, SetUpAgain
 from training_checklist.evidence.values import NotFinite, Scale, SplitTargets, TargetCopies
 from training_checklist.experiments.limit_batches.roles import Roles
 from training_checklist.experiments.limit_batches.stored_samples import are_unlikely_to_repeat, digest
 from training_checklist.finding import Place
 from training_checklist.lightning import Trainer, isolate_rng
 
+READ = Path("/proc/self/io")  # Linux's count of the bytes that this process has read
 BLOCKS = 4  # consecutive parts of a split, of at least 50 samples / 4
 LEAST = 50  # samples by which a split is judged: the standard error of a mean is then 1 / 7 of a deviation
 TWICE = 64  # samples that are loaded twice
@@ -69,6 +74,26 @@ def loader_size(split: Split) -> LoaderSize:
     fixed = split.indexable and (order := split.order()) is not None and order == split.order() == sorted(order)
     batches = pass_on(len, loader) if split.indexable else int(split.samples != 0)
     return LoaderSize(split.stage, split.samples or 0, batches, loader.batch_size, loader.drop_last, fixed, split.place)
+
+
+def bytes_read(split: Split, until: float) -> BytesRead | None:
+    """Load a few samples a second time, and see what the system has read; None where it does not tell."""
+    chosen = split.chosen(TOGETHER) if split.indexable else []
+    if not chosen or not READ.is_file():
+        return None
+    with isolate_rng():
+        split.items(chosen)
+        if time.monotonic() > until:
+            return None
+        before = read_so_far()
+        given = sum(each.nbytes for each in tree_leaves(split.items(chosen)) if isinstance(each, (Tensor, np.ndarray)))
+        read = read_so_far() - before
+    place = split.place_of("__getitem__")
+    return BytesRead(len(chosen), read // len(chosen), given // len(chosen), place)
+
+
+def read_so_far() -> int:
+    return int(re.search(rb"rchar: (\d+)", READ.read_bytes())[1])
 
 
 def set_up_again(train: Split, source: Any) -> SetUpAgain | None:
