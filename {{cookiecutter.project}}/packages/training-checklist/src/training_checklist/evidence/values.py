@@ -107,6 +107,8 @@ class InputScale:
     Args:
         pixels: whether they are images of 8 bits: the dataset keeps such, or different values are as few as those have.
         claim: mean and standard deviation of pixels in 0..1 that the project normalises with; None: it names none.
+        levels: different values in one sample, the one that has most; 0 where it was not counted.
+        stored: likewise, as the dataset keeps it.
     """
 
     mean: float
@@ -116,6 +118,8 @@ class InputScale:
     pixels: bool
     claim: tuple[float, float] | None = None
     place: Place = NOWHERE
+    levels: int = 0
+    stored: int = 0
 
     def looks(self, mean: float, std: float) -> str:
         """Return what may have been done instead of normalising once with `mean` and `std`, "" where that fits best.

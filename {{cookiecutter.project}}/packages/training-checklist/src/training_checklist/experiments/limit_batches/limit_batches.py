@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -73,6 +74,8 @@ from training_checklist.experiments.limit_batches.stored_samples import (
 )
 from training_checklist.finding import Finding, Place
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
+
+SHOWN = 8  # samples that are looked at as they are kept
 
 
 class LimitBatches(Experiment):
@@ -470,7 +473,8 @@ class LimitBatches(Experiment):
         place = Place(loader="train_dataloader", module=self.layer, note=self.roles.input)
         (low, high), mean, std = values.aminmax(), float(values.mean()), float(values.std())
         self.facts["inputs"] = {"mean": mean, "std": std}
-        return InputScale(mean, std, float(low), float(high), pixels, claim, place)
+        levels = max(len(sample.unique()) for sample in self.entering[0])
+        return InputScale(mean, std, float(low), float(high), pixels, claim, place, levels, stored_levels(train[0]))
 
     def _described(self) -> list[str]:
         inputs = self.facts.get("inputs")
@@ -493,6 +497,13 @@ def named(train: list[Split], datamodule: Any) -> tuple[float, float] | None:
     own = [value for name, value in attributes if re.search("transform|augment|normali[sz]", name)]
     found = {each for value in (*(split.dataset for split in train), *own) for each in named_by_transforms(value)}
     return found.pop() if len(found) == 1 else None
+
+
+def stored_levels(split: Split) -> int:
+    """Return how many different values one of a dataset's first samples has as it is kept; 0 where that is unknown."""
+    row = raw_row(origin(split.dataset)[0]) if split.samples else None
+    kept = [row(index) for index in range(min(split.samples or 0, SHOWN))] if row is not None else []
+    return max((len(np.unique(np.asarray(each))) for each in kept if hasattr(each, "dtype")), default=0)
 
 
 def keeps_bytes(split: Split) -> bool:
