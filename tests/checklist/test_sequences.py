@@ -99,6 +99,22 @@ CASES = {
 }
 
 
+def test_text_that_is_cut_into_pieces_has_no_padding(examine):
+    class Pieces(LightningDataModule):
+        def train_dataloader(self):
+            words = 1 + torch.arange(16 * 64) ** 2 % 7
+            return DataLoader(words.reshape(64, 16), batch_size=16, collate_fn=lambda each: collate(list(each)))
+
+    class Piecewise(Model):
+        ignore = -100
+
+        def validation_step(self):
+            pass
+
+    verdict = examine("trace", Piecewise(), Pieces(), limit_val_batches=0)
+    assert not {each.rule for each in verdict.findings} & {"network/reads-padding", "network/loss-counts-padding"}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_sequences(examine, case):
     kind, options, expected = CASES[case]

@@ -104,7 +104,7 @@ def more_padding(batch: Any) -> tuple[str, Any] | None:
     tokens = [(path, leaf) for path, leaf in parts.items() if leaf.ndim == 2 and not leaf.is_floating_point()]
     for path, leaf in sorted(tokens, key=lambda each: -len(each[1].unique())):
         length, runs = leaf.shape[1], trailing(leaf)
-        if len(runs.unique()) < 2 or int(runs.min()) > 1:
+        if len(runs.unique()) < 2 or int(runs.min()) > 1 or is_word(leaf, runs):
             continue
         others = [each for name, each in parts.items() if name != path]
         if not any(confirms(each, runs, length) for each in others):
@@ -121,6 +121,12 @@ def trailing(leaf: Tensor) -> Tensor:
     flat = leaf.reshape(len(leaf), leaf.shape[1], -1)
     filler = flat[:, -1, 0].mode().values
     return (flat == filler).all(2).long().flip(1).cumprod(1).sum(1)
+
+
+def is_word(leaf: Tensor, runs: Tensor) -> bool:
+    """Whether what rows of (B, T) end with stands before their ends, too: then it is a token like others."""
+    before = torch.arange(leaf.shape[1], device=leaf.device) < (leaf.shape[1] - runs)[:, None]
+    return bool((leaf[before] == leaf[:, -1].mode().values).any())
 
 
 def confirms(leaf: Tensor, runs: Tensor, length: int) -> bool:
