@@ -99,6 +99,27 @@ CASES = {
 }
 
 
+def test_decoder_that_is_given_its_targets_is_a_remark(examine):
+    class Taught(Model):
+        def training_step(self, batch, batch_idx):
+            given, targets = batch["tokens"][:, :-1].contiguous(), batch["next"]
+            answers = self(given, given != PAD) + self(targets, targets != PAD)
+            return functional.cross_entropy(answers.reshape(-1, WORDS), targets.reshape(-1), ignore_index=PAD)
+
+    class Pairs(Texts):
+        def train_dataloader(self):
+            def pair(found):
+                tokens = collate(found)["tokens"]
+                return {"tokens": tokens, "next": tokens[:, 1:].contiguous()}
+
+            return DataLoader(texts(0), batch_size=16, collate_fn=pair)
+
+        val_dataloader = train_dataloader
+
+    found = [each for each in examine("trace", Taught(), Pairs()).findings if each.rule == "network/sees-its-target"]
+    assert {each.severity for each in found} == {"remark"}
+
+
 def test_text_that_is_cut_into_pieces_has_no_padding(examine):
     class Pieces(LightningDataModule):
         def train_dataloader(self):

@@ -14,6 +14,7 @@ class OwnTarget:
         shift: by how many positions the target of a position comes after it: 1 for the next token.
         sees_target: whether the answer at a position changes with the token that is its target.
         sees_next: whether it changes with the token after that position.
+        forced: whether the network is given two sequences, of which one is the targets: it may be taught by them.
         place: of the criterion.
     """
 
@@ -21,6 +22,7 @@ class OwnTarget:
     shift: int
     sees_target: bool
     sees_next: bool
+    forced: bool = False
     place: Place = NOWHERE
 
 

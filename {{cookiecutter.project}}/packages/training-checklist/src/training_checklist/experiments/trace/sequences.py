@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from training_checklist.engines.batches import leaves
+from training_checklist.engines.batches import leaves, same
 from training_checklist.engines.compared import Look, replaced
 from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.replay import seed_all
@@ -80,7 +80,21 @@ def own_targets(look: Look, batch: Any, call: CriterionCall) -> Iterator[OwnTarg
         _, other = answered(look, replaced(batch, {path: changed}))
         if rows.any() and other is not None and scores(other).shape == scores(call).shape:
             moved = differing(scores(call), scores(other)).reshape(targets.shape)[rows]
-            yield OwnTarget(path, shift, bool(moved[:, asked].any()), bool(moved[:, position - 1].any()), call.place)
+            sees, sees_next = bool(moved[:, asked].any()), bool(moved[:, position - 1].any())
+            yield OwnTarget(path, shift, sees, sees_next, is_forced(look, batch, call, path), call.place)
+
+
+def is_forced(look: Look, batch: Any, call: CriterionCall, path: str) -> bool:
+    """Whether answers change with a second sequence of the batch, where it or the one at `path` is the targets."""
+    parts = leaves(batch)
+    for name, leaf in parts.items():
+        if name == path or leaf.ndim != 2 or leaf.is_floating_point() or len(leaf.unique()) < KINDS:
+            continue
+        _, other = answered(look, replaced(batch, {name: leaf.roll(1, 0)}))
+        changes = other is not None and bool(differing(scores(call), scores(other)).any())
+        if changes and (same(call.target, leaf) or same(call.target, parts[path])):
+            return True
+    return False
 
 
 def shift_of(leaf: Tensor, call: CriterionCall) -> int | None:

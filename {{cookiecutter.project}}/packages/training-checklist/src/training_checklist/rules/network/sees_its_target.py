@@ -2,16 +2,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from training_checklist.evidence.sequences import OwnTarget
-from training_checklist.finding import FAILED, Fix
+from training_checklist.finding import FAILED, REMARK, Fix
 from training_checklist.rule import Hit, Rule
 
 
 def judge(own: OwnTarget, limits: Any) -> Iterator[Hit]:
+    severity = REMARK if own.forced else None  # a decoder may be taught by what it is to answer
     if own.shift and own.sees_target:
         yield Hit(
             f"the target of a position is the next token of {own.leaf}, and the answer there changes with that very "
             "token",
             own.place.beside(loader="train_dataloader", note=own.leaf),
+            severity=severity,
         )
     elif not own.shift and own.sees_target and not own.sees_next:
         yield Hit(
@@ -20,6 +22,7 @@ def judge(own: OwnTarget, limits: Any) -> Iterator[Hit]:
             own.place.beside(loader="train_dataloader", note=own.leaf),
             "it copies what it is given: nothing has to be foretold",
             Fix("shift by one: logits[:, :-1] against tokens[:, 1:], or so in the collate function"),
+            severity,
         )
 
 
