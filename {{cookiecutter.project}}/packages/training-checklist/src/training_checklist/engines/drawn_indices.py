@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from functools import wraps
+from itertools import chain
 from typing import Any
+from weakref import ref
 
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
@@ -19,8 +21,8 @@ class DrawnIndices:
     """While it is entered, what the sampler of every DataLoader of this process draws is kept."""
 
     def __init__(self) -> None:
-        self.drawn: dict[int, tuple[Any, list[Any]]] = {}  # the sampler too: its id must not be given to another one
-        self.passes: dict[int, list[tuple[Any, list[Any]]]] = {}  # likewise, each pass with its iterator
+        # By the sampler's id, which must not be given to another one; each pass with its iterator, which may end.
+        self.passes: dict[int, tuple[Any, list[tuple[ref, list[Any]]]]] = {}
         self._next: Any = None
 
     def __enter__(self) -> "DrawnIndices":
@@ -30,10 +32,9 @@ class DrawnIndices:
         def kept(iterator: Any) -> Any:
             index = pass_on(draw, iterator)
             sampler = iterator._index_sampler
-            self.drawn.setdefault(id(sampler), (sampler, []))[1].append(index)
-            passes = self.passes.setdefault(id(sampler), [])
-            if not passes or passes[-1][0] is not iterator:
-                passes.append((iterator, []))
+            passes = self.passes.setdefault(id(sampler), (sampler, []))[1]
+            if not passes or passes[-1][0]() is not iterator:
+                passes.append((ref(iterator), []))
             passes[-1][1].append(index)
             return index
 
@@ -46,13 +47,13 @@ class DrawnIndices:
 
     def of(self, loader: DataLoader, count: int | None = None) -> list[Any]:
         """Return the positions that each batch was made of, batch by batch; none of iterable data."""
-        _, drawn = self.drawn.get(id(loader._index_sampler), (None, []))
+        drawn = list(chain.from_iterable(self.by_pass(loader)))
         return [each for each in drawn[:count] if None not in flat([each])]
 
     def by_pass(self, loader: DataLoader) -> list[list[Any]]:
-        """Return the same for each pass through the loader; none of iterable data."""
-        passes = [drawn for _, drawn in self.passes.get(id(loader._index_sampler), [])]
-        return [drawn for drawn in passes if None not in flat(drawn)]
+        """Return the positions of each pass through the loader, batch by batch; None in them of iterable data."""
+        _, passes = self.passes.get(id(loader._index_sampler), (None, []))
+        return [drawn for _, drawn in passes]
 
 
 def flat(drawn: Iterable[Any]) -> list[Any]:
