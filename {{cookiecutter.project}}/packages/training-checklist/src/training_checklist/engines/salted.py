@@ -1,4 +1,4 @@
-"""Lines of the project's code whose result is another one in each process: hash() of a text, and the order of a set."""
+"""Lines of the project's code that nothing fixes: hash() of a text, the order of a set or of a folder's files."""
 
 import ast
 from collections.abc import Iterator
@@ -7,11 +7,12 @@ from pathlib import Path
 from training_checklist.engines.own_code import is_own, shorten
 from training_checklist.finding import Place
 
+LISTS = {"listdir", "scandir", "iterdir", "glob", "rglob", "iglob", "walk"}  # functions and methods that list folders
 ORDERS = {"list", "tuple", "enumerate", "iter", "map", "zip", "next"}  # functions that keep the order of what they get
 
 
 def salted(files: list[Path]) -> list[Place]:
-    """Return the lines of the project's own files that use what Python salts anew in each process."""
+    """Return the lines of the project's own files that use what Python salts anew in each process, or list folders."""
     found = []
     for path in files:
         try:
@@ -29,13 +30,21 @@ def salted_lines(tree: ast.AST) -> Iterator[int]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == "__hash__":
             node.body = []  # what it returns tells equal things together, and orders nothing
+    in_order = {id(each) for call in ast.walk(tree) if is_sorted(call) for each in ast.walk(call)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             of_set = node.func.id in ORDERS and any(is_set(argument) for argument in node.args)
             if of_set or (node.func.id == "hash" and not all(is_number(argument) for argument in node.args)):
                 yield node.lineno
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in LISTS and id(node) not in in_order:
+                yield node.lineno
         elif isinstance(node, (ast.For, ast.comprehension)) and is_set(node.iter):
             yield node.iter.lineno
+
+
+def is_sorted(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "sorted"
 
 
 def is_set(node: ast.AST) -> bool:

@@ -47,3 +47,21 @@ class ColumnsOfSplits:
     other: str
     shifts: list[list[float]] = field(default_factory=list)
     place: Place = NOWHERE
+
+
+@dataclass
+class FittedTo:
+    """Columns of a table, and of which samples mean and deviation, or least and largest value, are 0 and 1.
+
+    Args:
+        other: name of a split beside the training set.
+        standard: how many columns have mean 0 and deviation 1, over the samples of "train", "other" or "both".
+        ranged: how many reach from 0 to 1 and no further, likewise.
+        columns: how many there are that have more than two values.
+    """
+
+    other: str
+    standard: dict[str, int]
+    ranged: dict[str, int]
+    columns: int
+    place: Place = NOWHERE

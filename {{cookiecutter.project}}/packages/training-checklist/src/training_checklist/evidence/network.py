@@ -119,11 +119,13 @@ class LossSlopes:
 
     Args:
         optimizers: how many there are; several may play against each other.
+        accumulated: batches of a step of the optimizer, by which Lightning has divided the loss.
     """
 
     loss: float
     slopes: list[CriterionSlope]
     optimizers: int = 1
+    accumulated: int = 1
 
 
 @dataclass
@@ -304,9 +306,15 @@ class PaddingMask:
 
     Args:
         inverted: whether it leaves out exactly what is no padding.
+        inside: how many rows it leaves something out of that stands before a token which it keeps, and after one.
+        token: the id of all that, None where there are several.
+        rows: how many there are.
     """
 
     inverted: bool
+    inside: int = 0
+    token: int | None = None
+    rows: int = 0
     place: Place = NOWHERE
 
 
@@ -365,3 +373,25 @@ def broadcast(one: Shape, two: Shape) -> Shape | None:
     if any(mine != other and 1 not in (mine, other) for mine, other in sizes):
         return None
     return tuple(other if mine == 1 else mine for mine, other in reversed(sizes))
+
+
+@dataclass
+class LinearPair:
+    """Two linear layers, the second of which reads what the first returns, and nothing else does.
+
+    Args:
+        width: of the first one's input; between: of its output; out: of the second one's output.
+        place: of the second.
+        first: module path of the first.
+    """
+
+    width: int
+    between: int
+    out: int
+    place: Place = NOWHERE
+    first: str = ""
+
+
+@dataclass
+class LinearPairsFound:
+    pairs: list[LinearPair]

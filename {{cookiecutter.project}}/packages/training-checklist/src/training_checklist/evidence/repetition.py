@@ -43,7 +43,7 @@ class TwoRuns:
         seeds: keys of the config that are named seed and hold none, with their places.
         hooks: of the project that run at a point, by the kind of the row that follows it.
         rebuilt: whether the second run has built its own network.
-        salted: lines of the project's code that come out differently in each process.
+        salted: lines of the project's code that come out differently in each process, or on another machine.
     """
 
     one: Recording
@@ -61,7 +61,8 @@ class TwoRuns:
         others = f", and {lines}" if lines else ""
         line = self.salted[0]
         why = (
-            f"hash() of a text and the order of a set are others in each process, whatever the seed: this line{others}"
+            "hash() of a text and the order of a set are others in each process, and that of a folder's files on each "
+            f"machine, whatever the seed: this line{others}"
         )
         return place.beside(file=line.file, line=line.line, source=line.source), why
 

@@ -47,3 +47,20 @@ class MorePadding:
     answers_change: bool | None = None
     over_time: list[str] = field(default_factory=list)
     place: Place = NOWHERE
+
+
+@dataclass
+class OtherOrder:
+    """Sequences whose tokens were put into another order, and what a network with attention answers.
+
+    Args:
+        leaf: place of the sequences in the batch.
+        attention: where attention was called; "" where it was not.
+        changes: whether the answers are others.
+        place: of the criterion.
+    """
+
+    leaf: str
+    attention: str
+    changes: bool
+    place: Place = NOWHERE

@@ -228,3 +228,20 @@ class Losses:
     values: list[float]
     excused: bool
     place: Place = NOWHERE
+
+
+@dataclass
+class Followed:
+    """Images that were loaded again and again, turned or mirrored, beside targets with a number for each pixel.
+
+    Args:
+        moved: samples whose image was turned or mirrored.
+        followed: those of them whose target was turned and mirrored as the image was.
+        turns: what was done to the first image that its target did not follow, such as "mirrored left to right".
+        place: of the dataset.
+    """
+
+    moved: int
+    followed: int
+    turns: str = ""
+    place: Place = NOWHERE

@@ -25,6 +25,7 @@ from training_checklist.evidence.epochs import (
     Validated,
     WeightsOverValidation,
 )
+from training_checklist.experiments.learning.averages import Averages
 from training_checklist.experiments.learning.between_epochs import BetweenEpochs
 from training_checklist.experiments.learning.metrics import Metrics
 from training_checklist.lightning import Callback, LightningModule, Trainer, is_overridden
@@ -40,9 +41,14 @@ AROUND = (
 
 
 class EpochWatch(Callback):
-    """Watches the epochs of a run. `evidence` is what it has seen."""
+    """Watches the epochs of a run. `evidence` is what it has seen.
 
-    def __init__(self, pl_module: LightningModule) -> None:
+    Args:
+        steps: of the optimizer in the whole training, of which these epochs are the beginning.
+    """
+
+    def __init__(self, pl_module: LightningModule, steps: float) -> None:
+        self.averages = Averages(pl_module, steps)
         self.modes = Modes()
         self.epochs: list[dict[str, Series]] = []
         self.loaders = 1
@@ -94,6 +100,7 @@ class EpochWatch(Callback):
             yield self.over_validation
         yield from self.metrics.evidence()
         yield from self.between.evidence()
+        yield from self.averages.evidence()
         yield from (each for each in self.logged.values() if each.kind == "loss" or not self.metrics.mixed)
 
     def close(self) -> None:
@@ -107,8 +114,9 @@ class EpochWatch(Callback):
             self._compare_weights(trainer, pl_module)
         self.weights.clear()
 
-    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         self.between.end_step(trainer)
+        self.averages.look(trainer, pl_module)
 
     def _compare_weights(self, trainer: Trainer, pl_module: LightningModule) -> None:
         before, within, now = self.weights["before"], self.weights["within"], digests(pl_module)

@@ -44,7 +44,8 @@ from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.limit_batches.claim import average, named_by_transforms
 from training_checklist.experiments.limit_batches.class_weights import WeightedClasses
 from training_checklist.experiments.limit_batches.collated import collated
-from training_checklist.experiments.limit_batches.columns import columns, columns_of_splits
+from training_checklist.experiments.limit_batches.columns import columns, columns_of_splits, fitted_to
+from training_checklist.experiments.limit_batches.dense_targets import followed
 from training_checklist.experiments.limit_batches.history import history
 from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
 from training_checklist.experiments.limit_batches.roles import Roles, roles_of
@@ -177,6 +178,7 @@ class LimitBatches(Experiment):
             self._look(loader_size, split)
         if len(train) == 1:
             self._look(bytes_read, train[0], self.until)
+            self._look(followed, train[0], self.roles, trainer, self.until)
             self._look(self._short_batch, train[0], trainer, pl_module)
             self._judge_splits(train[0], held_out, trainer)
         self._look(self._input_scale, train, trainer)
@@ -343,6 +345,7 @@ class LimitBatches(Experiment):
             self._look(company, split, self.roles, trainer, self.until)
             self._look(collated, split, trainer, self.until)
             self._look(shared_parts, own, other, self.roles)
+            self._look(fitted_to, own, other, self.roles, trainer, self.until)
         self._look(target_copies, own, self.roles)
         self._look(columns, own, self.roles)
         if not self.has_found("data/samples-mixed-by-collate"):  # then a sample that is loaded alone is another one

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+from contextlib import ExitStack
 from functools import wraps
 from pathlib import Path
 from threading import Thread
@@ -18,6 +19,7 @@ from omegaconf import DictConfig, open_dict, read_write
 from training_checklist import session
 from training_checklist.ending import FitEnded
 from training_checklist.engines.fingerprints import state_of
+from training_checklist.engines.listings import listed_backwards
 from training_checklist.engines.own_code import pass_on
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.reproducibility.further_steps import Recorder
@@ -28,7 +30,8 @@ from training_checklist.lightning import Callback, LightningModule, Trainer
 class Repetition(HydraCallback):
     """Hydra's callback that repeats the job in a process beside it, and in the end resumes it from a checkpoint.
 
-    A process of its own, because no other begins as the first did: the order of sets, module-level generators.
+    A process of its own, because no other begins as the first did: the order of sets, module-level generators. It lists
+    folders backwards, as another machine may.
 
     Args:
         timeout: seconds to wait for the repetition when the job has ended.
@@ -43,6 +46,7 @@ class Repetition(HydraCallback):
         self.recorder: Recorder | None = None  # of the steps that followed the checkpoint
         self.resuming: Resuming | None = None
         self.error: Exception | None = None
+        self.listing = ExitStack()
 
     def on_job_start(self, config: DictConfig, task_function: TaskFunction, **kwargs: Any) -> None:
         Repetition.current, self.config, self.train = self, config, task_function
@@ -53,6 +57,8 @@ class Repetition(HydraCallback):
             (self.folder / "again").mkdir(parents=True)
             self.beside = Thread(target=self._repeat, daemon=True)
             self.beside.start()
+        else:
+            self.listing.enter_context(listed_backwards())
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         try:
@@ -61,6 +67,7 @@ class Repetition(HydraCallback):
             if not self.repeated:
                 self.beside.join(self.timeout)
         finally:
+            self.listing.close()
             torch.set_num_threads(self.threads)
 
     def _repeat(self) -> None:

@@ -139,9 +139,10 @@ def statements(file: str) -> list[tuple[int, int]]:
 
 
 class Masks(Listener):
-    """Keeps the masks of attention over token ids whose embedding knows which of them is padding."""
+    """Keeps the masks of attention over token ids, and what embeddings take for padding."""
 
     def __init__(self) -> None:
+        self.tokens: list[Tensor] = []
         self.padding: list[Tensor] = []  # True where an id is the padding's
         self.calls: list[PaddingMask] = []
 
@@ -149,8 +150,12 @@ class Masks(Listener):
         if call.name == "embedding" and call.is_functional:
             index = call.argument("padding_idx", 2)
             ids = call.argument("input", 0)
-            if index is not None and isinstance(ids, Tensor) and ids.ndim == 2 and bool((ids == index).any()):
+            if not isinstance(ids, Tensor) or ids.ndim != 2:
+                return
+            self.tokens.append(ids)
+            if index is not None and bool((ids == index).any()):
                 self.padding.append(ids == index)
+                self.calls.append(PaddingMask(False, *inside(ids == index, ids), len(ids), call.place))
         elif call.name == "multi_head_attention_forward":
             self._compare(call.kwargs.get("key_padding_mask"), call)
 
@@ -158,7 +163,17 @@ class Masks(Listener):
         if not isinstance(mask, Tensor):
             return
         left_out = mask if mask.dtype == torch.bool else mask == -torch.inf
-        for padding in self.padding:
-            if padding.shape == left_out.shape:
-                self.calls.append(PaddingMask(bool((padding != left_out).all()), call.place))
-                return
+        padding = next((each for each in self.padding if each.shape == left_out.shape), None)
+        tokens = next((each for each in self.tokens if each.shape == left_out.shape), None)
+        if padding is not None and bool((padding != left_out).all()):
+            self.calls.append(PaddingMask(True, place=call.place))
+        elif tokens is not None:
+            self.calls.append(PaddingMask(False, *inside(left_out, tokens), len(tokens), call.place))
+
+
+def inside(left_out: Tensor, tokens: Tensor) -> tuple[int, int | None]:
+    """Return in how many rows of (B, T) something is left out between what is kept, and its id where it has one."""
+    kept = (~left_out).long()
+    between = left_out & (kept.cumsum(1) > 0) & (kept.flip(1).cumsum(1).flip(1) > 0)
+    found = tokens[between].unique()
+    return int(between.any(1).sum()), int(found[0]) if len(found) == 1 else None

@@ -11,8 +11,8 @@ from training_checklist.engines.batches import leaves, same
 from training_checklist.engines.compared import Look, replaced
 from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.replay import seed_all
-from training_checklist.engines.tracer import Tracer
-from training_checklist.evidence.sequences import MorePadding, OwnTarget
+from training_checklist.engines.tracer import Call, Listener, Tracer
+from training_checklist.evidence.sequences import MorePadding, OtherOrder, OwnTarget
 from training_checklist.finding import Place
 from training_checklist.lightning import isolate_rng
 
@@ -22,11 +22,13 @@ LEAST = 20  # tokens that targets are known again by
 KINDS = 5  # of tokens: of fewer, one sequence is easily like another one
 AGREE = 0.9  # share of targets that are tokens of the same sequence: a corrupted part of them is no other task
 MOVED = 1e-4  # relative, of answers in another arrangement of the same additions in float32
+ATTENTION = {"multi_head_attention_forward", "scaled_dot_product_attention", "_transformer_encoder_layer_fwd"}
+SHORTEST = 4  # tokens of which the first, which may stand for the whole, stays where it is
 OVER_TIME = (nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase, nn.modules.batchnorm._BatchNorm)
 
 
-def sequences(look: Look, step: Place, batch: Any) -> Iterator[OwnTarget | MorePadding]:
-    """Yield what other tokens, and more padding, do to the answers; `step` is the place of the training step.
+def sequences(look: Look, step: Place, batch: Any) -> Iterator[OwnTarget | MorePadding | OtherOrder]:
+    """Yield what other tokens, another order, and more padding do to the answers; `step` is the training step's place.
 
     Without dropout, and nothing where the step does not repeat.
     """
@@ -43,6 +45,7 @@ def sequences(look: Look, step: Place, batch: Any) -> Iterator[OwnTarget | MoreP
         return
     if call is not None:
         yield from own_targets(look, batch, call)
+        yield from other_orders(look, batch, call)
     padding = more_padding(batch)
     if padding is not None:
         leaf, padded = padding
@@ -82,6 +85,44 @@ def own_targets(look: Look, batch: Any, call: CriterionCall) -> Iterator[OwnTarg
             moved = differing(scores(call), scores(other)).reshape(targets.shape)[rows]
             sees, sees_next = bool(moved[:, asked].any()), bool(moved[:, position - 1].any())
             yield OwnTarget(path, shift, sees, sees_next, is_forced(look, batch, call, path), call.place)
+
+
+class Attention(Listener):
+    """Keeps where attention and embeddings of tokens were called."""
+
+    def __init__(self) -> None:
+        self.place = ""
+        self.embedded: list[Tensor] = []
+
+    def before(self, call: Call) -> None:
+        if call.name in ATTENTION:
+            self.place = self.place or str(call.place) or call.name
+        elif call.name == "embedding" and call.is_functional:
+            self.embedded.append(call.argument("input", 0))
+
+
+def other_orders(look: Look, batch: Any, call: CriterionCall) -> Iterator[OtherOrder]:
+    """Put the tokens of each sequence into another order, but for the first and padding; of one answer each."""
+    attention = Attention()
+    with torch.no_grad(), isolate_rng(), Tracer(look.module, attention):
+        seed_all()
+        look.loss_of(batch)
+    for path, leaf in leaves(batch).items():
+        if leaf.ndim != 2 or leaf.is_floating_point() or len(leaf.unique()) < KINDS or len(leaf) != len(call.input):
+            continue
+        if call.target.shape != leaf.shape[:1] or not any(same(leaf, each) for each in attention.embedded):
+            continue
+        whole = int((leaf.shape[1] - trailing(leaf)).min())
+        turned = leaf.clone()
+        turned[:, 1:whole] = leaf[:, 1:whole].flip(1)
+        _, other = answered(look, replaced(batch, {path: turned}))
+        if (
+            whole >= SHORTEST
+            and not same(turned, leaf)
+            and other is not None
+            and scores(other).shape == scores(call).shape
+        ):
+            yield OtherOrder(path, attention.place, bool(differing(scores(call), scores(other)).any()), call.place)
 
 
 def is_forced(look: Look, batch: Any, call: CriterionCall, path: str) -> bool:

@@ -25,6 +25,7 @@ from training_checklist.evidence.network import (
     Concatenations,
     CriterionSlope,
     DeadTerms,
+    LinearPairsFound,
     LossSlopes,
     ModuleCall,
     PaddingMasks,
@@ -42,6 +43,7 @@ from training_checklist.experiments.trace.criterion_input import measured
 from training_checklist.experiments.trace.dead_terms import DeadTermsOf
 from training_checklist.experiments.trace.effects import effects
 from training_checklist.experiments.trace.forward_calls import ForwardCalls, varies
+from training_checklist.experiments.trace.linear_pairs import LinearPairs
 from training_checklist.experiments.trace.operations import Masks, Pairs, SoftmaxesOverBatch
 from training_checklist.experiments.trace.reshapes import ReshapesToTranspose
 from training_checklist.experiments.trace.sequences import sequences
@@ -64,8 +66,9 @@ class Watch:
         self.dropouts, self.doubled, self.reshapes = DropoutCalls(), DoubledParts(), ReshapesToTranspose()
         self.terms = DeadTermsOf()
         self.softmaxes, self.pairs = SoftmaxesOverBatch(size), Pairs(size)
+        self.linear = LinearPairs()
         operations = self.softmaxes, self.pairs, self.masks, self.dropouts, self.doubled, self.reshapes, self.terms
-        tracer = Tracer(pl_module, self.criteria, *operations)
+        tracer = Tracer(pl_module, self.criteria, *operations, self.linear)
         contexts = (self.modules, tracer) if step == "training_step" else (tracer,)
         self.around = ExitStack()
         self.around.enter_context(around_step(pl_module, *contexts, step=step))
@@ -103,7 +106,8 @@ class Trace(Experiment):
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         if not self.ended and loss.requires_grad and self.training is not None:
             with suppress(RuntimeError):  # a part of the graph may be gone with an earlier backward
-                self.judge(slopes(loss, self.training.learned, len(trainer.optimizers)))
+                accumulated = trainer.accumulate_grad_batches if pl_module.automatic_optimization else 1
+                self.judge(slopes(loss, self.training.learned, len(trainer.optimizers), accumulated))
 
     def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.ended:
@@ -121,6 +125,7 @@ class Trace(Experiment):
         watch.close()
         self._measure(watch)
         self.judge(watch.modules.evidence, PaddingMasks(watch.masks.calls))
+        self.judge(LinearPairsFound(watch.linear.evidence))
         self.judge(DeadTerms(list(watch.terms.found.values())))
         self.judge(Concatenations(list(watch.doubled.found.values())), Reshapes(list(watch.reshapes.found.values())))
         inputs = (measured(call, watch.dropouts) for call in watch.learned)
@@ -133,6 +138,7 @@ class Trace(Experiment):
             self._judge_samples(watch, trainer, pl_module, batch)
         watch.criteria.calls.clear()  # they hold the graph
         watch.dropouts.made.clear()
+        watch.linear = LinearPairs()
 
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
@@ -252,7 +258,7 @@ class Trace(Experiment):
         self.judge(*outputs(done, modules.rows, watch.size, True))
 
 
-def slopes(loss: Tensor, calls: list[CriterionCall], optimizers: int) -> LossSlopes:
+def slopes(loss: Tensor, calls: list[CriterionCall], optimizers: int, accumulated: int) -> LossSlopes:
     """Return how a loss changes with each criterion that it is made of."""
     single = [call for call in calls if call.result.ndim == 0]
     found: tuple[Tensor | None, ...] = ()
@@ -263,7 +269,7 @@ def slopes(loss: Tensor, calls: list[CriterionCall], optimizers: int) -> LossSlo
         for call, slope in zip(single, found, strict=True)
         if slope is not None
     ]
-    return LossSlopes(float(loss.detach()), known, optimizers)
+    return LossSlopes(float(loss.detach()), known, optimizers, accumulated)
 
 
 def outputs(calls: list[CriterionCall], rows: list[ModuleCall], size: int | None, differ: bool) -> list[SampleOutputs]:

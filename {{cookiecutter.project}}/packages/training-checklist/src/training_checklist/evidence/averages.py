@@ -1,0 +1,25 @@
+"""Averages of weights that a project keeps beside them."""
+
+from dataclasses import dataclass
+
+from training_checklist.finding import NOWHERE, Place
+
+
+@dataclass
+class Average:
+    """Tensors that go towards the weights, each time by a share of the way.
+
+    Args:
+        name: of what keeps them: "EMA.shadow['net.weight']".
+        shares: of the way, each time that they went.
+        times: that they will in the whole training.
+    """
+
+    name: str
+    shares: list[float]
+    times: float
+    place: Place = NOWHERE
+
+    def is_steady(self, most: float) -> bool:
+        """Whether the shares are one number, and no decay that is still rising."""
+        return len(self.shares) > 1 and max(self.shares) <= most * min(self.shares)

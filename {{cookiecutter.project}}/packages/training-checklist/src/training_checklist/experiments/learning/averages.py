@@ -1,0 +1,87 @@
+"""Averages of weights, known by their course: each time they go a share of the way to what the weights are now."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from training_checklist.engines.held import held, places
+from training_checklist.evidence.averages import Average
+from training_checklist.finding import Place
+from training_checklist.lightning import LightningModule, Trainer
+
+LOOKED_AT = 2  # weights, the largest
+ENTRIES = 4096  # of each that are compared
+OFF = 1e-2  # of a step of the average: what of it may lead elsewhere
+ROUNDINGS = 2  # of each entry: its product and its sum
+
+
+class Averages:
+    """Looks after each batch at what has the shape of a weight, is none, and begins where the weight does."""
+
+    def __init__(self, pl_module: LightningModule, steps: float) -> None:
+        largest = sorted(pl_module.named_parameters(), key=lambda pair: -pair[1].numel())
+        self.weights = [weight for _, weight in largest if weight.requires_grad and weight.ndim > 1][:LOOKED_AT]
+        self.steps = steps
+        self.before: dict[str, Tensor] = {}
+        self.shares: dict[str, list[float]] = {}
+        self.none: set[str] = set()  # what has gone elsewhere
+        self.moves = 0  # batches after which the weights were others
+        self._last: list[Tensor] = []
+
+    @torch.no_grad()
+    def look(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        now = [sample(weight) for weight in self.weights]
+        last = self._last or now
+        moved = any(not torch.equal(*pair) for pair in zip(now, last, strict=True))
+        self.moves += moved
+        self._last = now
+        known = {weight.data_ptr() for weight in pl_module.parameters() if weight.requires_grad}
+        for name, tensor in self._candidates(trainer, pl_module):
+            for weight, values in zip(self.weights, zip(now, last, strict=True), strict=True):
+                if tensor.shape != weight.shape or tensor.data_ptr() in known or name in self.none:
+                    continue
+                own = sample(tensor)
+                if moved and name in self.before:
+                    self._compare(name, self.before[name], own, values)
+                self.before[name] = own
+                break
+
+    def _candidates(self, trainer: Trainer, pl_module: LightningModule) -> Iterator[tuple[str, Tensor]]:
+        for name, parameter in (*pl_module.named_parameters(), *pl_module.named_buffers()):
+            if not parameter.requires_grad and parameter.is_floating_point():
+                yield name, parameter
+        for place, value in places(
+            pl_module,
+            [each for each in trainer.callbacks if not type(each).__module__.startswith("training_checklist.")],
+        ):
+            yield from ((name, each) for name, each, _ in held(value, place) if each.is_floating_point())
+
+    def _compare(self, name: str, before: Tensor, own: Tensor, weights: tuple[Tensor, ...]) -> None:
+        """Look which share of the way an average has gone; the project's hooks come after this, or before it."""
+        step = (own - before).double()
+        if not step.any():
+            return
+        rounding = ROUNDINGS * torch.finfo(own.dtype).eps * float(own.double().norm())
+        for weight in weights:
+            way = (weight - before).double()
+            length = float(way.square().sum())
+            share = float((step * way).sum()) / length if length else 0.0
+            off = float((step - share * way).norm())
+            if 0 < share < 1 + OFF and off < OFF * float(step.norm()) + rounding:
+                self.shares.setdefault(name, []).append(share)
+                return
+        self.none.add(name)
+
+    def evidence(self) -> Iterator[Average]:
+        for name, shares in self.shares.items():
+            if name not in self.none and self.moves:
+                # The first are of differences that are hardly more than their roundings.
+                yield Average(
+                    name, shares[len(shares) // 2 :], self.steps * len(shares) / self.moves, Place(parameter=name)
+                )
+                return  # all tensors of one average go alike
+
+
+def sample(weight: Tensor) -> Tensor:
+    return weight.detach().flatten()[:: max(1, weight.numel() // ENTRIES)].clone()

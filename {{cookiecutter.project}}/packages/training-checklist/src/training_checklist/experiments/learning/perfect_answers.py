@@ -1,0 +1,178 @@
+"""What a step makes of right and of wrong answers: the network's are replaced, and the rest is the project's own."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from lightning_utilities.core.apply_func import apply_to_collection
+from torch import Tensor, nn
+from torchmetrics import Metric
+
+from training_checklist.engines.batches import tensors
+from training_checklist.engines.compared import HALF
+from training_checklist.engines.criteria import Criteria, CriterionCall
+from training_checklist.engines.replay import call_step, loss_in, seed_all
+from training_checklist.engines.splits import Split
+from training_checklist.engines.stand_in import stand_in
+from training_checklist.engines.tracer import Tracer
+from training_checklist.evidence.answers import Answered
+from training_checklist.lightning import LightningModule, Trainer, isolate_rng
+
+SURE = 15.0  # logit of a right answer, and less that of a wrong one: of 1,000 classes, softmax gives it all but 1e-10
+SAMPLES = 64
+DISTANCES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
+Answer = Callable[[Tensor], Tensor]
+
+
+def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: float) -> Answered | None:
+    """Take the step of a split with right and with wrong answers.
+
+    None where the criterion is not given what a layer answers, so that nothing can be put there.
+    """
+    step = {"train": "training_step", "val": "validation_step"}[split.stage]
+    if not split.indexable or any(weight.dtype in HALF for weight in pl_module.parameters()):
+        return None
+    [(_, batch)] = split.fetch(split.chosen(SAMPLES), trainer, until, SAMPLES)
+    copy = stand_in(pl_module, trainer)
+    copy.train(split.stage == "train")
+    seen, criteria = Outputs(copy), Criteria()
+    with torch.no_grad(), isolate_rng(), seen, Tracer(copy, criteria):
+        seed_all()
+        call_step(copy, step, batch)
+    given = {id(call.input): call for call in criteria.calls}
+    call = next(iter(given.values())) if len(given) == 1 else None
+    place = None if call is None else seen.place_of(call.input)
+    # What is compared with itself, or with another answer, has no right one.
+    if place is None or any(seen.place_of(each.target) is not None for each in criteria.calls):
+        return None
+    results = []
+    for answer in answers(call) or ():
+        logged, loss = taken(stand_in(pl_module, trainer), split, step, batch, (*place, call.input, answer))
+        if logged is None:
+            return None
+        results.append((logged, loss))
+    if not results:
+        return None
+    (right, one), (wrong, two) = results
+    losses = None if one is None or two is None else (one, two)
+    return Answered(step, right, wrong, losses, call.place)
+
+
+class Outputs:
+    """While it is entered, keeps what each module has returned, the last that has it first."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.found: list[tuple[str, int, Tensor]] = []
+        self.calls: dict[str, int] = {}
+        self.handles: list[Any] = []
+
+    def __enter__(self) -> "Outputs":
+        for path, part in self.module.named_modules():
+            if not isinstance(part, Metric):
+                self.handles.append(part.register_forward_hook(lambda *given, path=path: self._keep(path, given[-1])))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    def _keep(self, path: str, output: Any) -> None:
+        number = self.calls[path] = self.calls.get(path, -1) + 1
+        self.found += [(path, number, each) for each in tensors(output)]
+
+    def place_of(self, tensor: Tensor) -> tuple[str, int, int] | None:
+        """Return path, number of the call, and offset of the outermost output that a tensor is a view of."""
+        for path, number, output in reversed(self.found):
+            if output.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() and output.is_contiguous():
+                return path, number, tensor.storage_offset() - output.storage_offset()
+        return None
+
+
+def answers(call: CriterionCall) -> tuple[Answer, Answer] | None:
+    """Return what gives right and wrong answers to a criterion, None where it asks for something else."""
+    given, target = call.input, call.target
+    if call.num_classes is not None and given.ndim > 1 and given.shape[1] > 1:
+        if call.options.get("reduction") == "none" or bool((target == call.ignored).any()) or call.outside:
+            return None
+
+        def scores(shift: int) -> Tensor:
+            asked = (target + shift) % given.shape[1]
+            hot = nn.functional.one_hot(asked, given.shape[1]).movedim(-1, 1).to(given.dtype)
+            logits = SURE * (2 * hot - 1)
+            return logits.log_softmax(1) if call.name == "nll_loss" else logits
+
+        return (lambda _: scores(0)), (lambda _: scores(1))
+    if given.shape != target.shape or not target.is_floating_point():
+        return None
+    if call.name.startswith("binary_cross_entropy") and bool(((target == 0) | (target == 1)).all()):
+        if "logits" in call.name:
+            return (lambda _: SURE * (2 * target - 1)), (lambda _: SURE * (1 - 2 * target))
+        return (lambda _: target.clone()), (lambda _: 1 - target)
+    if call.name in DISTANCES and len(target) > 1 and bool(target.std() > 0):
+        return (lambda _: target.clone()), (lambda _: target.roll(1, 0))
+    return None
+
+
+def taken(
+    copy: LightningModule, split: Split, step: str, batch: Any, put: tuple[str, int, int, Tensor, Answer]
+) -> tuple[dict[str, float] | None, float | None]:
+    """Return what a step logs and its loss where a module answers something else; None where it never did."""
+    path, number, offset, like, answer = put
+    copy.train(split.stage == "train")
+    for part in copy.modules():
+        if isinstance(part, Metric):
+            part.reset()
+    calls, done = [0], []
+    logged: dict[str, Any] = {}
+
+    def replace(module: nn.Module, given: Any, output: Any) -> Any:
+        calls[0] += 1
+        if calls[0] != number + 1:
+            return output
+
+        def with_answers(own: Tensor) -> Tensor:
+            room = own.numel() - offset - 1
+            last = sum((size - 1) * stride for size, stride in zip(like.shape, like.stride(), strict=True))
+            if not own.is_contiguous() or own.dtype != like.dtype or not 0 <= last <= room or offset < 0:
+                return own
+            new = own.detach().clone()
+            new.as_strided(like.shape, like.stride(), offset).copy_(answer(like))
+            done.append(True)
+            return new
+
+        return apply_to_collection(output, Tensor, with_answers)
+
+    def log(name: str, value: Any, *_: Any, **__: Any) -> None:
+        logged[name] = value
+
+    def log_dict(values: Mapping[str, Any], *_: Any, **__: Any) -> None:
+        logged.update(values)
+
+    copy.log, copy.log_dict = log, log_dict
+    epoch = {"train": "train_epoch", "val": "validation_epoch"}[split.stage]
+    handle = copy.get_submodule(path).register_forward_hook(replace)
+    try:
+        # Figures and tables of an epoch are the run's own affair.
+        with torch.no_grad(), isolate_rng(), patch.object(copy.trainer, "_loggers", []):
+            seed_all()
+            getattr(copy, f"on_{epoch}_start")()
+            result = call_step(copy, step, batch)
+            getattr(copy, f"on_{epoch}_end")()
+    finally:
+        handle.remove()
+    if len(done) != 1:
+        return None, None
+    values = {name: number_in(value) for name, value in logged.items()}
+    found = {name: value for name, value in values.items() if math.isfinite(value)}
+    loss = loss_in(result) if split.stage == "train" else None  # what validation returns may be anything
+    return found, None if loss is None else float(loss)
+
+
+def number_in(value: Any) -> float:
+    value = value.compute() if isinstance(value, Metric) else value
+    if isinstance(value, Tensor):
+        return float(value) if value.numel() == 1 else math.nan
+    return float(value) if isinstance(value, (int, float)) else math.nan

@@ -1,0 +1,62 @@
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from training_checklist.evidence.answers import Answered
+from training_checklist.finding import FAILED, Fix
+from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
+
+# By the words in the name that a value is logged under; what else is a part of it decides nothing, but for "loss".
+BEST = dict.fromkeys(
+    ("acc", "accuracy", "f1", "f1score", "precision", "recall", "iou", "miou", "jaccard", "dice", "r2", "r2score"), 1.0
+) | dict.fromkeys(("mae", "mse", "rmse", "error", "err"), 0.0)
+UNITS = (1.0, 100.0)  # of a share, and of percent
+
+
+def judge(answered: Answered, limits: Any) -> Iterator[Hit]:
+    known = {name: best for name in answered.right if (best := best_of(name)) is not None}
+    if not known:
+        raise CannotJudge(f"{answered.step} logs nothing that is named as a metric whose best value is known")
+    for name, best in known.items():
+        right, wrong = answered.right[name], answered.wrong.get(name)
+        if all(abs(right - best * unit) > limits.from_best * scale_of(best, unit, wrong) for unit in UNITS):
+            yield Hit(
+                f"{name} is {right:.4g} where each answer is the very one that the criterion asks for: the best is "
+                f"{best:g}",
+                answered.place.beside(function=answered.step, note=name),
+            )
+        elif wrong is not None and abs(right - wrong) <= limits.from_best * abs(right):
+            yield Hit(
+                f"{name} is {right:.4g} where each answer is right, and {wrong:.4g} where each is wrong",
+                answered.place.beside(function=answered.step, note=name),
+            )
+
+
+def scale_of(best: float, unit: float, wrong: float | None) -> float:
+    """Return what an error is measured by: the range of a share, or the error of wrong answers."""
+    return unit if best else abs(wrong or 1.0)
+
+
+def best_of(name: str) -> float | None:
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    found = {BEST[word] for word in words if word in BEST}
+    return found.pop() if len(found) == 1 and not any("loss" in word for word in words) else None
+
+
+RULE = Rule(
+    id="learning/metric-of-right-answers",
+    item="learning",
+    question="Has each metric its best value where every answer is right?",
+    why="the metric looks at something else than the criterion, in another unit, or along another dimension",
+    severity=FAILED,
+    evidence=Answered,
+    judge=judge,
+    fix=Fix("give the metric the answers and targets that the criterion gets: of classes, argmax(dim=1)"),
+    faulty=lambda: Answered("validation_step", {"val/acc": 0.08}, {"val/acc": 0.11}),
+    healthy=lambda: Answered("validation_step", {"val/acc": 1.0, "val/mae": 0.0}, {"val/acc": 0.0, "val/mae": 0.9}),
+    thresholds={
+        "from_best": Threshold(
+            0.01, "of the range: what is added to denominators lest they be 0 moves shares by less than that"
+        )
+    },
+)
