@@ -21,5 +21,11 @@ done
 compile requirements/tools.in --output-file requirements/tools.txt
 compile requirements/test.in --extra dev --extra wandb --extra mlflow --extra joblib --extra submitit --extra ray --extra optuna --extra onnx --extra shards "$work"/tensorboard/*/pyproject.toml \
   --output-file requirements/test.txt
+compile --no-emit-package dill --no-emit-package multiprocess benchmarks/adoption/requirements.in \
+  --output-file benchmarks/adoption/requirements.txt
+for extra in dill multiprocess; do
+  echo "$extra" >"$work/$extra.in"
+  compile --no-deps "$work/$extra.in" --output-file "benchmarks/adoption/extras/$extra.txt"
+done
 # What installs the packages of the tests, in the version that is among them.
 sed -n '/^uv==/,$p' requirements/test.txt | awk 'NR > 1 && /^[a-z]/ { exit } { print }' >requirements/uv.txt

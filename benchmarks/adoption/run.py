@@ -206,16 +206,16 @@ def names(text: str) -> list[str]:
 
 
 def install(environment: Path) -> Path:
-    """Return the python of an environment with requirements.txt, and with each line of extras.txt in its own folder."""
+    """Return the python of an environment with requirements.txt, and with each of `extras` in a folder of its own."""
     python = environment / "bin" / "python"
     if (environment / "installed").is_file():
         return python
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps"]
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
     subprocess.run([*pip, "-r", str(HERE / "requirements.txt")], check=True)
-    for line in (HERE / "extras.txt").read_text(encoding="utf-8").split():
-        name = line.partition("==")[0]
-        subprocess.run([*pip, "--target", str(environment / "extras" / name), line], check=True)
+    for extra in sorted((HERE / "extras").glob("*.txt")):
+        target = environment / "extras" / extra.stem
+        subprocess.run([*pip, "--target", str(target), "-r", str(extra)], check=True)
     (environment / "installed").touch()
     return python
 

@@ -1,0 +1,443 @@
+"""What is tried on a project: right answers in place of the network's, images turned, tokens in another order, folders
+listed backwards."""
+
+import os
+import pathlib
+
+import pytest
+import torch
+from pytorch_lightning import Callback, LightningDataModule, LightningModule
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset, TensorDataset, WeightedRandomSampler
+from torchmetrics.classification import MulticlassAccuracy
+from training_checklist.engines.listings import listed_backwards
+from training_checklist.engines.salted import salted
+
+
+def found(verdict, *topics):
+    return {each.rule for each in verdict.findings if each.rule.startswith(topics)}
+
+
+class Module(LightningModule):
+    """A network with a metric of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = nn.Linear(8, 16), nn.Linear(16, 4)
+
+    def forward(self, inputs):
+        return self.head(torch.relu(self.first(inputs)))
+
+    def loss(self, answers, labels):
+        return functional.cross_entropy(answers, labels)
+
+    def metrics(self, answers, labels):
+        return {"acc": (answers.argmax(1) == labels).float().mean()}
+
+    def training_step(self, batch, batch_idx):
+        answers = self(batch[0])
+        self.log_dict({f"train/{name}": value for name, value in self.metrics(answers, batch[1]).items()})
+        return self.loss(answers, batch[1])
+
+    def validation_step(self, batch, batch_idx):
+        answers = self(batch[0])
+        self.log_dict({f"val/{name}": value for name, value in self.metrics(answers, batch[1]).items()})
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.01)
+
+
+class OverSamples(Module):
+    def metrics(self, answers, labels):
+        return {"acc": (answers.argmax(0)[0] == labels).float().mean()}
+
+
+class OfTargets(Module):
+    def metrics(self, answers, labels):
+        return {"accuracy": (labels == labels).float().mean()}
+
+
+class Percent(Module):
+    def metrics(self, answers, labels):
+        share = (answers.argmax(1) == labels).float().mean()
+        return {"acc": 100 * share, "acc_loss": 1 - share, "margin": answers.max(1).values.mean()}
+
+
+class AtEpochEnd(Module):
+    """Its validation is a class of torchmetrics that is asked when the epoch is over."""
+
+    def __init__(self):
+        super().__init__()
+        self.accuracy = MulticlassAccuracy(4)
+
+    def validation_step(self, batch, batch_idx):
+        answers = self(batch[0])
+        self.log("val/loss", self.loss(answers, batch[1]))
+        self.accuracy.update(self.reported(answers), batch[1])
+
+    def reported(self, answers):
+        return answers
+
+    def on_validation_epoch_end(self):
+        self.log("val/acc", self.accuracy.compute())
+        self.accuracy.reset()
+
+
+class OthersAtEpochEnd(AtEpochEnd):
+    def reported(self, answers):
+        return answers.roll(1, 0)
+
+
+class Entropy(Module):
+    """Subtracts more of the score of the right class than it adds."""
+
+    def loss(self, answers, labels):
+        return 0.1 * functional.cross_entropy(answers, labels) + answers.gather(1, labels[:, None]).mean()
+
+
+class Regression(Module):
+    """In units of its own, with the error in those of the data."""
+
+    unit = 3.0
+
+    def loss(self, answers, labels):
+        return functional.mse_loss(answers[:, 0], labels / 3)
+
+    def metrics(self, answers, labels):
+        return {"mae": (self.unit * answers[:, 0] - labels).abs().mean()}
+
+
+class RegressionInOtherUnits(Regression):
+    unit = 1.0
+
+
+ANSWERS = {
+    Module: set(),
+    Percent: set(),
+    AtEpochEnd: set(),
+    Regression: set(),
+    OverSamples: {"learning/metric-of-right-answers"},
+    OfTargets: {"learning/metric-of-right-answers"},
+    OthersAtEpochEnd: {"learning/metric-of-right-answers"},
+    RegressionInOtherUnits: {"learning/metric-of-right-answers"},
+    Entropy: {"learning/wrong-answers-preferred"},
+}
+
+
+class Numbers(LightningDataModule):
+    def __init__(self, of_classes):
+        super().__init__()
+        random = torch.Generator().manual_seed(0)
+        self.inputs = torch.randn(320, 8, generator=random)
+        scores = self.inputs @ torch.randn(8, 4, generator=random)
+        self.labels = scores.argmax(1) if of_classes else scores[:, 0] * 5 + 40
+
+    def train_dataloader(self):
+        return DataLoader(TensorDataset(self.inputs[:240], self.labels[:240]), 16, shuffle=True)
+
+    def val_dataloader(self):
+        return DataLoader(TensorDataset(self.inputs[240:], self.labels[240:]), 16)
+
+
+@pytest.mark.parametrize("module", ANSWERS, ids=lambda module: module.__name__)
+def test_right_and_wrong_answers(examine, module):
+    rules = {"learning/metric-of-right-answers", "learning/wrong-answers-preferred"}
+    verdict = examine("learning", module(), Numbers(not issubclass(module, Regression)))
+    assert found(verdict, "learning/") & rules == ANSWERS[module]
+    assert "learning/metric-of-right-answers" in verdict.judged
+
+
+class Average(Callback):
+    """A moving average of the weights."""
+
+    def __init__(self, *decays):
+        self.decays = decays
+        self.shadow = {}
+
+    def on_fit_start(self, trainer, pl_module):
+        self.shadow = {name: weight.detach().clone() for name, weight in pl_module.named_parameters()}
+
+    def on_train_batch_end(self, trainer, pl_module, *_):
+        decay = self.decays[min(trainer.global_step, len(self.decays)) - 1]
+        for name, weight in pl_module.named_parameters():
+            self.shadow[name].mul_(decay).add_(weight.detach(), alpha=1 - decay)
+
+
+@pytest.mark.parametrize(
+    ("decays", "expected"),
+    [
+        ([0.9], set()),
+        ([0.999], {"learning/average-never-arrives"}),  # of 300 steps
+        ([0.01], {"learning/average-of-the-last-step"}),
+        ([(1 + step) / (10 + step) for step in range(400)], set()),
+    ],
+)
+def test_averages_of_weights(examine, decays, expected):
+    class Averaged(Module):
+        def configure_callbacks(self):
+            return [Average(*decays)]
+
+    verdict = examine("learning", Averaged(), Numbers(of_classes=True), max_epochs=20)
+    assert found(verdict, "learning/average") == expected
+    assert "learning/average-never-arrives" in verdict.judged
+
+
+def test_momentum_of_another_library(examine):
+    class Normed(Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(8, momentum=0.99)
+
+        def forward(self, inputs):
+            return super().forward(self.norm(inputs))
+
+    found_here = found(examine("learning", Normed(), Numbers(of_classes=True)), "learning/statistics")
+    assert found_here == {"learning/statistics-of-the-last-batch"}
+
+
+class Shapes(Dataset):
+    """Rectangles in noise, and where they are."""
+
+    def __init__(self, start, augment):
+        self.start, self.augment = start, augment
+
+    def __len__(self):
+        return 96
+
+    def __getitem__(self, index):
+        random = torch.Generator().manual_seed(self.start + index)
+        mask = torch.zeros(16, 16, dtype=torch.long)
+        top, left = torch.randint(0, 9, (2,), generator=random).tolist()
+        mask[top : top + 6, left : left + 4] = 1
+        image = mask[None] + 0.2 * torch.randn(1, 16, 16, generator=random)
+        return self.augment(image, mask)
+
+
+def plain(image, mask):
+    return image, mask
+
+
+def together(image, mask):
+    turns = int(torch.randint(4, ()))
+    return image.rot90(turns, (1, 2)) + 0.05 * torch.randn_like(image), mask.rot90(turns, (0, 1))
+
+
+def image_alone(image, mask):
+    return (image.flip(2) if torch.rand(()) < 0.5 else image), mask
+
+
+def apart(image, mask):
+    return [each.flip(-1) if torch.rand(()) < 0.5 else each for each in (image, mask)]
+
+
+@pytest.mark.parametrize(("augment", "stays"), [(plain, None), (together, False), (image_alone, True), (apart, True)])
+def test_targets_of_pixels_follow_their_images(examine, augment, stays):
+    class Segments(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(Shapes(0, augment), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(Shapes(1000, plain), 16)
+
+    class Segmenter(Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.head = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 2, 3, padding=1)
+
+    verdict = examine("limit_batches", Segmenter(), Segments())
+    assert found(verdict, "data/target-stays-behind") == ({"data/target-stays-behind"} if stays else set())
+    assert ("data/target-stays-behind" in verdict.judged) == (stays is not None)
+
+
+def by_training_set(train, val):
+    return [(each - train.mean(0)) / train.std(0) for each in (train, val)]
+
+
+def by_all(train, val):
+    both = torch.cat([train, val])
+    return [(each - both.mean(0)) / both.std(0, correction=0) for each in (train, val)]
+
+
+def each_by_itself(train, val):
+    return [(each - each.mean(0)) / each.std(0) for each in (train, val)]
+
+
+def range_of_all(train, val):
+    both = torch.cat([train, val])
+    return [(each - both.amin(0)) / (both.amax(0) - both.amin(0)) for each in (train, val)]
+
+
+def range_of_training_set(train, val):
+    return [(each - train.amin(0)) / (train.amax(0) - train.amin(0)) for each in (train, val)]
+
+
+@pytest.mark.parametrize(
+    ("scale", "expected"),
+    [
+        (by_training_set, set()),
+        (range_of_training_set, set()),
+        (by_all, {"data/scaled-by-held-out-samples"}),
+        (range_of_all, {"data/scaled-by-held-out-samples"}),
+        (each_by_itself, {"data/scaled-by-itself"}),
+    ],
+)
+def test_samples_that_columns_were_scaled_by(examine, scale, expected):
+    class Scaled(Numbers):
+        def __init__(self):
+            super().__init__(of_classes=True)
+            skewed = self.inputs.abs() * 3 + 7
+            train, val = scale(skewed[:160], skewed[160:])
+            self.inputs = torch.cat([train, val])
+
+        def train_dataloader(self):
+            return DataLoader(TensorDataset(self.inputs[:160], self.labels[:160]), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(TensorDataset(self.inputs[160:], self.labels[160:]), 16)
+
+    assert found(examine("limit_batches", Module(), Scaled()), "data/scaled-by") == expected
+
+
+@pytest.mark.parametrize(("drawn", "weighted"), [(True, True), (True, False), (False, True)])
+def test_rare_classes_are_made_up_for_once(examine, drawn, weighted):
+    random = torch.Generator().manual_seed(0)
+    labels = (torch.rand(800, generator=random) < 0.1).long()
+    weights = 1 / labels.bincount().float()
+
+    class Uneven(LightningDataModule):
+        def loader(self, **options):
+            inputs = torch.randn(800, 8, generator=random) + labels[:, None]
+            return DataLoader(TensorDataset(inputs, labels), 64, **options)
+
+        def train_dataloader(self):
+            return self.loader(**({"sampler": WeightedRandomSampler(weights[labels], 800)} if drawn else {}))
+
+        def val_dataloader(self):
+            return self.loader()
+
+    class Weighted(Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(16, 2)
+
+        def loss(self, answers, labels):
+            return functional.cross_entropy(answers, labels, weights if weighted else None)
+
+    verdict = examine("limit_batches", Weighted(), Uneven())
+    assert bool(found(verdict, "data/balanced-twice")) == (drawn and weighted)
+
+
+class Tokens(LightningDataModule):
+    """Texts with a class that their first word decides; word 1 is one like others."""
+
+    padding = 0
+
+    def texts(self):
+        random = torch.Generator().manual_seed(0)
+        tokens = torch.randint(1, 40, (128, 16), generator=random)
+        lengths = torch.randint(6, 17, (128, 1), generator=random)
+        return TensorDataset(torch.where(torch.arange(16) < lengths, tokens, self.padding), tokens[:, 0] % 3)
+
+    def train_dataloader(self):
+        return DataLoader(self.texts(), 32)
+
+    val_dataloader = train_dataloader
+
+
+class Reader(Module):
+    places, attends, padding = True, True, 0
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(40, 16)
+        self.where = nn.Parameter(torch.randn(16, 16))
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True)
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, tokens):
+        hidden = self.table(tokens) + (self.where if self.places else 0)
+        padding = tokens == self.padding
+        padding[:, 0] = False
+        hidden = self.layer(hidden, src_key_padding_mask=padding) if self.attends else hidden.relu()
+        kept = (~padding).unsqueeze(2)
+        return self.head((hidden * kept).sum(1) / kept.sum(1))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, set()),
+        ({"places": False}, {"network/order-without-effect"}),
+        ({"places": False, "attends": False}, set()),
+        ({"padding": 1}, {"network/padding-in-the-middle"}),
+    ],
+)
+def test_order_and_padding_of_tokens(examine, options, expected):
+    data = type("Data", (Tokens,), {"padding": options.get("padding", 0)})()
+    verdict = examine("trace", type("Case", (Reader,), options)(), data)
+    assert found(verdict, "network/order-without-effect", "network/padding-in-the-middle") == expected
+
+
+class Pair(Module):
+    def __init__(self, between=nn.Identity, width=16):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(8, width), nn.Dropout(0.1), between(), nn.Linear(width, 4))
+
+    def forward(self, inputs):
+        return self.net(inputs)
+
+
+class TwoReaders(Pair):
+    def forward(self, inputs):
+        hidden = self.net[0](inputs)
+        return self.net[3](hidden) + hidden.square().mean(1, keepdim=True)
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [(Pair(), True), (Pair(nn.ReLU), False), (Pair(width=2), False), (TwoReaders(), False)],
+)
+def test_linear_layers_with_nothing_between(examine, module, expected):
+    verdict = examine("trace", module, Numbers(of_classes=True))
+    assert bool(found(verdict, "network/two-linear-layers-are-one")) == expected
+
+
+@pytest.mark.parametrize("divides", [True, False])
+def test_loss_is_divided_by_accumulation_once(examine, divides):
+    class Divided(Module):
+        def training_step(self, batch, batch_idx):
+            loss = super().training_step(batch, batch_idx)
+            return loss / self.trainer.accumulate_grad_batches if divides else loss
+
+    verdict = examine("trace", Divided(), Numbers(of_classes=True), accumulate_grad_batches=4)
+    assert bool(found(verdict, "network/divided-by-accumulation-twice")) == divides
+
+
+def test_folders_are_listed_backwards(tmp_path):
+    for name in "abc":
+        (tmp_path / name).touch()
+
+    def listings():
+        with os.scandir(tmp_path) as entries:
+            scanned = [entry.name for entry in entries]
+        return [
+            os.listdir(tmp_path),
+            scanned,
+            [path.name for path in tmp_path.iterdir()],
+            [path.name for path in tmp_path.glob("*")],
+            [path.name for path in pathlib.Path(tmp_path).rglob("*")],
+        ]
+
+    usual = listings()
+    with listed_backwards():
+        assert listings() == [each[::-1] for each in usual]
+    assert listings() == usual
+
+
+def test_lines_that_list_folders_unsorted_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = ["import os", "from pathlib import Path", "one = os.listdir('.')", "two = sorted(os.listdir('.'))"]
+    lines += ["three = list(Path('.').glob('*'))", "four = sorted(p for p in Path('.').iterdir() if p.is_file())"]
+    (tmp_path / "data.py").write_text("\n".join(lines), encoding="utf-8")
+    assert [place.line for place in salted([tmp_path / "data.py"])] == [3, 5]
