@@ -11,6 +11,7 @@ from training_checklist.finding import Place
 
 LOOKS_UP = {"embedding", "embedding_bag"}
 NORMALISES = {"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm"}
+JOINS = {"cat", "concat", "concatenate", "hstack"}  # as numbers of a table with embeddings of its categories
 MULTIPLIES = {
     *("linear", "bilinear", "matmul", "__matmul__", "mm", "bmm", "lstm", "gru", "rnn_tanh", "rnn_relu"),
     *(f"conv{transposed}{n}d" for n in (1, 2, 3) for transposed in ("", "_transpose")),
@@ -20,7 +21,7 @@ MULTIPLIES = {
 
 @dataclass
 class Entrance:
-    """A tensor as the first layer with weights takes it.
+    """A tensor as the first layer with weights takes it, or as it is joined to what other layers have made.
 
     Args:
         leaf: the tensor of the batch that it was made of, by its place; the largest where there are several.
@@ -57,14 +58,21 @@ class Entrances(Listener):
 
     def before(self, call: Call) -> None:
         name = call.name
+        if name in JOINS and any(tensor.requires_grad and not self.made_of(tensor) for tensor in call.given):
+            for tensor in call.given:
+                self._enter(tensor, call, None)
+            return
         if name not in MULTIPLIES | LOOKS_UP | NORMALISES:
             return
         value = call.args[0] if call.args else call.kwargs.get("input", call.kwargs.get("query"))
+        if any(self._is_weight(tensor) for tensor in call.given):
+            self._enter(value, call, len(call.argument("weight", 1)) if name in LOOKS_UP else None)
+
+    def _enter(self, value: Any, call: Call, rows: int | None) -> None:
         origins = self.made_of(value)
-        if origins and any(self._is_weight(tensor) for tensor in call.given):
+        if origins:
             leaf = max(sorted(origins), key=lambda place: self._leaves[place].numel())
-            rows = len(call.argument("weight", 1)) if name in LOOKS_UP else None
-            self.found.append(Entrance(leaf, name, call.place, value.detach(), rows))
+            self.found.append(Entrance(leaf, call.name, call.place, value.detach(), rows))
 
     def after(self, call: Call) -> None:
         origins = frozenset().union(*(self.made_of(tensor) for tensor in call.given))

@@ -50,6 +50,22 @@ class ColumnsOfSplits:
 
 
 @dataclass
+class CodesOfSplits:
+    """The codes of a category, each held against each of another split by what goes with it: numbers and targets.
+
+    Args:
+        other: name of that split.
+        column: "batch['codes'][:, 2]".
+        shifts: by how many standard errors means are apart, by code in the training set and code in the other split.
+    """
+
+    other: str
+    column: str
+    shifts: dict[int, dict[int, float]] = field(default_factory=dict)
+    place: Place = NOWHERE
+
+
+@dataclass
 class FittedTo:
     """Columns of a table, and of which samples mean and deviation, or least and largest value, are 0 and 1.
 

@@ -14,6 +14,7 @@ class Modes:
     Args:
         live: in training mode during validation.
         asleep: in eval mode while they train, together with what is around them.
+        put_to_sleep: the line of the project that has put the first of them into eval mode.
         others: likewise, in training mode: the layers that are not asleep.
         drops: where dropout is at work during validation.
         few: norms with the numbers of samples and of values for each channel in the first batch.
@@ -23,6 +24,7 @@ class Modes:
 
     live: list[str] = field(default_factory=list)
     asleep: list[str] = field(default_factory=list)
+    put_to_sleep: Place = NOWHERE
     others: list[str] = field(default_factory=list)
     drops: list[Place] = field(default_factory=list)
     few: dict[str, tuple[int, int]] = field(default_factory=dict)

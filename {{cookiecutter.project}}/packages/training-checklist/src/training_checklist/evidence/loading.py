@@ -195,3 +195,34 @@ class Collated:
     apart: list[tuple[str, str, int]] = field(default_factory=list)
     scrambled: list[str] = field(default_factory=list)
     place: Place = NOWHERE
+
+
+@dataclass
+class Reseeded:
+    """Samples whose random numbers begin anew each time.
+
+    Args:
+        samples: that were loaded.
+        seed: with which all of them begin; None where they do not.
+        place: of the line that seeds, or of what it draws.
+    """
+
+    samples: int
+    seed: int | None
+    place: Place = NOWHERE
+
+
+@dataclass
+class Wrapped:
+    """Whole numbers out of the range of their type, in the code that loads samples.
+
+    Args:
+        type: "uint8"; "" where there were none.
+        low, high: the range that they would have had.
+        place: of the line.
+    """
+
+    type: str
+    low: float = 0.0
+    high: float = 0.0
+    place: Place = NOWHERE

@@ -83,6 +83,8 @@ class CriterionInput:
         over_samples: likewise over dim 0.
         over_last: likewise over the last dim.
         dropped: where a dropout made the scores, None where none did.
+        below: share of the targets, where they are numbers like the scores, that are less than 0.
+        above: share of them that are more than 1.
     """
 
     name: str
@@ -97,6 +99,8 @@ class CriterionInput:
     over_last: str = ""
     place: Place = NOWHERE
     dropped: Place | None = None
+    below: float = 0.0
+    above: float = 0.0
 
     @property
     def range(self) -> str:
@@ -217,6 +221,28 @@ class SoftmaxCall:
 class Softmaxes:
     calls: list[SoftmaxCall]
     batch_size: int
+
+
+@dataclass
+class OtherDimension:
+    """An operation over a dimension of answers, and a criterion that takes another one for that of the classes.
+
+    Args:
+        operation: "softmax", "argmax".
+        dim: that it is over, from 0 on.
+        criterion: its name.
+    """
+
+    operation: str
+    shape: Shape
+    dim: int
+    criterion: str
+    place: Place = NOWHERE
+
+
+@dataclass
+class OtherDimensions:
+    found: list[OtherDimension]
 
 
 @dataclass

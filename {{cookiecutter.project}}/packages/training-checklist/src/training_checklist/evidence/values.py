@@ -231,17 +231,19 @@ class Losses:
 
 
 @dataclass
-class Followed:
-    """Images that were loaded again and again, turned or mirrored, beside targets with a number for each pixel.
+class PixelTargets:
+    """Targets with a class for each pixel, held against their images as they are, and turned or mirrored.
 
     Args:
-        moved: samples whose image was turned or mirrored.
-        followed: those of them whose target was turned and mirrored as the image was.
-        turns: what was done to the first image that its target did not follow, such as "mirrored left to right".
-        place: of the dataset.
+        samples: of the training set; turned: those whose target would fit clearly better turned or mirrored.
+        held_out: samples of another split; held_turned: likewise.
+        turn: that fits most of them, such as "mirrored left to right".
+        place: of the training set.
     """
 
-    moved: int
-    followed: int
-    turns: str = ""
+    samples: int
+    turned: int
+    held_out: int
+    held_turned: int
+    turn: str = ""
     place: Place = NOWHERE

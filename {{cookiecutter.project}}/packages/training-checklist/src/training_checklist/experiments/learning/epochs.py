@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from training_checklist.engines.dropouts import DropoutCalls
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.hooks import hooks_of
 from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.places import Places
 from training_checklist.engines.tracer import Tracer
 from training_checklist.evidence.epochs import (
     Logged,
@@ -28,6 +29,7 @@ from training_checklist.evidence.epochs import (
 from training_checklist.experiments.learning.averages import Averages
 from training_checklist.experiments.learning.between_epochs import BetweenEpochs
 from training_checklist.experiments.learning.metrics import Metrics
+from training_checklist.finding import NOWHERE, Place
 from training_checklist.lightning import Callback, LightningModule, Trainer, is_overridden
 
 WITH_DROPOUT = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)
@@ -63,6 +65,8 @@ class EpochWatch(Callback):
             self.watching.enter_context(around_step(pl_module, tracer, step="validation_step"))
         self.in_step = Inside()
         self.watching.enter_context(around_step(pl_module, self.in_step))
+        self.switches = Switches(pl_module)
+        self.watching.enter_context(self.switches)
         self.validated = Validated()
         self.weights: dict[str, dict[str, str]] = {}  # digests of parameters by when they were taken
         self.over_validation: WeightsOverValidation | None = None
@@ -195,6 +199,36 @@ class EpochWatch(Callback):
                 self.modes.few.setdefault(path, (len(inputs[0]), inputs[0].numel() // module.num_features))
         if found is not None and path not in found:
             found.append(path)
+            if found is self.modes.asleep and self.modes.put_to_sleep == NOWHERE:
+                self.modes.put_to_sleep = self.switches.by.get(id(module), NOWHERE)
+
+
+class Switches:
+    """While it is entered, knows which line of the project has put a module into eval mode.
+
+    Attributes:
+        by: the line, by id of the module; none of modules that have been put into training mode since.
+    """
+
+    def __init__(self, root: nn.Module) -> None:
+        self.by: dict[int, Place] = {}
+        self.places = Places(root)
+
+    def __enter__(self) -> None:
+        self._train = train = nn.Module.train
+
+        @wraps(train)
+        def switch(module: nn.Module, mode: bool = True) -> nn.Module:
+            place = NOWHERE if mode else self.places.here()
+            self.by.pop(id(module), None)
+            if place.line:
+                self.by[id(module)] = place
+            return pass_on(train, module, mode)
+
+        nn.Module.train = switch
+
+    def __exit__(self, *error: object) -> None:
+        nn.Module.train = self._train
 
 
 class Inside:

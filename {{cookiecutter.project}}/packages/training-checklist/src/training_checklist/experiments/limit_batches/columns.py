@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from training_checklist.evidence.columns import Column, Columns, ColumnsOfSplits, FittedTo
+from training_checklist.evidence.columns import CodesOfSplits, Column, Columns, ColumnsOfSplits, FittedTo
 from training_checklist.experiments.limit_batches.roles import Roles
 from training_checklist.experiments.limit_batches.samples import LEAST, Part, load, one_number
 from training_checklist.lightning import Trainer
@@ -15,6 +15,7 @@ ROWS = 50_000  # of a table that is read as a whole
 # Of the standard error of a mean: what chance brings so near to 0 is one column in 125, and its deviation as near to 1
 # one of these in 125.
 EXACT = 0.01
+OFTEN = 20  # samples of a code, of whose mean the standard error is then known to a sixth
 CHANNELS = {2: 1, 3: 2, 4: 1}  # by the number of dimensions: (N, columns), (N, time, features), (N, channels, H, W)
 
 
@@ -51,20 +52,28 @@ def columns_of_splits(own: Part, other: Part, roles: Roles) -> list[ColumnsOfSpl
     return found
 
 
-def fitted_to(own: Part, other: Part, roles: Roles, trainer: Trainer, until: float) -> list[FittedTo]:
-    """See which samples a table was scaled by, where both splits can be read as a whole."""
-    small = [(place, values) for place, values in tables(own, roles) if values.ndim == 2]
-    target = one_number(own.of(roles.target))
-    small += [] if target is None or roles.target is None else [(roles.target, target)]
-    if not small or any(part.split.samples > ROWS for part in (own, other)):
-        return []
-    parts = [load(part.split, list(range(part.split.samples)), roles, trainer, until) for part in (own, other)]
+def whole_table(part: Part, roles: Roles, trainer: Trainer, until: float) -> Part:
+    """Return all samples of a split where they are rows of a table; the same part where they are not, or too many."""
+    rows = any(values.ndim == 2 for _, values in tables(part, roles))
+    if not rows or part.split.samples > ROWS:
+        return part
+    whole = load(part.split, list(range(part.split.samples)), roles, trainer, until)
+    return whole if len(whole.indices) == part.split.samples else part  # time was too short
+
+
+def fitted_to(own: Part, other: Part, roles: Roles) -> list[FittedTo]:
+    """See which samples a table was scaled by, where both splits are there as a whole."""
     found = []
-    for place, _ in small:
-        known = [part.of(place) for part in parts]
-        if any(each is None or len(each) != part.split.samples for each, part in zip(known, parts, strict=True)):
-            continue  # time was too short
-        one, two = (each.reshape(len(each), -1).double() for each in known)
+    if any(len(part.indices) != part.split.samples for part in (own, other)):
+        return found
+    known = [(place, values) for place, values in tables(own, roles) if values.ndim == 2]
+    target = one_number(own.of(roles.target))
+    known += [] if target is None or roles.target is None else [(roles.target, target)]
+    for place, values in known:
+        held = other.of(place)
+        if held is None:
+            continue
+        one, two = (each.reshape(len(each), -1).double() for each in (values, held))
         if one.shape[1] != two.shape[1] or min(len(one), len(two)) < LEAST:
             continue
         both = torch.cat([one, two])
@@ -85,6 +94,52 @@ def is_standard(values: Tensor) -> Tensor:
     deviations = [values.std(0, correction=correction) for correction in (0, 1)]
     one = torch.stack([(each - 1).abs() < near for each in deviations]).any(0)
     return (values.mean(0).abs() < near) & one
+
+
+def codes_of_splits(own: Part, other: Part, roles: Roles) -> list[CodesOfSplits]:
+    """Hold each code of categories, (N,) or (N, columns), against each of another split's."""
+    both = both_described(own, other, roles)
+    if both is None:
+        return []
+    mine, theirs = both
+    found = []
+    for place in sorted(roles.inputs):
+        one, two = own.of(place), other.of(place)
+        if one is None or two is None or one.is_floating_point() or one.ndim > 2:
+            continue
+        if one[0].numel() != two[0].numel():
+            continue
+        one, two = one.reshape(len(one), -1), two.reshape(len(two), -1)
+        for column in range(min(one.shape[1], MOST)):
+            first, second = described(one[:, column], mine), described(two[:, column], theirs)
+            shifts = {code: {also: shift(a, b) for also, b in second.items()} for code, a in first.items()}
+            name = f"{place}[:, {column}]" if own.of(place).ndim == 2 else place
+            found.append(CodesOfSplits(other.split.name, name, shifts, other.split.place.beside(note=name)))
+    return found
+
+
+def both_described(own: Part, other: Part, roles: Roles) -> tuple[Tensor, Tensor] | None:
+    """Return what goes with each sample of two splits: the columns of its tables, and its target; (N, numbers)."""
+    places = [place for place, values in tables(own, roles) if values.ndim == 2]
+    places += [roles.target] if roles.target is not None else []
+    pairs = [(own.of(place), other.of(place)) for place in places]
+    pairs = [(one, two) for one, two in pairs if one is not None and two is not None]
+    pairs = [(one, two) for one, two in pairs if one[0].numel() == two[0].numel()]
+    if not pairs:
+        return None
+    sides = zip(*pairs, strict=True)
+    mine, theirs = (torch.cat([each.reshape(len(each), -1).double() for each in side], 1) for side in sides)
+    return (mine, theirs) if mine.isfinite().all() and theirs.isfinite().all() else None
+
+
+def described(codes: Tensor, numbers: Tensor) -> dict[int, tuple[Tensor, Tensor]]:
+    """Return for each code that stands often enough the means of what goes with it, and their standard errors."""
+    found = {}
+    for code in codes.unique().tolist():
+        rows = numbers[codes == code]
+        if len(rows) >= OFTEN:
+            found[int(code)] = (rows.mean(0), rows.std(0) / len(rows) ** 0.5)
+    return found
 
 
 def moments(values: Tensor) -> list[tuple[Tensor, Tensor]]:

@@ -1,85 +1,54 @@
-"""Whether targets with a number for each pixel are turned and mirrored as their images are."""
-
-import time
+"""Whether targets with a number for each pixel lie on their images, or would fit them better turned or mirrored."""
 
 import torch
 from torch import Tensor
 
-from training_checklist.engines.replay import seed_all
-from training_checklist.engines.splits import Split
-from training_checklist.evidence.values import Followed
+from training_checklist.evidence.values import PixelTargets
 from training_checklist.experiments.limit_batches.roles import Roles
-from training_checklist.experiments.limit_batches.samples import load
-from training_checklist.lightning import Trainer, isolate_rng
+from training_checklist.experiments.limit_batches.samples import Part
 
-SAMPLES = 24
-SEEDS = 3  # of two draws of a coin, one in four mirrors what the other does not
-LIKE = 0.9  # correlation of two images that show the same; noise and brightness leave more
-UNLIKE = 0.05  # by which the next best way to turn an image must be worse, lest symmetric ones decide
+SAMPLES = 128
+CLASSES = 64  # different numbers of a target, of which each is a class
+CLEARLY = 0.05  # share of an image's variance that a turned target explains besides, lest symmetric ones decide
 TURNS = {
-    "left as it is": lambda image: image,
-    "mirrored left to right": lambda image: image.flip(-1),
-    "mirrored upside down": lambda image: image.flip(-2),
-    "turned by 180 degrees": lambda image: image.flip(-1, -2),
-    "mirrored at a diagonal": lambda image: image.transpose(-1, -2),
-    "turned by 90 degrees": lambda image: image.rot90(1, (-2, -1)),
-    "turned by 270 degrees": lambda image: image.rot90(3, (-2, -1)),
-    "mirrored at the other diagonal": lambda image: image.rot90(1, (-2, -1)).flip(-1),
+    "mirrored left to right": lambda target: target.flip(-1),
+    "mirrored upside down": lambda target: target.flip(-2),
+    "turned by 180 degrees": lambda target: target.flip(-1, -2),
+    "turned by 90 degrees": lambda target: target.rot90(1, (-2, -1)),
+    "turned by 270 degrees": lambda target: target.rot90(3, (-2, -1)),
 }
 
 
-def followed(split: Split, roles: Roles, trainer: Trainer, until: float) -> Followed | None:
-    """Load samples with several seeds; None where targets are none of pixels."""
-    if not split.indexable or roles.input is None or roles.target is None:
+def pixel_targets(own: Part, other: Part, roles: Roles) -> PixelTargets | None:
+    """Turn the targets of two splits; None where targets are none of pixels."""
+    train, held = (fits_turned(part, roles) for part in (own, other))
+    if train is None or held is None:
         return None
-    moved = same = 0
-    first = ""
-    for index in split.chosen(SAMPLES):
-        draws = []
-        for seed in range(SEEDS):
-            with isolate_rng():
-                seed_all(SEEDS * index + seed)  # of one seed for all, every draw would be the same
-                part = load(split, [index], roles, trainer, until)
-            image, target = part.of(roles.input), part.of(roles.target)
-            if image is None or target is None or min(image.ndim, target.ndim) < 3:
-                return None
-            if image.shape[-2:] != target.shape[-2:]:
-                return None
-            draws.append((image[0].double(), target[0].double()))
-        image, target = draws[0]
-        for other_image, other_target in draws[1:]:
-            turned = turn_between(image, other_image)
-            if turned in (None, "left as it is"):
-                continue
-            follows = target.shape[-1] == target.shape[-2] or turned in [*TURNS][:4]
-            wanted = TURNS[turned](target) if follows else target
-            if torch.equal(wanted, target):  # a target that looks the same either way
-                continue
-            moved += 1
-            like = correlation(wanted, other_target)
-            if like is not None and like > (correlation(target, other_target) or 0.0):
-                same += 1
-            else:
-                first = first or turned
-        if time.monotonic() > until:
-            break
-    return Followed(moved, same, first, split.place_of("__getitem__"))
+    turned = [turn for turn in train if turn]
+    most = max(set(turned), key=turned.count) if turned else ""
+    counts = len(train), len(turned), len(held), sum(map(bool, held))
+    return PixelTargets(*counts, most, own.split.place_of("__getitem__"))
 
 
-def turn_between(image: Tensor, other: Tensor) -> str | None:
-    """Return what makes the second image of the first, None where nothing clearly does."""
-    known = {}
-    for name, turn in TURNS.items():
-        turned = turn(image)
-        if turned.shape == other.shape:
-            known[name] = correlation(turned, other) or 0.0
-    ranked = sorted(known, key=known.__getitem__, reverse=True)
-    best, second = ranked[0], ranked[1]
-    return best if known[best] > LIKE and known[best] - known[second] > UNLIKE else None
-
-
-def correlation(one: Tensor, other: Tensor) -> float | None:
-    if one.shape != other.shape:
+def fits_turned(part: Part, roles: Roles) -> list[str] | None:
+    """Return for each sample how its target would fit better, "" where it lies as it should."""
+    images, targets = part.of(roles.input), part.of(roles.target)
+    if images is None or targets is None or images.ndim != 4 or images.shape[-2:] != targets.shape[-2:]:
         return None
-    pair = torch.stack([one.flatten(), other.flatten()])
-    return float(torch.corrcoef(pair)[0, 1]) if bool(pair.std(1).min() > 0) else None
+    targets = targets.reshape(len(targets), -1, *targets.shape[-2:])
+    if targets.shape[1] != 1 or len(targets.unique()) > CLASSES:
+        return None
+    found = []
+    for image, target in zip(images[:SAMPLES].double(), targets[:SAMPLES, 0], strict=True):
+        known = {turn: explained(image, of(target)) for turn, of in TURNS.items() if of(target).shape == target.shape}
+        best = max(known, key=known.__getitem__)
+        found.append(best if known[best] > explained(image, target) + CLEARLY else "")
+    return found
+
+
+def explained(image: Tensor, target: Tensor) -> float:
+    """Return the share of the variance of an image, (C, H, W), that is between the classes of its target, (H, W)."""
+    pixels = image.flatten(1) - image.flatten(1).mean(1, keepdim=True)
+    labels, index, counts = target.flatten().unique(return_inverse=True, return_counts=True)
+    sums = torch.zeros(len(pixels), len(labels), dtype=pixels.dtype).index_add(1, index, pixels)
+    return float((sums.square() / counts).sum() / pixels.square().sum().clamp_min(1e-300))

@@ -44,10 +44,17 @@ from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.limit_batches.claim import average, named_by_transforms
 from training_checklist.experiments.limit_batches.class_weights import WeightedClasses
 from training_checklist.experiments.limit_batches.collated import collated
-from training_checklist.experiments.limit_batches.columns import columns, columns_of_splits, fitted_to
-from training_checklist.experiments.limit_batches.dense_targets import followed
+from training_checklist.experiments.limit_batches.columns import (
+    codes_of_splits,
+    columns,
+    columns_of_splits,
+    fitted_to,
+    whole_table,
+)
+from training_checklist.experiments.limit_batches.dense_targets import pixel_targets
 from training_checklist.experiments.limit_batches.history import history
 from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
+from training_checklist.experiments.limit_batches.reseeding import reseeded
 from training_checklist.experiments.limit_batches.roles import Roles, roles_of
 from training_checklist.experiments.limit_batches.samples import (
     Part,
@@ -73,6 +80,7 @@ from training_checklist.experiments.limit_batches.stored_samples import (
     stored_inputs,
     stored_labels,
 )
+from training_checklist.experiments.limit_batches.wrapping import wrapped
 from training_checklist.finding import Finding, Place
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
 
@@ -120,6 +128,7 @@ class LimitBatches(Experiment):
         self.layer = ""
         self.ranges: dict[tuple[str, str], Entering] = {}  # by place in the batch and layer
         self.in_order = False
+        self.tables: dict[str, Part] = {}  # splits that were read as a whole
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
@@ -178,7 +187,8 @@ class LimitBatches(Experiment):
             self._look(loader_size, split)
         if len(train) == 1:
             self._look(bytes_read, train[0], self.until)
-            self._look(followed, train[0], self.roles, trainer, self.until)
+            self._look(reseeded, train[0], trainer)
+            self._look(wrapped, train[0], trainer)
             self._look(self._short_batch, train[0], trainer, pl_module)
             self._judge_splits(train[0], held_out, trainer)
         self._look(self._input_scale, train, trainer)
@@ -345,7 +355,8 @@ class LimitBatches(Experiment):
             self._look(company, split, self.roles, trainer, self.until)
             self._look(collated, split, trainer, self.until)
             self._look(shared_parts, own, other, self.roles)
-            self._look(fitted_to, own, other, self.roles, trainer, self.until)
+            self._look(pixel_targets, own, other, self.roles)
+            self._look(self._tables, own, other, trainer)
         self._look(target_copies, own, self.roles)
         self._look(columns, own, self.roles)
         if not self.has_found("data/samples-mixed-by-collate"):  # then a sample that is loaded alone is another one
@@ -378,6 +389,12 @@ class LimitBatches(Experiment):
             elif place in part.chunks:  # of several lengths
                 tokens = torch.cat([chunk.flatten() for chunk in part.chunks[place]])
                 self._judge_tokens(tokens, rows, place, split.place, [None] * len(tokens))
+
+    def _tables(self, own: Part, other: Part, trainer: Trainer) -> list[Any]:
+        if own.split.name not in self.tables:
+            self.tables[own.split.name] = whole_table(own, self.roles, trainer, self.until)
+        whole = self.tables[own.split.name], whole_table(other, self.roles, trainer, self.until)
+        return [*fitted_to(*whole, self.roles), *codes_of_splits(*whole, self.roles)]
 
     def _scales(self, own: Part, other: Part) -> list[SplitScales]:
         found = []

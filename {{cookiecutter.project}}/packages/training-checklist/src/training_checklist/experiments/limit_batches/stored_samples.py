@@ -185,6 +185,16 @@ def shared_samples(train: Split, split: Split, until: float) -> SharedSamples | 
             of_several=split.of_several,
             place=split.place,
         )
+    if inside is None and outside is None and type(base) is type(other):
+        one, two = rows_read(base), rows_read(other)
+        if one is not None and two is not None and one[1] == two[1]:
+            common = set(one[0])
+            found = [place for place, row in enumerate(two[0]) if row in common]
+            first = found[0] if found else 0
+            counts = (split.name, len(found), len(two[0]), first)
+            return SharedSamples(
+                *counts, same_dataset=True, rows=len(common), of_several=split.of_several, place=split.place
+            )
     try:
         rows, others = stored_rows(base, inside, train, until), stored_rows(other, outside, split, until)
     except Unseen:
@@ -200,6 +210,29 @@ def shared_samples(train: Split, split: Split, until: float) -> SharedSamples | 
     first = positions[0] if positions else 0
     shared = (split.name, len(positions), len(others), first)
     return SharedSamples(*shared, False, repeatable, repeated, len(rows), split.of_several, split.place)
+
+
+def rows_read(dataset: Any) -> tuple[list[int], list[int]] | None:
+    """Return which rows of what it keeps a dataset reads, and digests of that; None where it reads all that it keeps.
+
+    Known by its numbers: whole, each once, one for each sample, and fewer than the rows of everything else.
+    """
+    length = len(dataset)
+    arrays = [value for value in attributes(dataset) if getattr(value, "shape", ()) and hasattr(value, "dtype")]
+    kept = [value for value in arrays if value.shape[0] > length]
+    for value in (*arrays, *(each for each in attributes(dataset) if isinstance(each, list))):
+        if len(value) != length or not kept:
+            continue
+        try:
+            rows = torch.as_tensor(value).cpu()
+        except (TypeError, ValueError, RuntimeError):
+            continue
+        if rows.ndim != 1 or rows.is_floating_point() or len(rows.unique()) < length or int(rows.min()) < 0:
+            continue
+        read = [value for value in kept if value.shape[0] > int(rows.max())]
+        if read:
+            return rows.tolist(), [digest(value) for value in read]
+    return None
 
 
 def stored_rows(base: Any, inside: list[int] | None, split: Split, until: float) -> list[Any]:

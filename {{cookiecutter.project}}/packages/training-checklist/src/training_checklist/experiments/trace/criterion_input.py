@@ -22,6 +22,8 @@ def measured(call: CriterionCall, dropouts: DropoutCalls) -> CriterionInput | No
     found.low, found.high, found.made_by = float(scores.min()), float(scores.max()), made_by(call.input)
     node = behind_views(call.input.grad_fn)
     found.dropped = next((place for made, place in dropouts.made if behind_views(made) is node is not None), None)
+    if call.target.is_floating_point() and call.target.shape == call.input.shape:
+        found.below, found.above = (float(each.float().mean()) for each in (call.target < 0, call.target > 1))
     found.zeros = float((scores == 0).float().mean())
     if scores.ndim > 1:
         tolerance = TOLERANCE + 4 * torch.finfo(call.input.dtype).eps if call.input.is_floating_point() else TOLERANCE

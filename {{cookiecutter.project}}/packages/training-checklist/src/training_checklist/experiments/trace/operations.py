@@ -10,8 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from training_checklist.engines.criteria import CriterionCall
 from training_checklist.engines.tracer import Call, Listener
-from training_checklist.evidence.network import PaddingMask, Pairing, Shape, SoftmaxCall, broadcast
+from training_checklist.evidence.network import (
+    OtherDimension,
+    OtherDimensions,
+    PaddingMask,
+    Pairing,
+    Shape,
+    SoftmaxCall,
+    broadcast,
+)
 from training_checklist.experiments.trace.made_by import made_by_weights
 from training_checklist.finding import Place
 
@@ -45,6 +54,33 @@ class SoftmaxesOverBatch(Listener):
         if isinstance(dim, int) and len(shape) > 1 and dim % len(shape) == 0 and shape[0] == self.size:
             of_pairs = len(shape) == 2 and shape[0] == shape[1] and not made_by_weights(tensor)
             self.calls.append(SoftmaxCall(shape, call.place, of_pairs))
+
+
+class OverDimensions(Listener):
+    """Keeps what is done over a dimension of a tensor, to be held against a criterion that gets the same tensor."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Tensor, OtherDimension]] = []
+
+    def after(self, call: Call) -> None:
+        name, dim = plain(call.name), call.argument("dim", 1)
+        if name not in {*SOFTMAXES, "argmax"} or not call.given or not isinstance(dim, int):
+            return
+        tensor = call.given[0]
+        if tensor.ndim > 1 and dim % tensor.ndim != 1:
+            self.calls.append((tensor, OtherDimension(name, tuple(tensor.shape), dim % tensor.ndim, "", call.place)))
+
+    def against(self, criteria: list[CriterionCall]) -> OtherDimensions:
+        """Return those that are not over the classes, each line once."""
+        found: dict[tuple[str, int], OtherDimension] = {}
+        for tensor, known in self.calls:
+            for criterion in criteria:
+                given = criterion.input
+                same = given.shape == tensor.shape and given.stride() == tensor.stride()
+                if same and criterion.num_classes is not None and given.data_ptr() == tensor.data_ptr():
+                    known.criterion = criterion.name
+                    found[known.place.file, known.place.line] = known
+        return OtherDimensions([*found.values()])
 
 
 @dataclass

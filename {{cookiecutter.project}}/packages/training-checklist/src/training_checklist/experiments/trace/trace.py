@@ -44,7 +44,7 @@ from training_checklist.experiments.trace.dead_terms import DeadTermsOf
 from training_checklist.experiments.trace.effects import effects
 from training_checklist.experiments.trace.forward_calls import ForwardCalls, varies
 from training_checklist.experiments.trace.linear_pairs import LinearPairs
-from training_checklist.experiments.trace.operations import Masks, Pairs, SoftmaxesOverBatch
+from training_checklist.experiments.trace.operations import Masks, OverDimensions, Pairs, SoftmaxesOverBatch
 from training_checklist.experiments.trace.reshapes import ReshapesToTranspose
 from training_checklist.experiments.trace.sequences import sequences
 from training_checklist.experiments.trace.table import aligned, markdown
@@ -66,9 +66,9 @@ class Watch:
         self.dropouts, self.doubled, self.reshapes = DropoutCalls(), DoubledParts(), ReshapesToTranspose()
         self.terms = DeadTermsOf()
         self.softmaxes, self.pairs = SoftmaxesOverBatch(size), Pairs(size)
-        self.linear = LinearPairs()
+        self.linear, self.dimensions = LinearPairs(), OverDimensions()
         operations = self.softmaxes, self.pairs, self.masks, self.dropouts, self.doubled, self.reshapes, self.terms
-        tracer = Tracer(pl_module, self.criteria, *operations, self.linear)
+        tracer = Tracer(pl_module, self.criteria, *operations, self.linear, self.dimensions)
         contexts = (self.modules, tracer) if step == "training_step" else (tracer,)
         self.around = ExitStack()
         self.around.enter_context(around_step(pl_module, *contexts, step=step))
@@ -217,6 +217,8 @@ class Trace(Experiment):
                 call.follows_batch = (call.place.file, call.place.line) in smaller
         # Once for a line that several steps have in common.
         pairs = [call for call in watch.pairs.calls if (call.place.file, call.place.line) not in self.paired]
+        self.judge(watch.dimensions.against(watch.criteria.calls))
+        watch.dimensions.calls.clear()
         self.paired |= {(call.place.file, call.place.line) for call in pairs}
         self.judge(Softmaxes(watch.softmaxes.calls, watch.size), Pairings(watch.step, pairs))
 

@@ -17,6 +17,8 @@ def judge(shares: Shares, limits: Any) -> Iterator[Hit]:
     ]
     if not pairs:
         raise CannotJudge("no epoch of a sampler that cuts up one dataset has been read")
+    if any(len({*each.drawn}) < len(each.drawn) for _, _, *loaders in pairs for each in loaders):
+        raise CannotJudge("samples are drawn with replacement: a rank has some of its own twice, too")
     for one, two, loader, other in pairs:
         common = set(loader.drawn) & set(other.drawn)
         if len(common) > shares.world_size:  # a DistributedSampler repeats fewer, to fill up

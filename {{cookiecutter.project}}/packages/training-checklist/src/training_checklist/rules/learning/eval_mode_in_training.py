@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from training_checklist.evidence.epochs import Modes
-from training_checklist.finding import FAILED, WARNING, Fix, Place
+from training_checklist.finding import FAILED, WARNING, Fix
 from training_checklist.rule import Hit, Rule
 
 
@@ -10,7 +10,7 @@ def judge(modes: Modes, limits: Any) -> Iterator[Hit]:
     if modes.asleep:
         yield Hit(
             f"{', '.join(modes.asleep[:3])}.training is False while parameters of it train",
-            Place(module=", ".join(modes.asleep)),
+            modes.put_to_sleep.beside(module=", ".join(modes.asleep)),
             severity=WARNING if modes.others else FAILED,
         )
 

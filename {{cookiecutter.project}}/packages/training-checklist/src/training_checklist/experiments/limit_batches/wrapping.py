@@ -1,0 +1,61 @@
+"""Whole numbers that do not fit into their type and begin anew at its other end, seen while samples are loaded."""
+
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training_checklist.engines.splits import Split, load_items
+from training_checklist.engines.tracer import Call, Listener, Tracer
+from training_checklist.evidence.loading import Wrapped
+from training_checklist.finding import Place
+from training_checklist.lightning import Trainer, isolate_rng
+
+SAMPLES = 16
+SMALL = (torch.uint8, torch.int8, torch.int16)
+CASTS = {"to", "type", "byte", "char", "short"}
+ARITHMETIC = {"add", "sub", "mul", "neg", "radd", "rsub", "rmul", "iadd", "isub", "imul"}
+
+
+class Wraps(Listener):
+    """Keeps the lines that make small whole numbers of others which are out of their range."""
+
+    def __init__(self) -> None:
+        self.found: dict[Place, tuple[str, float, float]] = {}
+
+    def after(self, call: Call) -> None:
+        name, result = call.name.strip("_"), call.result
+        if not isinstance(result, Tensor) or result.dtype not in SMALL or not call.given or not result.numel():
+            return
+        if name in CASTS:
+            exact = call.given[0]
+        elif name in ARITHMETIC and not name.startswith("i"):
+            with suppress(TypeError, RuntimeError):
+                wide = [each.long() if isinstance(each, Tensor) else each for each in call.args]
+                exact = call.function(*wide)
+                self._keep(call, exact, result)
+            return
+        else:
+            return
+        self._keep(call, exact, result)
+
+    def _keep(self, call: Call, exact: Any, result: Tensor) -> None:
+        limits = torch.iinfo(result.dtype)
+        if not isinstance(exact, Tensor) or not exact.numel() or exact.dtype == result.dtype:
+            return
+        low, high = (float(each) for each in exact.double().aminmax())
+        # Between the last number and the next one a cast only cuts off.
+        if (low <= limits.min - 1 or high >= limits.max + 1) and call.place.line:
+            self.found.setdefault(call.place, (str(result.dtype).removeprefix("torch."), low, high))
+
+
+def wrapped(split: Split, trainer: Trainer) -> Wrapped | None:
+    """Load some samples; of NumPy's arrays nothing is seen."""
+    if not split.indexable:
+        return None
+    wraps = Wraps()
+    with isolate_rng(), suppress(Exception), Tracer(trainer.lightning_module, wraps):
+        load_items(split.dataset, split.chosen(SAMPLES))
+    place, known = next(iter(wraps.found.items()), (split.place, ("", 0.0, 0.0)))
+    return Wrapped(*known, place)
