@@ -3,7 +3,9 @@ listed backwards."""
 
 import os
 import pathlib
+import random
 
+import numpy as np
 import pytest
 import torch
 from pytorch_lightning import Callback, LightningDataModule, LightningModule
@@ -441,3 +443,233 @@ def test_lines_that_list_folders_unsorted_are_named(tmp_path, monkeypatch):
     lines += ["three = list(Path('.').glob('*'))", "four = sorted(p for p in Path('.').iterdir() if p.is_file())"]
     (tmp_path / "data.py").write_text("\n".join(lines), encoding="utf-8")
     assert [place.line for place in salted([tmp_path / "data.py"])] == [3, 5]
+
+
+class Pictures(Dataset):
+    """Whole numbers that are made brighter, by one way or another."""
+
+    def __init__(self, change):
+        self.images = torch.randint(0, 256, (64, 1, 4, 4), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+        self.change = change
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        return self.change(self.images[index]).float().flatten() / 255, index % 4
+
+
+@pytest.mark.parametrize(
+    ("change", "wraps"),
+    [
+        (lambda image: image, False),
+        (lambda image: (image.float() + 60).clamp(0, 255).to(torch.uint8), False),
+        (lambda image: image.short() - 30, False),
+        (lambda image: image + 60, True),
+        (lambda image: (image.float() * 1.4).to(torch.uint8), True),
+        (lambda image: (image.long() - 30).byte(), True),
+    ],
+)
+def test_whole_numbers_fit_into_their_type(examine, change, wraps):
+    class Brighter(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(Pictures(change), 16, shuffle=True)
+
+        val_dataloader = train_dataloader
+
+    class Large(Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(16, 16)
+
+    verdict = examine("limit_batches", Large(), Brighter())
+    assert found(verdict, "data/integers-wrap") == ({"data/integers-wrap"} if wraps else set())
+    if wraps:
+        assert all(
+            each.place.file.endswith("test_put_to_the_test.py") for each in verdict.findings if "wrap" in each.rule
+        )
+
+
+def noise_of_torch(index):
+    return torch.rand(8, generator=torch.Generator().manual_seed(3))
+
+
+def noise_of_numpy(index):
+    return torch.from_numpy(np.random.default_rng(3).random(8, dtype=np.float32))
+
+
+def noise_after_seed(index):
+    random.seed(3)
+    return random.random() * torch.ones(8)
+
+
+def noise_by_index(index):
+    return torch.rand(8, generator=torch.Generator().manual_seed(index))
+
+
+def noise_of_all(index):
+    return torch.rand(8)
+
+
+@pytest.mark.parametrize(
+    ("noise", "expected"),
+    [
+        (noise_of_torch, True),
+        (noise_of_numpy, True),
+        (noise_after_seed, True),
+        (noise_by_index, False),
+        (noise_of_all, False),
+    ],
+)
+def test_samples_draw_numbers_of_their_own(examine, noise, expected):
+    class Noisy(Dataset):
+        inputs = Numbers(of_classes=True).inputs
+
+        def __len__(self):
+            return 240
+
+        def __getitem__(self, index):
+            return self.inputs[index] + noise(index), index % 4
+
+    class Data(Numbers):
+        def train_dataloader(self):
+            return DataLoader(Noisy(), 16, shuffle=True)
+
+    verdict = examine("limit_batches", Module(), Data(of_classes=True))
+    assert bool(found(verdict, "data/one-seed-for-every-sample")) == expected
+
+
+class Rows(Dataset):
+    """Reads some rows of an array that it keeps as a whole, and adds noise."""
+
+    def __init__(self, inputs, labels, rows):
+        self.inputs, self.labels, self.rows = inputs, labels, np.asarray(rows)
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        row = self.rows[index]
+        return self.inputs[row] + 0.1 * torch.randn(8), self.labels[row]
+
+
+@pytest.mark.parametrize("overlap", [0, 40])
+def test_rows_that_two_splits_read(examine, overlap):
+    class Split(Numbers):
+        def train_dataloader(self):
+            return DataLoader(Rows(self.inputs, self.labels, range(200)), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(Rows(self.inputs, self.labels, range(200 - overlap, 300 - overlap)), 16)
+
+    verdict = examine("limit_batches", Module(), Split(of_classes=True))
+    whats = [each.what for each in verdict.findings if each.rule == "data/shared-samples"]
+    assert whats == ([f"{overlap} of 100 samples of val_dataloader are in the training set too"] if overlap else [])
+
+
+class Table(LightningDataModule):
+    """A category of six and two numbers; the target follows from all of them."""
+
+    renumbered, leaks = False, False
+
+    def part(self, seed, count):
+        random = torch.Generator().manual_seed(seed)
+        codes = torch.randint(6, (count,), generator=random)
+        numbers = torch.randn(count, 2, generator=random) + codes[:, None] % 2
+        target = 3.0 * codes + numbers.sum(1) + torch.randn(count, generator=random)
+        if self.leaks:
+            numbers = torch.cat([numbers, 0.2 * target[:, None] + 0.01 * torch.randn(count, 1, generator=random)], 1)
+        if self.renumbered and seed:
+            codes = (codes + 2) % 6
+        return TensorDataset(numbers, codes, target)
+
+    def train_dataloader(self):
+        return DataLoader(self.part(0, 1200), 32, shuffle=True)
+
+    def val_dataloader(self):
+        return DataLoader(self.part(1, 600), 32)
+
+
+class Tabular(LightningModule):
+    activation = nn.Identity
+
+    def __init__(self, numbers=2):
+        super().__init__()
+        self.table, self.head = nn.Embedding(6, 4), nn.Linear(4 + numbers, 1)
+        self.last = self.activation()
+
+    def training_step(self, batch, batch_idx):
+        numbers, codes, target = batch
+        answers = self.last(self.head(torch.cat([numbers, self.table(codes)], 1))).squeeze(1)
+        return functional.mse_loss(answers, target - 8)
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", self.training_step(batch, batch_idx))
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, set()),
+        ({"renumbered": True}, {"data/codes-of-other-categories"}),
+        ({"leaks": True}, {"data/target-among-inputs"}),
+    ],
+)
+def test_tables_with_categories(examine, options, expected):
+    verdict = examine("limit_batches", Tabular(3 if options.get("leaks") else 2), type("Case", (Table,), options)())
+    rules = ("data/codes-of-other-categories", "data/target-among-inputs", "data/columns")
+    assert found(verdict, *rules) == expected
+    assert "data/target-among-inputs" in verdict.judged
+
+
+@pytest.mark.parametrize("activation", [nn.Identity, nn.Tanh, nn.ReLU, nn.Sigmoid])
+def test_targets_can_be_reached(examine, activation):
+    verdict = examine("trace", type("Case", (Tabular,), {"activation": activation})(), Table())
+    rule = "network/targets-out-of-reach"
+    assert found(verdict, rule) == ({rule} if activation in (nn.ReLU, nn.Sigmoid) else set())
+
+
+@pytest.mark.parametrize(("dim", "over"), [(1, False), (-1, True)])
+def test_softmax_over_the_dimension_of_the_criterion(examine, dim, over):
+    class Segmenter(Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.head = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 2, 3, padding=1)
+
+        def loss(self, answers, labels):
+            shares = answers.softmax(dim)[:, 1]
+            overlap = 2 * (shares * labels).sum() / (shares + labels).sum()
+            return functional.cross_entropy(answers, labels) + 1 - overlap
+
+    class Segments(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(Shapes(0, plain), 16)
+
+        val_dataloader = train_dataloader
+
+    verdict = examine("trace", Segmenter(), Segments())
+    assert bool(found(verdict, "network/over-another-dimension")) == over
+
+
+def test_line_that_put_the_network_into_eval_mode_is_named(examine):
+    class Preview(Callback):
+        def on_train_epoch_start(self, trainer, pl_module):
+            pl_module.eval()
+
+    class Dropping(Module):
+        def __init__(self):
+            super().__init__()
+            self.drop = nn.Dropout(0.5)
+
+        def forward(self, inputs):
+            return super().forward(self.drop(inputs))
+
+        def configure_callbacks(self):
+            return [Preview()]
+
+    verdict = examine("learning", Dropping(), Numbers(of_classes=True))
+    [finding] = [each for each in verdict.findings if each.rule == "learning/eval-mode-in-training"]
+    assert finding.place.source == "pl_module.eval()"

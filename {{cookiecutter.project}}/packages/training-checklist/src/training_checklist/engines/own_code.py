@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -31,7 +32,15 @@ BESIDE = folders("training_checklist", "training_config", "training_runs")
 
 def is_installed(file: str) -> bool:
     """Whether a file is a library's or Python's."""
-    return file.startswith(("<", *STANDARD_LIBRARY)) or not INSTALLED.isdisjoint(Path(file).parts)
+    known = ("<", *STANDARD_LIBRARY, *installed_into(tuple(sys.path)))
+    return file.startswith(known) or not INSTALLED.isdisjoint(Path(file).parts)
+
+
+@cache
+def installed_into(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of some folders that pip has put distributions into, as `--target` lets it."""
+    elsewhere = (Path(folder) for folder in folders if folder and Path(folder) != Path.cwd())
+    return tuple(f"{folder}{os.sep}" for folder in elsewhere if any(folder.glob("*.dist-info")))
 
 
 def is_own(file: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
+from torchmetrics import Metric, MetricCollection
 
 from training_checklist.engines.fingerprints import digest, named, rows_of
 from training_checklist.engines.held import attributes
@@ -94,8 +94,9 @@ def recorded(step: Any, recorder: Recorder) -> Any:
 
 def plain_values(pl_module: LightningModule) -> dict[str, Any]:
     """Return numbers, texts and sizes of containers that modules keep; what metrics keep plays no part in training."""
-    metrics = {path for path, module in pl_module.named_modules() if isinstance(module, Metric)}
-    found: dict[str, Any] = {}
+    metrics = {path for path, module in pl_module.named_modules() if isinstance(module, (Metric, MetricCollection))}
+    asleep = sum(not module.training for module in pl_module.modules())
+    found: dict[str, Any] = {"number of modules in eval mode": asleep}
     for path, name, value in attributes(pl_module):
         where = f"{path or type(pl_module).__name__}.{name}"
         if path in metrics or name in LIGHTNINGS:

@@ -15,6 +15,18 @@ def judge(copies: TargetCopies, limits: Any) -> Iterator[Hit]:
             f"{names} is {copies.target} itself, up to scale and shift, in all of {copies.samples} samples",
             copies.place.beside(note=found[0][0]),
         )
+        return
+    ranked = sorted(copies.columns.items(), key=lambda pair: pair[1])
+    # Of the days before, the last one and the one before it are about as near; what follows from the target is alone.
+    if len(ranked) > 1 and ranked[0][1] < min(limits.nearly, ranked[1][1] * limits.alone):
+        name, rest = ranked[0]
+        yield Hit(
+            f"{name} alone tells {1 - rest:.2%} of the variance of {copies.target}, and no other column more than "
+            f"{1 - ranked[1][1]:.0%}",
+            copies.place.beside(note=name),
+            "what is computed from the answer is not there where the answer is to be foretold",
+            Fix("take the column out of the inputs, unless it is known before the target is"),
+        )
 
 
 RULE = Rule(
@@ -32,6 +44,10 @@ RULE = Rule(
         "rounding": Threshold(
             1e-6,
             "of the target's variance is left by the column: float32 keeps 7 digits, and a sum of squares loses one",
-        )
+        ),
+        "nearly": Threshold(0.02, "of the variance is left: a correlation of 0.99"),
+        "alone": Threshold(
+            0.1, "of what the next column leaves; days before a day leave at most three times as much as the one after"
+        ),
     },
 )
