@@ -485,9 +485,8 @@ def test_whole_numbers_fit_into_their_type(examine, change, wraps):
     verdict = examine("limit_batches", Large(), Brighter())
     assert found(verdict, "data/integers-wrap") == ({"data/integers-wrap"} if wraps else set())
     if wraps:
-        assert all(
-            each.place.file.endswith("test_put_to_the_test.py") for each in verdict.findings if "wrap" in each.rule
-        )
+        [place] = [each.place for each in verdict.findings if each.rule == "data/integers-wrap"]
+        assert place.file.endswith("test_put_to_the_test.py")
 
 
 def noise_of_torch(index):
@@ -576,7 +575,7 @@ class Table(LightningDataModule):
         random = torch.Generator().manual_seed(seed)
         codes = torch.randint(6, (count,), generator=random)
         numbers = torch.randn(count, 2, generator=random) + codes[:, None] % 2
-        target = 3.0 * codes + numbers.sum(1) + torch.randn(count, generator=random)
+        target = 3.0 * codes - 8 + numbers.sum(1) + torch.randn(count, generator=random)
         if self.leaks:
             numbers = torch.cat([numbers, 0.2 * target[:, None] + 0.01 * torch.randn(count, 1, generator=random)], 1)
         if self.renumbered and seed:
@@ -601,7 +600,7 @@ class Tabular(LightningModule):
     def training_step(self, batch, batch_idx):
         numbers, codes, target = batch
         answers = self.last(self.head(torch.cat([numbers, self.table(codes)], 1))).squeeze(1)
-        return functional.mse_loss(answers, target - 8)
+        return functional.mse_loss(answers, target)
 
     def validation_step(self, batch, batch_idx):
         self.log("val/loss", self.training_step(batch, batch_idx))

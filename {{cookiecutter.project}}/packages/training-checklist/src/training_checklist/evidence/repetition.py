@@ -9,6 +9,7 @@ from training_checklist.evidence.rows import Row
 from training_checklist.finding import NOWHERE, Finding, Place
 from training_checklist.rule import CannotJudge
 
+EVAL_MODE = "number of modules in eval mode"
 LEFT_OUT = "buffer"  # begins the name of one that is persistent=False: who writes that wants it in no checkpoint
 
 

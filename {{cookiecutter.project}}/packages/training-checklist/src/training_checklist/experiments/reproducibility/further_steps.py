@@ -15,7 +15,7 @@ from training_checklist.engines.fingerprints import digest, named, rows_of
 from training_checklist.engines.held import attributes
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import loss_in
-from training_checklist.evidence.repetition import LEFT_OUT, FurtherStep
+from training_checklist.evidence.repetition import EVAL_MODE, LEFT_OUT, FurtherStep
 from training_checklist.lightning import LightningModule, Trainer, collect_rng_states, set_rng_states
 
 LIGHTNINGS = set(vars(LightningModule()))
@@ -96,7 +96,7 @@ def plain_values(pl_module: LightningModule) -> dict[str, Any]:
     """Return numbers, texts and sizes of containers that modules keep; what metrics keep plays no part in training."""
     metrics = {path for path, module in pl_module.named_modules() if isinstance(module, (Metric, MetricCollection))}
     asleep = sum(not module.training for module in pl_module.modules())
-    found: dict[str, Any] = {"number of modules in eval mode": asleep}
+    found: dict[str, Any] = {EVAL_MODE: asleep}
     for path, name, value in attributes(pl_module):
         where = f"{path or type(pl_module).__name__}.{name}"
         if path in metrics or name in LIGHTNINGS:

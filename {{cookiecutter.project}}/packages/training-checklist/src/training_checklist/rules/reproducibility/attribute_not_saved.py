@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from training_checklist.evidence.repetition import LEFT_OUT, FurtherStep, FurtherSteps
+from training_checklist.evidence.repetition import EVAL_MODE, LEFT_OUT, FurtherStep, FurtherSteps
 from training_checklist.finding import FAILED, REMARK, Fix, Place
 from training_checklist.rule import Hit, Rule
 
@@ -19,6 +19,15 @@ def judge(steps: FurtherSteps, limits: Any) -> Iterator[Hit]:
             "checkpoints",
             Place(note="; ".join(parting.lost[:LISTED])),
             severity=REMARK,
+        )
+        return
+    if any(each.startswith(EVAL_MODE) for each in parting.lost):
+        yield Hit(
+            f"a resumed run goes another way in step {parting.step}: {parting.what}; not all modules are in the mode "
+            "that they were in",
+            Place(note="; ".join(each for each in parting.lost if each.startswith(EVAL_MODE))),
+            "something puts modules into eval mode while training is going on, and a checkpoint holds no modes",
+            Fix("train() after each eval() outside of validation"),
         )
         return
     name = parting.lost[0].partition(" ")[0].rpartition(".")[2]
