@@ -1,6 +1,8 @@
 """Lightning callbacks that the benchmark adds to the project's own: `+callbacks.turns._target_=callbacks.TakeTurns`."""
 
+import json
 import os
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,47 @@ class TakeTurns(Callback):
 def synchronize(pl_module: LightningModule) -> None:
     if pl_module.device.type == "cuda":
         torch.cuda.synchronize()
+
+
+class SwitchWatch(Callback):
+    """Takes the callback of `+debug=watch` away and puts it back, by turns of `stretch` batches: A B B A.
+
+    In one process, so that nothing else differs: where a network's weights lie in memory makes more of a difference
+    between two processes than what is to be measured. Writes seconds of CPU time with and without to `path`.
+    """
+
+    def __init__(self, stretch: int, path: str) -> None:
+        self.stretch, self.path = stretch, Path(path)
+        self.seconds: dict[bool, list[float]] = {True: [], False: []}
+        self.watch: Callback | None = None
+        self.began: float | None = None
+        self.turn = 0
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if batch_idx % self.stretch:
+            return
+        self._end()
+        if self.watch is None:
+            self.watch = next(each for each in trainer.callbacks if type(each).__name__ == "Watch")
+        watched = self.turn % 4 in (0, 3)
+        self.turn += 1
+        others = [each for each in trainer.callbacks if each is not self.watch]
+        if watched:
+            self.watch.timeline.interrupt()
+        trainer.callbacks = [self.watch, *others] if watched else others
+        self.began, self.watched = time.process_time(), watched
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.began = None  # the last turn of an epoch may be short, and validation follows
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.path.write_text(json.dumps([self.seconds[True], self.seconds[False]]), encoding="utf-8")
+        if self.watch not in trainer.callbacks:
+            trainer.callbacks = [self.watch, *trainer.callbacks]
+
+    def _end(self) -> None:
+        if self.began is not None and self.turn > 4:  # the first ones are where everything is new
+            self.seconds[self.watched].append(time.process_time() - self.began)
 
 
 class EndAtFirstStep(Callback):

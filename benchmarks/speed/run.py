@@ -386,21 +386,25 @@ def repeat_job(sweep: Path, rates: Sequence[str]) -> None:
 
 
 def watch(bench: Bench) -> None:
-    """A whole training with `+debug=watch` beside one without; the report after it, with its figure, is not in it."""
+    """Training with `+debug=watch`: turns with it beside turns without it, of one and the same process."""
     wide = ["model=mlp", "model.net.hidden_sizes=[2048,2048,2048]"]
     networks = {"the default CNN": [], "three layers of 2048, 10 million parameters": wide}
     for what, overrides in networks.items():
         bench.say(f"watch, {what}")
-        commands = {
-            "plain": bench.train("trainer=cpu", "data.batch_size=128", *overrides),
-            "watched": bench.train("trainer=cpu", "data.batch_size=128", "+debug=watch", *overrides),
-        }
-        result = race(bench, commands, 1)
-        seconds = result.cpu if bench.arguments.clock == "cpu" else result.wall
-        epochs = result.ratios("watched", "plain", bench.arguments.clock)
-        remark = f"by epoch {min(epochs):.3f} to {max(epochs):.3f}"
-        ratio = sum(seconds["watched"]) / sum(seconds["plain"])
-        bench.rows.append(Row(f"whole training with +debug=watch, {what}", [ratio], 1.02, remark=remark))
+        path = bench.scratch / "watch.json"
+        switch = ["+callbacks.switch._target_=callbacks.SwitchWatch", "+callbacks.switch.stretch=10"]
+        switch += [f"+callbacks.switch.path={path}", "test=false"]
+        plain = [each for each in bench.train("trainer=cpu", "data.batch_size=128") if "callbacks.turns" not in each]
+        measure([*plain, "+debug=watch", *switch, *overrides], bench.project, bench.environment(1))
+        watched, others = json.loads(path.read_text(encoding="utf-8"))
+        number = min(len(watched), len(others))
+        ratio = sum(watched[:number]) / sum(others[:number])
+        # Of each turn beside its neighbour.
+        error = (
+            statistics.stdev(w - o for w, o in zip(watched, others, strict=False)) * number**0.5 / sum(others[:number])
+        )
+        remark = f"of {2 * number} turns of 10 batches; standard error {error:.3f}"
+        bench.rows.append(Row(f"training with +debug=watch, {what}", [ratio], 1.02, remark=remark))
 
 
 def ddp(bench: Bench) -> None:

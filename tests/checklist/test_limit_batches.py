@@ -574,6 +574,39 @@ def test_duplicates_within_training_excuse_no_sharing(examine, net, data, number
     assert [text for text in found if text.endswith("of 60 samples of val_dataloader are in the training set too")]
 
 
+def test_texts_that_are_drawn_twice_before_the_split_are_shared(examine, net, data):
+    """A text of many words is none that comes up twice by chance, unlike a row of a table."""
+
+    class Texts(Dataset):
+        def __init__(self, rows):
+            self.rows = rows
+
+        def __len__(self):
+            return len(self.rows)
+
+        def __getitem__(self, index):
+            text, label = self.rows[index]
+            return torch.tensor([float(ord(letter)) for letter in text[:8]]) / 100, label
+
+    letters = torch.randint(97, 123, (120, 48), generator=torch.Generator().manual_seed(0)).tolist()
+    words = [["".join(map(chr, row[start : start + 6])) for start in range(0, 48, 6)] for row in letters]
+    texts = [" ".join(each[: 5 + number % 4]) for number, each in enumerate(words)]
+    rows = [(text, number % 4) for number, text in enumerate(texts)]
+    order = torch.randperm(180, generator=torch.Generator().manual_seed(0)).tolist()
+    drawn = [(rows + rows[:60])[index] for index in order]
+
+    class Drawn(data):
+        def train_dataloader(self):
+            return DataLoader(Texts(drawn[:120]), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(Texts(drawn[120:]), 16)
+
+    known = {text for text, _ in drawn[:120]}
+    found = [text for text in whats(examine("limit_batches", net(), Drawn())) if "training set too" in text]
+    assert found[0].startswith(f"{sum(text in known for text, _ in drawn[120:])} of 60")
+
+
 def test_sharing_is_found_in_a_list_of_paths(examine, net, data):
     class Files(Dataset):
         def __init__(self, numbers, samples):

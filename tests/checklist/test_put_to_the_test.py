@@ -672,3 +672,30 @@ def test_line_that_put_the_network_into_eval_mode_is_named(examine):
     verdict = examine("learning", Dropping(), Numbers(of_classes=True))
     [finding] = [each for each in verdict.findings if each.rule == "learning/eval-mode-in-training"]
     assert finding.place.source == "pl_module.eval()"
+
+
+def test_layers_of_attention_in_eval_mode_are_seen(examine):
+    """In eval mode torch computes such a layer as one, and calls none of its parts."""
+
+    class Preview(Callback):
+        def on_train_batch_end(self, trainer, pl_module, *_):
+            pl_module.eval()
+
+    class Attentive(Reader):
+        def configure_callbacks(self):
+            return [Preview()]
+
+    verdict = examine("learning", Attentive(), Tokens())
+    assert "learning/eval-mode-in-training" in found(verdict, "learning/")
+
+
+@pytest.mark.parametrize(("lr", "lost"), [(0.01, False), (1e-5, True)])
+def test_steps_of_16_bit_weights(examine, lr, lost):
+    class Slow(Module):
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters(), lr=lr)
+
+    verdict = examine("gradients", Slow(), Numbers(of_classes=True), precision="bf16-true")
+    assert bool(found(verdict, "gradients/lost-in-rounding")) == lost
+    whole = examine("gradients", Slow(), Numbers(of_classes=True))
+    assert not found(whole, "gradients/lost-in-rounding")

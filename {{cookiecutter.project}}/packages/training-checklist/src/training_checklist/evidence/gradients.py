@@ -178,12 +178,15 @@ class Effect:
         got: norm of what was left of them in the step.
         changed: whether a weight has another value after it.
         put_back: whether all of them had the old values again before the next step.
+        stayed: share of the entries of 16-bit weights with a gradient that are what they were; None without such
+            weights, and of the smaller steps that a warm-up begins with.
     """
 
     made: float
     got: float
     changed: bool
     put_back: bool = False
+    stayed: float | None = None
 
 
 @dataclass

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from training_checklist.evidence.gradients import Effect, OptimizerEffects, SecondMoments
 from training_checklist.finding import Place
 
+HALF = (torch.float16, torch.bfloat16)
 SAMPLED = 10_000  # values of each weight, of which the median is known to a hundredth of its distribution
 
 
@@ -106,11 +107,39 @@ class OptimizerSteps:
         self._pending = False
         known = {p: before for p, before in self._before.items() if before.shape == p.shape}
         changed = any(not torch.equal(p.detach(), before) for p, before in known.items())
-        self.effects.append(Effect(self._made, got, changed))
+        self.effects.append(Effect(self._made, got, changed, stayed=self._stayed(known)))
         self.left_over += [] if self._zeroed is None else [not self._zeroed]
         self._zeroed = None
         self._counts = self._counters()
         self._measure({p: before for p, before in known.items() if before.ndim > 1} or known, got)
+
+    def _stayed(self, known: dict[Tensor, Tensor]) -> float | None:
+        """Look at 16-bit weights of which the optimizer keeps no copy in 32 bits."""
+        coarse = {
+            p: before
+            for p, before in known.items()
+            if p.dtype in HALF and p.grad is not None and not p.grad.is_sparse and not self._has_master(p)
+        }
+        if not coarse or self._warming_up() > 2:
+            return None
+        asked = sum(int(p.grad.count_nonzero()) for p in coarse)
+        stay = sum(int(((p.detach() == before) & (p.grad != 0)).sum()) for p, before in coarse.items())
+        return stay / asked if asked else None
+
+    def _has_master(self, parameter: Tensor) -> bool:
+        state = self.optimizer.state.get(parameter, {})
+        kept = state.values() if isinstance(state, dict) else ()
+        wide = (each for each in kept if isinstance(each, Tensor) and each.shape == parameter.shape)
+        return any(each.dtype == torch.float32 and torch.equal(each.to(parameter.dtype), parameter) for each in wide)
+
+    def _warming_up(self) -> float:
+        """Return by which factor a schedule will raise the learning rate."""
+        pairs = [
+            (group["lr"], group.get("initial_lr", group["lr"]))
+            for group in self.optimizer.param_groups
+            if "lr" in group
+        ]
+        return max((float(start) / float(rate) for rate, start in pairs if rate), default=1.0)
 
     def _measure(self, weights: dict[Tensor, Tensor], got: float) -> None:
         """Keep how far the step went, at the learning rate that a schedule starts from."""
@@ -121,8 +150,7 @@ class OptimizerSteps:
         size = total(gradient_norms(weights.values(), of_themselves=True))
         if not size or not self.rate:
             return
-        starts = [group.get("initial_lr", group["lr"]) for group in self.optimizer.param_groups if "lr" in group]
-        warming_up = max(max(map(float, starts)) / self.rate, 1.0)
+        warming_up = max(self._warming_up(), 1.0)
         moved = total(gradient_norms([p.detach() - before for p, before in weights.items()], of_themselves=True))
         self.ratios.append(moved / size * warming_up)
 

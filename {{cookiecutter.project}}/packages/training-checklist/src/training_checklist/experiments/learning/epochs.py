@@ -1,7 +1,7 @@
 """What epochs show from outside: the modes of layers, and logged values that are not what their name says."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial, wraps
 from typing import Any
@@ -63,7 +63,7 @@ class EpochWatch(Callback):
         if is_overridden("validation_step", pl_module):
             tracer = Tracer(pl_module, self.criteria, self.drops)
             self.watching.enter_context(around_step(pl_module, tracer, step="validation_step"))
-        self.in_step = Inside()
+        self.in_step = Inside(partial(self._look_at_root, pl_module))
         self.watching.enter_context(around_step(pl_module, self.in_step))
         self.switches = Switches(pl_module)
         self.watching.enter_context(self.switches)
@@ -174,6 +174,14 @@ class EpochWatch(Callback):
         if first and any(True for _ in tensors(output)):
             self.validated.answers[-1][path] = digest_of(output)  # of its last call in this batch
 
+    def _look_at_root(self, pl_module: LightningModule) -> None:
+        """Layers that torch computes as one, as those of attention in eval mode, are not called one by one."""
+        modes = [module.training for module in pl_module.modules() if isinstance(module, (_BatchNorm, *WITH_DROPOUT))]
+        name = type(pl_module).__name__
+        if not pl_module.training and modes and not any(modes) and name not in self.modes.asleep:
+            self.modes.asleep.append(name)
+            self.modes.put_to_sleep = self.switches.by.get(id(pl_module), NOWHERE)
+
     def _look_at_mode(self, path: str, pl_module: LightningModule, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         trainer, normalises = pl_module.trainer, isinstance(module, _BatchNorm)
         if not normalises and not getattr(module, "p", getattr(module, "dropout", 0)):
@@ -232,12 +240,16 @@ class Switches:
 
 
 class Inside:
-    """Whether it is entered."""
+    """Whether it is entered; `begin` is called each time that it is."""
 
     entered = False
 
+    def __init__(self, begin: Callable[[], None]) -> None:
+        self.begin = begin
+
     def __enter__(self) -> None:
         self.entered = True
+        self.begin()
 
     def __exit__(self, *error: object) -> None:
         self.entered = False

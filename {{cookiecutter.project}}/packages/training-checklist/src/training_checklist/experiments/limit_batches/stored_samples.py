@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset, IterableDataset
 
 from training_checklist.engines.batches import DEPTH, parts
@@ -21,6 +22,8 @@ from training_checklist.evidence.shared import SharedSamples
 
 COMPARED = 150  # samples that are compared with each other
 MANY_NUMBERS = 16  # in which two images or recordings differ, and two rows of a table need not
+WORDS = 3  # more of them than a name has
+LONGEST_PATH = 255  # letters of a name that a file system takes
 SMALLEST_ROW = 4  # numbers; fewer are too likely to be the same by chance
 
 
@@ -121,13 +124,33 @@ def are_unlikely_to_repeat(rows: list[Any]) -> bool:
     """Whether samples of such data are never the same by chance: any two that differ do so in many of their numbers."""
     rows = rows[:: len(rows) // COMPARED + 1]
     try:
-        numbers = torch.stack([torch.as_tensor(largest(row)).cpu().flatten() for row in rows]).unique(dim=0)
-    except (TypeError, ValueError, RuntimeError):  # of names, or of several sizes
+        parts = [numbers_of(largest(row)).flatten() for row in rows]
+        # Of several sizes, what one has and another has not is a difference.
+        numbers = pad_sequence(parts, batch_first=True, padding_value=-1).unique(dim=0)
+    except (TypeError, ValueError, RuntimeError):  # of names
         return False
     if len(numbers) < 2:
         return False
     fewest = min(int((numbers[:place] != row).sum(1).min()) for place, row in enumerate(numbers[1:], 1))
     return fewest >= min(MANY_NUMBERS, numbers.shape[1])
+
+
+def numbers_of(row: Any) -> Tensor:
+    """Return what a row is made of as numbers: of a text those of its letters.
+
+    Raises:
+        TypeError: it is a name, or nothing that is made of numbers.
+    """
+    if isinstance(row, str):
+        if not is_text(row):
+            raise TypeError(row)
+        return torch.tensor([ord(letter) for letter in row])
+    return torch.as_tensor(row).cpu()
+
+
+def is_text(row: str) -> bool:
+    """Whether something is a text of several words, and no name or path."""
+    return len(row.split()) > WORDS and not os.path.exists(row[:LONGEST_PATH])
 
 
 def is_blank(row: Any) -> bool:
@@ -289,4 +312,5 @@ def files_told_apart(rows: list[Any], others: list[Any], until: float) -> tuple[
 def name_in(row: Any) -> str | None:
     """Return the name or path that a row is, alone or beside a label; None where it is none."""
     inside = row if isinstance(row, (list, tuple)) else [row]
-    return next((str(part) for part in inside if isinstance(part, str) or hasattr(part, "__fspath__")), None)
+    names = (str(part) for part in inside if isinstance(part, str) or hasattr(part, "__fspath__"))
+    return next((name for name in names if not is_text(name)), None)
