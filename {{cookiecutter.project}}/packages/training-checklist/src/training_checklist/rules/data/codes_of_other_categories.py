@@ -8,11 +8,11 @@ from training_checklist.rule import Hit, Rule, Threshold
 
 def judge(codes: CodesOfSplits, limits: Any) -> Iterator[Hit]:
     known = {code: row for code, row in codes.shifts.items() if code in row}
-    moved = {code: row for code, row in known.items() if row[code] > limits.apart}
+    moved = {code: row for code, row in known.items() if row[code] > limits.code_apart}
     found = {}
     for code, row in moved.items():
         like = min(row, key=row.__getitem__)
-        if row[like] < limits.alike and row[like] * limits.nearer < row[code]:
+        if row[like] < limits.code_alike and row[like] * limits.code_nearer < row[code]:
             found[code] = like
     # One code may have changed with time; that several look like one another's is another list of categories.
     if len(found) > 1 and 2 * len(found) > len(moved) and len(set(found.values())) == len(found):
@@ -34,8 +34,8 @@ RULE = Rule(
     ),
     healthy=lambda: CodesOfSplits("val_dataloader", "batch[0]", {1: {1: 0.9, 2: 11.0}, 2: {1: 12.0, 2: 1.3}}),
     thresholds={
-        "apart": Threshold(5.0, "standard errors: chance makes that of one code in a million"),
-        "alike": Threshold(3.5, "standard errors: chance makes more of one of 2,000 numbers that go with a code"),
-        "nearer": Threshold(2.0, "times as near to another code of the split as to its own"),
+        "code_apart": Threshold(5.0, "standard errors: chance makes that of one code in a million"),
+        "code_alike": Threshold(3.5, "standard errors: chance makes more of one of 2,000 numbers that go with a code"),
+        "code_nearer": Threshold(2.0, "times as near to another code of the split as to its own"),
     },
 )

@@ -39,7 +39,7 @@ RULE = Rule(
     judge=judge,
     fix=Fix("take the column out of the inputs"),
     faulty=lambda: TargetCopies("batch[1]", {"batch[0][:, 0]": 0.98, "batch[0][:, 1]": 0.0}, 64),
-    healthy=lambda: TargetCopies("batch[1]", {"batch[0][:, 0]": 0.98, "batch[0][:, 1]": 0.001}, 64),
+    healthy=lambda: TargetCopies("batch[1]", {"batch[0][:, 0]": 0.3, "batch[0][:, 1]": 0.04}, 64),
     thresholds={
         "rounding": Threshold(
             1e-6,
