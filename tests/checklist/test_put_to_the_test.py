@@ -552,14 +552,26 @@ class Rows(Dataset):
         return self.inputs[row] + 0.1 * torch.randn(8), self.labels[row]
 
 
+class Listed(Rows):
+    """Keeps a list of what it reads."""
+
+    def __init__(self, inputs, labels, rows):
+        self.samples, self.rows = list(zip(inputs, labels.tolist(), strict=True)), list(rows)
+
+    def __getitem__(self, index):
+        inputs, label = self.samples[self.rows[index]]
+        return inputs + 0.1 * torch.randn(8), label
+
+
 @pytest.mark.parametrize("overlap", [0, 40])
-def test_rows_that_two_splits_read(examine, overlap):
+@pytest.mark.parametrize("kind", [Rows, Listed])
+def test_rows_that_two_splits_read(examine, kind, overlap):
     class Split(Numbers):
         def train_dataloader(self):
-            return DataLoader(Rows(self.inputs, self.labels, range(200)), 16, shuffle=True)
+            return DataLoader(kind(self.inputs, self.labels, range(200)), 16, shuffle=True)
 
         def val_dataloader(self):
-            return DataLoader(Rows(self.inputs, self.labels, range(200 - overlap, 300 - overlap)), 16)
+            return DataLoader(kind(self.inputs, self.labels, range(200 - overlap, 300 - overlap)), 16)
 
     verdict = examine("limit_batches", Module(), Split(of_classes=True))
     whats = [each.what for each in verdict.findings if each.rule == "data/shared-samples"]

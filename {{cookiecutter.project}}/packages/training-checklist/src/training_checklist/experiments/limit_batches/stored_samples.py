@@ -242,9 +242,10 @@ def rows_read(dataset: Any) -> tuple[list[int], list[int]] | None:
     """
     length = len(dataset)
     arrays = [value for value in attributes(dataset) if getattr(value, "shape", ()) and hasattr(value, "dtype")]
-    kept = [value for value in arrays if value.shape[0] > length]
-    for value in (*arrays, *(each for each in attributes(dataset) if isinstance(each, list))):
-        if len(value) != length or not kept:
+    arrays += [value for value in attributes(dataset) if isinstance(value, list)]
+    kept = [value for value in arrays if len(value) > length]
+    for value in arrays if kept else ():
+        if len(value) != length:
             continue
         try:
             rows = torch.as_tensor(value).cpu()
@@ -252,9 +253,9 @@ def rows_read(dataset: Any) -> tuple[list[int], list[int]] | None:
             continue
         if rows.ndim != 1 or rows.is_floating_point() or len(rows.unique()) < length or int(rows.min()) < 0:
             continue
-        read = [value for value in kept if value.shape[0] > int(rows.max())]
+        read = [value for value in kept if len(value) > int(rows.max())]
         if read:
-            return rows.tolist(), [digest(value) for value in read]
+            return rows.tolist(), [hash(str(value)) if isinstance(value, list) else digest(value) for value in read]
     return None
 
 
