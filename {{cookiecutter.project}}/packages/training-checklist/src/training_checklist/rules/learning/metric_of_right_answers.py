@@ -17,19 +17,28 @@ def judge(answered: Answered, limits: Any) -> Iterator[Hit]:
     known = {name: best for name in answered.right if (best := best_of(name)) is not None}
     if not known:
         raise CannotJudge(f"{answered.step} logs nothing that is named as a metric whose best value is known")
+    changing = {name for name in known if changes(answered, name, limits)}
     for name, best in known.items():
         right, wrong = answered.right[name], answered.wrong.get(name)
-        if all(abs(right - best * unit) > limits.from_best * scale_of(best, unit, wrong) for unit in UNITS):
+        near = any(abs(right - best * unit) <= limits.from_best * scale_of(best, unit, wrong) for unit in UNITS)
+        if name in changing and not near:
             yield Hit(
                 f"{name} is {right:.4g} where each answer is the very one that the criterion asks for: the best is "
                 f"{best:g}",
                 answered.place.beside(function=answered.step, note=name),
             )
-        elif wrong is not None and abs(right - wrong) <= limits.from_best * abs(right):
+        # What alone does not change may be of another network, such as an average of this one.
+        elif name not in changing and (near or (best and 0 <= right <= 1 and not changing)):
             yield Hit(
                 f"{name} is {right:.4g} where each answer is right, and {wrong:.4g} where each is wrong",
                 answered.place.beside(function=answered.step, note=name),
             )
+
+
+def changes(answered: Answered, name: str, limits: Any) -> bool:
+    """Whether a metric is another number where answers are wrong."""
+    right, wrong = answered.right[name], answered.wrong.get(name)
+    return wrong is None or abs(right - wrong) > limits.from_best * abs(right)
 
 
 def scale_of(best: float, unit: float, wrong: float | None) -> float:
