@@ -28,7 +28,7 @@ def judge(answered: Answered, limits: Any) -> Iterator[Hit]:
                 answered.place.beside(function=answered.step, note=name),
             )
         # What alone does not change may be of another network, such as an average of this one.
-        elif name not in changing and (near or (best and 0 <= right <= 1 and not changing)):
+        elif name not in changing and (near or (not changing and (not best or 0 <= right <= 1))):
             yield Hit(
                 f"{name} is {right:.4g} where each answer is right, and {wrong:.4g} where each is wrong",
                 answered.place.beside(function=answered.step, note=name),
