@@ -55,6 +55,8 @@ def test_slow_dataset_is_named_with_the_setting_to_try(examine, net, slow):
     assert finding.place.loader == "train_dataloader"
     assert finding.place.note.startswith("Slow, num_workers=0")
     assert finding.fix.overrides == ("data.num_workers=2",)
+    assert (finding.place.function, finding.place.file) == ("__getitem__", "tests/checklist/test_profile.py")
+    assert "time.sleep" in finding.what
 
 
 def test_slow_step_is_no_waiting_for_data(examine, net, slow):

@@ -12,6 +12,8 @@ from training_checklist.finding import Fix
 WIDTHS = ("in_features", "in_channels", "num_features", "normalized_shape", "num_channels", "input_size", "embed_dim")
 FACTORIES = r"torch\.(?:ones|zeros|full|empty|rand|randn|randint|randperm|arange|linspace|eye|tensor|as_tensor)\("
 
+UNLABELLED = ("-1", "-100", "255")  # what pixels and tokens without a class have in most datasets
+
 
 def matrix_product(crash: Crash, match: re.Match) -> Cause:
     rows, gets, expects, columns = match.groups()
@@ -127,7 +129,7 @@ def target_out_of_range(crash: Crash, match: re.Match) -> Cause:
     seen = f"; this batch has labels from {low} to {high}" if low is not None else ""
     known = f"{classes} classes, labels 0 to {classes - 1}" if classes else "fewer classes"
     number = match[1]
-    if number == "-1" or number == "-100":
+    if number in UNLABELLED:
         fix = f"ignore_index={number} in the criterion if {number} means unlabelled; else map labels to 0 and up"
     elif low == 1 and high == classes:
         fix = "labels start at 1: subtract 1 in the dataset"

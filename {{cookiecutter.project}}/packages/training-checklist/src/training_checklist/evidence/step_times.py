@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from training_checklist.finding import Place
+from training_checklist.finding import NOWHERE, Place
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,14 @@ class StepTimes:
         waited: seconds from the end of a batch to the start of the next one.
         computed: seconds.
         steps: how many were measured.
+        slow: the function of the project in which most of the loading is done, and what it calls for that.
     """
 
     waited: float
     computed: float
     steps: int
     loader: Loader = field(default_factory=lambda: Loader("Dataset"))
+    slow: Place = NOWHERE
 
     @property
     def share(self) -> float:

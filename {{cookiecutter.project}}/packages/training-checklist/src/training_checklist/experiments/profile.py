@@ -3,6 +3,7 @@
 import math
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,24 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader
 
+from training_checklist.engines.slow_code import slowest
+from training_checklist.engines.splits import splits
 from training_checklist.evidence.step_times import Loader, StepTimes
 from training_checklist.experiments.experiment import Experiment
-from training_checklist.lightning import Callback, Checkpoint, EarlyStopping, LightningModule, ProgressBar, Trainer
+from training_checklist.finding import NOWHERE, Place
+from training_checklist.lightning import (
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    LightningModule,
+    ProgressBar,
+    Trainer,
+    isolate_rng,
+)
 
 NAME = "trace.json"
+LOOK = 1.0  # seconds for which samples are loaded to see where their time goes
+SAMPLES = 64
 VIEW = "open it in https://ui.perfetto.dev or chrome://tracing"
 
 
@@ -85,13 +99,25 @@ class Profile(Experiment):
         if not self.waited or not self.computed:
             return
         waited, computed = typical(self.waited, getattr(self.loader, "num_workers", 0)), typical(self.computed, 0)
-        times = StepTimes(waited, computed, len(self.waited), settings(self.loader))
+        slow = self._slowest() if waited > computed else NOWHERE
+        times = StepTimes(waited, computed, len(self.waited), settings(self.loader), slow)
         self.facts |= {"waiting": times.share, "waited_s": waited, "computed_s": computed, "steps": times.steps}
         self.seen = (
             f"{1000 * waited:.1f} ms waiting for data + {1000 * computed:.1f} ms computing a step "
             f"({times.share:.0%} waiting, median of {times.steps})"
         )
         self.judge(times)
+
+    def _slowest(self) -> Place:
+        """Load some samples once more, in this process, and see where their time goes."""
+        for split in splits("train", self.loader):
+            if split.indexable:
+                until = time.monotonic() + LOOK
+                chosen = split.chosen(SAMPLES)
+                late = (index for index in chosen if time.monotonic() < until)
+                with isolate_rng():
+                    return slowest(partial(split.items, [index]) for index in late)
+        return NOWHERE
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         self._stop()

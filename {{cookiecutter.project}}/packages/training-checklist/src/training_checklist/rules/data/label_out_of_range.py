@@ -5,6 +5,8 @@ from training_checklist.evidence.values import LabelRange
 from training_checklist.finding import FAILED, Fix
 from training_checklist.rule import Hit, Rule
 
+VOID = ([255], [-1])  # what unlabelled pixels and tokens have in most datasets
+
 
 def judge(labels: LabelRange, limits: Any) -> Iterator[Hit]:
     if labels.outside:
@@ -13,6 +15,7 @@ def judge(labels: LabelRange, limits: Any) -> Iterator[Hit]:
             f"label {named} in {labels.place.loader}, but the network has {labels.classes} outputs "
             f"(0..{labels.classes - 1}); {labels.count} of {labels.of} labels are outside",
             labels.place,
+            fix=Fix(f"ignore_index={named}, where {named} stands for no class") if labels.outside in VOID else None,
         )
 
 

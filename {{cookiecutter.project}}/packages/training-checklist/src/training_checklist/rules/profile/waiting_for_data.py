@@ -14,9 +14,12 @@ def judge(times: StepTimes, limits: Any) -> Iterator[Hit]:
     if times.share > limits.max_waiting and times.waited > limits.min_waiting:
         waited, computed = f"{1000 * times.waited:.1f} ms", f"{1000 * times.computed:.1f} ms"
         faster = (times.waited + times.computed) / max(times.computed, 1e-9)
+        mostly = f"; most of that is done in {times.slow.function}" if times.slow.function else ""
+        mostly += f", by {times.slow.note}" if times.slow.note else ""
+        place = times.loader.place
         yield Hit(
-            f"{times.share:.0%} of a step is waiting for data: {waited}, against {computed}",
-            times.loader.place,
+            f"{times.share:.0%} of a step is waiting for data: {waited}, against {computed}{mostly}",
+            place.beside(file=times.slow.file, line=times.slow.line, function=times.slow.function),
             f"training could be {faster:.1f} times as fast with data at hand",
             remedy(times.loader),
         )
