@@ -1,5 +1,6 @@
 """Samples from all over a split, as the network gets them, and what they tell without labels or rules."""
 
+import math
 import re
 import time
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from training_checklist.engines.drawn_indices import content_of
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import seed_all
-from training_checklist.engines.splits import Split, splits
+from training_checklist.engines.splits import CHUNK, Split, splits
 from training_checklist.evidence.labels import SameInputs
 from training_checklist.evidence.loading import BytesRead, Company, LoaderSize, Order, Reloaded, SetUpAgain
 from training_checklist.evidence.values import NotFinite, Scale, SplitTargets, TargetCopies
@@ -53,9 +54,11 @@ class Part:
 
 
 def load(split: Split, indices: list[int], roles: Roles, trainer: Trainer, until: float) -> Part:
-    """Load samples until the clock shows `until`."""
+    """Load samples until the clock shows `until`, those that there is time for from all over `indices`."""
     part, numbers = Part(split), []
-    for chunk, batch in split.fetch(indices, trainer, until) if split.indexable else ():
+    chunks = math.ceil(len(indices) / CHUNK)
+    spread = [index for start in range(chunks) for index in indices[start::chunks]]
+    for chunk, batch in split.fetch(spread, trainer, until) if split.indexable else ():
         found = leaves(batch)
         part.indices += chunk
         numbers.append(len(chunk))
@@ -66,6 +69,9 @@ def load(split: Split, indices: list[int], roles: Roles, trainer: Trainer, until
         one_each = [len(chunk) if chunk.ndim else None for chunk in chunks] == numbers
         if one_each and len({chunk.shape[1:] for chunk in chunks}) == 1:
             part.values[place] = torch.cat(chunks)
+    order = torch.tensor(part.indices).argsort()
+    part.indices = sorted(part.indices)
+    part.values = {place: values[order] for place, values in part.values.items()}
     return part
 
 
