@@ -4,6 +4,7 @@ listed backwards."""
 import os
 import pathlib
 import random
+import runpy
 
 import numpy as np
 import pytest
@@ -440,9 +441,14 @@ def test_folders_are_listed_backwards(tmp_path):
 def test_lines_that_list_folders_unsorted_are_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = ["import os", "from pathlib import Path", "one = os.listdir('.')", "two = sorted(os.listdir('.'))"]
-    lines += ["three = list(Path('.').glob('*'))", "four = sorted(p for p in Path('.').iterdir() if p.is_file())"]
-    (tmp_path / "data.py").write_text("\n".join(lines), encoding="utf-8")
-    assert [place.line for place in salted([tmp_path / "data.py"])] == [3, 5]
+    lines += ["three = list(Path('.').glob('*'))", "def never():", "    return os.listdir('.')"]
+    file = tmp_path / "data.py"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    with listed_backwards() as listed:
+        runpy.run_path(str(file))
+    assert listed == {(str(file), 3), (str(file), 4), (str(file), 5)}
+    assert [place.line for place in salted([file], listed)] == [3, 5]
+    assert salted([file]) == []
 
 
 class Pictures(Dataset):

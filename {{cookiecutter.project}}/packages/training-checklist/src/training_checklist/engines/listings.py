@@ -1,10 +1,13 @@
 """Folders that list their files in another order, as they do on another machine: no file system promises one."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from typing import Any
 from unittest.mock import patch
+
+from training_checklist.engines.places import here_and_outwards, kind
 
 
 class Backwards:
@@ -31,10 +34,23 @@ class Backwards:
 
 
 @contextmanager
-def listed_backwards() -> Iterator[None]:
-    """While it is entered, what lists a folder gets the last entry first: os, glob and pathlib."""
+def listed_backwards() -> Iterator[set[tuple[str, int]]]:
+    """While it is entered, what lists a folder gets the last entry first: os, glob and pathlib.
+
+    Yields a set that is given file and line of each line of the project that does.
+    """
     listdir, scandir = os.listdir, os.scandir
+    lines: set[tuple[str, int]] = set()
+
+    def told(list_folder: Callable[..., Any]) -> Callable[..., Any]:
+        def listed(*given: Any) -> Any:
+            frames = (frame for frame, _ in here_and_outwards() if kind(frame.f_code.co_filename) == "own")
+            lines.update((frame.f_code.co_filename, frame.f_lineno) for frame in islice(frames, 1))
+            return list_folder(*given)
+
+        return listed
+
     with ExitStack() as patches:
-        patches.enter_context(patch.object(os, "listdir", lambda *given: listdir(*given)[::-1]))
-        patches.enter_context(patch.object(os, "scandir", lambda *given: Backwards(scandir(*given))))
-        yield
+        patches.enter_context(patch.object(os, "listdir", told(lambda *given: listdir(*given)[::-1])))
+        patches.enter_context(patch.object(os, "scandir", told(lambda *given: Backwards(scandir(*given)))))
+        yield lines

@@ -1,7 +1,7 @@
 """Lines of the project's code that nothing fixes: hash() of a text, the order of a set or of a folder's files."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from training_checklist.engines.own_code import is_own, shorten
@@ -11,9 +11,13 @@ LISTS = {"listdir", "scandir", "iterdir", "glob", "rglob", "iglob", "walk"}  # f
 ORDERS = {"list", "tuple", "enumerate", "iter", "map", "zip", "next"}  # functions that keep the order of what they get
 
 
-def salted(files: list[Path]) -> list[Place]:
-    """Return the lines of the project's own files that use what Python salts anew in each process, or list folders."""
-    found = []
+def salted(files: list[Path], listed: Collection[tuple[str, int]] = ()) -> list[Place]:
+    """Return the lines of the project's own files that use what Python salts anew in each process, or list folders.
+
+    Args:
+        listed: file and line of what has listed a folder; what sorts the files at once is left out.
+    """
+    found, orders = [], []
     for path in files:
         try:
             text = path.read_text(encoding="utf-8")
@@ -21,26 +25,34 @@ def salted(files: list[Path]) -> list[Place]:
         except (SyntaxError, ValueError, OSError):
             continue
         lines = text.splitlines()
-        for line in sorted(set(salted_lines(tree))) if is_own(str(path)) else ():
-            found.append(Place(file=shorten(path), line=line, source=lines[line - 1].strip()))
-    return found
+        if not is_own(str(path)):
+            continue
+        for kind, numbers in ((found, salted_lines(tree)), (orders, listing_lines(tree))):
+            for line in sorted(set(numbers)):
+                if kind is found or (str(path), line) in listed:
+                    kind.append(Place(file=shorten(path), line=line, source=lines[line - 1].strip()))
+    return found + orders
 
 
 def salted_lines(tree: ast.AST) -> Iterator[int]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == "__hash__":
             node.body = []  # what it returns tells equal things together, and orders nothing
-    in_order = {id(each) for call in ast.walk(tree) if is_sorted(call) for each in ast.walk(call)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             of_set = node.func.id in ORDERS and any(is_set(argument) for argument in node.args)
             if of_set or (node.func.id == "hash" and not all(is_number(argument) for argument in node.args)):
                 yield node.lineno
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in LISTS and id(node) not in in_order:
-                yield node.lineno
         elif isinstance(node, (ast.For, ast.comprehension)) and is_set(node.iter):
             yield node.iter.lineno
+
+
+def listing_lines(tree: ast.AST) -> Iterator[int]:
+    in_order = {id(each) for call in ast.walk(tree) if is_sorted(call) for each in ast.walk(call)}
+    for node in ast.walk(tree):
+        is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if is_method and node.func.attr in LISTS and id(node) not in in_order:
+            yield node.lineno
 
 
 def is_sorted(node: ast.AST) -> bool:

@@ -24,6 +24,7 @@ class Recording:
         drawn: digests of what the samplers drew for each batch, by loader; none for iterable data.
         steady: by loader, whether its dataset gives the same for the same position after the same seed; None: unknown.
         generators: that the training set holds: "Digits.rng (Generator)".
+        listed: file and line of each line of the project that has listed a folder.
         unordered: why this device may add up in another order each time; "" where it does not.
     """
 
@@ -34,6 +35,7 @@ class Recording:
     steady: dict[str, bool | None] = field(default_factory=dict)
     generators: list[str] = field(default_factory=list)
     unordered: str = ""
+    listed: list[tuple[str, int]] = field(default_factory=list)
 
 
 @dataclass

@@ -50,7 +50,7 @@ class EpochWatch(Callback):
     """
 
     def __init__(self, pl_module: LightningModule, steps: float) -> None:
-        self.averages = Averages(pl_module, steps)
+        self.root, self.averages = type(pl_module).__name__, Averages(pl_module, steps)
         self.modes = Modes()
         self.epochs: list[dict[str, Series]] = []
         self.loaders = 1
@@ -96,6 +96,8 @@ class EpochWatch(Callback):
 
     def evidence(self) -> Iterator[Any]:
         self.modes.drops = self.drops.places
+        if len(self.modes.asleep) > 1:  # its layers tell more
+            self.modes.asleep = [each for each in self.modes.asleep if each != self.root]
         if self.modes != Modes():
             yield self.modes
         if self.validated.batches:
@@ -177,9 +179,8 @@ class EpochWatch(Callback):
     def _look_at_root(self, pl_module: LightningModule) -> None:
         """Layers that torch computes as one, as those of attention in eval mode, are not called one by one."""
         modes = [module.training for module in pl_module.modules() if isinstance(module, (_BatchNorm, *WITH_DROPOUT))]
-        name = type(pl_module).__name__
-        if not pl_module.training and modes and not any(modes) and name not in self.modes.asleep:
-            self.modes.asleep.append(name)
+        if not pl_module.training and modes and not any(modes) and self.root not in self.modes.asleep:
+            self.modes.asleep.append(self.root)
             self.modes.put_to_sleep = self.switches.by.get(id(pl_module), NOWHERE)
 
     def _look_at_mode(self, path: str, pl_module: LightningModule, module: nn.Module, inputs: tuple[Any, ...]) -> None:

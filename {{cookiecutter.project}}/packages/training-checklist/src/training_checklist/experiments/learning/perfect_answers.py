@@ -2,6 +2,9 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from typing import Any
 from unittest.mock import patch
 
@@ -10,7 +13,7 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torchmetrics import Metric
 
-from training_checklist.engines.batches import tensors
+from training_checklist.engines.batches import same, tensors
 from training_checklist.engines.compared import HALF
 from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.replay import call_step, loss_in, seed_all
@@ -22,6 +25,7 @@ from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
 SURE = 15.0  # logit of a right answer, and less that of a wrong one: of 1,000 classes, softmax gives it all but 1e-10
 SAMPLES = 64
+NAMES = {"train": ("training_step", "train_epoch"), "val": ("validation_step", "validation_epoch")}  # step and hooks
 DISTANCES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 Answer = Callable[[Tensor], Tensor]
 
@@ -31,12 +35,11 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
 
     None where the criterion is not given what a layer answers, so that nothing can be put there.
     """
-    step = {"train": "training_step", "val": "validation_step"}[split.stage]
+    step, _ = NAMES[split.stage]
     if not split.indexable or any(weight.dtype in HALF for weight in pl_module.parameters()):
         return None
     [(_, batch)] = split.fetch(split.chosen(SAMPLES), trainer, until, SAMPLES)
-    copy = stand_in(pl_module, trainer)
-    copy.train(split.stage == "train")
+    copy = stand_in(pl_module, trainer).eval()  # without dropout, the same is answered to the same
     seen, criteria = Outputs(copy), Criteria()
     with torch.no_grad(), isolate_rng(), seen, Tracer(copy, criteria):
         seed_all()
@@ -49,7 +52,7 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
         return None
     results = []
     for answer in answers(call) or ():
-        logged, loss = taken(stand_in(pl_module, trainer), split, step, batch, (*place, call.input, answer))
+        logged, loss = taken(stand_in(pl_module, trainer), split, batch, place, partial(put, call.input, answer))
         if logged is None:
             return None
         results.append((logged, loss))
@@ -60,35 +63,75 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
     return Answered(step, right, wrong, losses, call.place)
 
 
+@dataclass
+class Output:
+    """What a module has returned, beside the first tensor that it was given.
+
+    Args:
+        path: of the module.
+        number: of the call among those of that module.
+    """
+
+    path: str
+    number: int
+    given: Tensor | None
+    tensor: Tensor
+
+
 class Outputs:
-    """While it is entered, keeps what each module has returned, the last that has it first."""
+    """While it is entered, keeps what each module has returned, the innermost that has it first."""
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
-        self.found: list[tuple[str, int, Tensor]] = []
+        self.found: list[Output] = []
         self.calls: dict[str, int] = {}
         self.handles: list[Any] = []
 
     def __enter__(self) -> "Outputs":
         for path, part in self.module.named_modules():
             if not isinstance(part, Metric):
-                self.handles.append(part.register_forward_hook(lambda *given, path=path: self._keep(path, given[-1])))
+                self.handles.append(part.register_forward_hook(partial(self._keep, path)))
         return self
 
     def __exit__(self, *error: object) -> None:
         for handle in self.handles:
             handle.remove()
 
-    def _keep(self, path: str, output: Any) -> None:
+    def _keep(self, path: str, module: nn.Module, given: Any, output: Any) -> None:
         number = self.calls[path] = self.calls.get(path, -1) + 1
-        self.found += [(path, number, each) for each in tensors(output)]
+        first = next(tensors(given), None)
+        self.found += [Output(path, number, first, each) for each in tensors(output)]
 
-    def place_of(self, tensor: Tensor) -> tuple[str, int, int] | None:
-        """Return path, number of the call, and offset of the outermost output that a tensor is a view of."""
-        for path, number, output in reversed(self.found):
-            if output.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() and output.is_contiguous():
-                return path, number, tensor.storage_offset() - output.storage_offset()
+    def place_of(self, tensor: Tensor) -> "Source | None":
+        """Return where a tensor comes from that is what a module has returned, or a view of it."""
+        for made in self.found:
+            storage = made.tensor.untyped_storage().data_ptr()
+            if storage == tensor.untyped_storage().data_ptr() and made.tensor.is_contiguous():
+                alike = {each.number for each in self.found if each.path == made.path and is_alike(each, made)}
+                return Source(made.path, alike, tensor.storage_offset() - made.tensor.storage_offset())
         return None
+
+
+@dataclass
+class Source:
+    """Where answers come from.
+
+    Args:
+        path: of the module that returns them.
+        calls: numbers of all its calls that were given the same: a step may ask once for the loss, once for a metric.
+        offset: in what it returns.
+    """
+
+    path: str
+    calls: set[int]
+    offset: int
+
+
+def is_alike(one: Output, other: Output) -> bool:
+    """Whether two calls of a module were given the same, and have returned something of one shape."""
+    if one.given is None or other.given is None or one.tensor.shape != other.tensor.shape:
+        return one is other
+    return one.given.shape == other.given.shape and same(one.given, other.given)
 
 
 def answers(call: CriterionCall) -> tuple[Answer, Answer] | None:
@@ -116,32 +159,36 @@ def answers(call: CriterionCall) -> tuple[Answer, Answer] | None:
     return None
 
 
+def put(like: Tensor, answer: Answer, offset: int, own: Tensor) -> Tensor | None:
+    """Return an output with other answers where the criterion looks; None where it does not look at this one."""
+    last = offset + sum((size - 1) * stride for size, stride in zip(like.shape, like.stride(), strict=True))
+    if not own.is_contiguous() or own.dtype != like.dtype or offset < 0 or not 0 <= last < own.numel():
+        return None
+    new = own.detach().clone()
+    new.as_strided(like.shape, like.stride(), offset).copy_(answer(like))
+    return new
+
+
 def taken(
-    copy: LightningModule, split: Split, step: str, batch: Any, put: tuple[str, int, int, Tensor, Answer]
+    copy: LightningModule, split: Split, batch: Any, source: Source, answer: Callable[[int, Tensor], Tensor | None]
 ) -> tuple[dict[str, float] | None, float | None]:
     """Return what a step logs and its loss where a module answers something else; None where it never did."""
-    path, number, offset, like, answer = put
-    copy.train(split.stage == "train")
+    step, epoch = NAMES[split.stage]
+    copy.eval()
     for part in copy.modules():
         if isinstance(part, Metric):
             part.reset()
-    calls, done = [0], []
+    calls, done = count(), []
     logged: dict[str, Any] = {}
 
     def replace(module: nn.Module, given: Any, output: Any) -> Any:
-        calls[0] += 1
-        if calls[0] != number + 1:
+        if next(calls) not in source.calls:
             return output
 
         def with_answers(own: Tensor) -> Tensor:
-            room = own.numel() - offset - 1
-            last = sum((size - 1) * stride for size, stride in zip(like.shape, like.stride(), strict=True))
-            if not own.is_contiguous() or own.dtype != like.dtype or not 0 <= last <= room or offset < 0:
-                return own
-            new = own.detach().clone()
-            new.as_strided(like.shape, like.stride(), offset).copy_(answer(like))
-            done.append(True)
-            return new
+            new = answer(source.offset, own)
+            done.extend([new] * (new is not None))
+            return own if new is None else new
 
         return apply_to_collection(output, Tensor, with_answers)
 
@@ -152,8 +199,7 @@ def taken(
         logged.update(values)
 
     copy.log, copy.log_dict = log, log_dict
-    epoch = {"train": "train_epoch", "val": "validation_epoch"}[split.stage]
-    handle = copy.get_submodule(path).register_forward_hook(replace)
+    handle = copy.get_submodule(source.path).register_forward_hook(replace)
     try:
         # Figures and tables of an epoch are the run's own affair.
         with torch.no_grad(), isolate_rng(), patch.object(copy.trainer, "_loggers", []):
@@ -163,7 +209,7 @@ def taken(
             getattr(copy, f"on_{epoch}_end")()
     finally:
         handle.remove()
-    if len(done) != 1:
+    if len(done) != len(source.calls):
         return None, None
     values = {name: number_in(value) for name, value in logged.items()}
     found = {name: value for name, value in values.items() if math.isfinite(value)}

@@ -47,6 +47,7 @@ class Repetition(HydraCallback):
         self.resuming: Resuming | None = None
         self.error: Exception | None = None
         self.listing = ExitStack()
+        self.listed: set[tuple[str, int]] = set()  # lines of the project that list folders
 
     def on_job_start(self, config: DictConfig, task_function: TaskFunction, **kwargs: Any) -> None:
         Repetition.current, self.config, self.train = self, config, task_function
@@ -58,7 +59,7 @@ class Repetition(HydraCallback):
             self.beside = Thread(target=self._repeat, daemon=True)
             self.beside.start()
         else:
-            self.listing.enter_context(listed_backwards())
+            self.listed = self.listing.enter_context(listed_backwards())
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         try:

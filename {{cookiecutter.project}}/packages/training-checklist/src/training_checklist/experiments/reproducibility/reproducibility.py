@@ -114,6 +114,7 @@ class Reproducibility(Experiment):
             self.skip("no step was trained")
             return
         if self._is_repetition():
+            self.recording.listed = sorted(repetition.listed)
             recordings.write(self.recording, folder / RECORDING)
             return
         self.seen = f"{self.step} steps, {len(self.recording.rows)} tensors compared"
@@ -157,7 +158,7 @@ class Reproducibility(Experiment):
         runs = TwoRuns(self.recording, other, seeds, self.hooks, rebuilt)
         # A call repeats the run in this process, where both are the same.
         if runs.parted is not None and Repetition.current is not None:
-            runs.salted = salted(sorted(loaded()))
+            runs.salted = salted(sorted(loaded()), {(file, line) for file, line in other.listed})
         self.judge(runs)
         if runs.parted is None:
             self.seen += ", equal in both runs"
