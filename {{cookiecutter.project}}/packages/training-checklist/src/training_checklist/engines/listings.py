@@ -41,11 +41,15 @@ def listed_backwards() -> Iterator[set[tuple[str, int]]]:
     """
     listdir, scandir = os.listdir, os.scandir
     lines: set[tuple[str, int]] = set()
+    looking: list[bool] = []  # whose code it is may have to be looked up in folders, too
 
     def told(list_folder: Callable[..., Any]) -> Callable[..., Any]:
         def listed(*given: Any) -> Any:
-            frames = (frame for frame, _ in here_and_outwards() if kind(frame.f_code.co_filename) == "own")
-            lines.update((frame.f_code.co_filename, frame.f_lineno) for frame in islice(frames, 1))
+            if not looking:
+                looking.append(True)
+                frames = (frame for frame, _ in here_and_outwards() if kind(frame.f_code.co_filename) == "own")
+                lines.update((frame.f_code.co_filename, frame.f_lineno) for frame in islice(frames, 1))
+                looking.clear()
             return list_folder(*given)
 
         return listed
