@@ -1,6 +1,9 @@
 """Averages of weights, known by their course: each time they go a share of the way to what the weights are now."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +31,16 @@ class Averages:
         self.none: set[str] = set()  # what has gone elsewhere
         self.moves = 0  # batches after which the weights were others
         self._last: list[Tensor] = []
+        self.asked: set[str] = set()  # modules that a training step asks: a target network is slow on purpose
+        self.watching = ExitStack()
+        for path, module in pl_module.named_modules():
+            if any(not parameter.requires_grad for parameter in module.parameters(recurse=False)):
+                hook = partial(self._see_call, pl_module, path)
+                self.watching.callback(module.register_forward_hook(hook).remove)
+
+    def _see_call(self, pl_module: LightningModule, path: str, *_: Any) -> None:
+        if pl_module.trainer.training:
+            self.asked.add(path)
 
     @torch.no_grad()
     def look(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -75,7 +88,7 @@ class Averages:
 
     def evidence(self) -> Iterator[Average]:
         for name, shares in self.shares.items():
-            if name not in self.none and self.moves:
+            if name not in self.none and self.moves and name.rpartition(".")[0] not in self.asked:
                 # The first are of differences that are hardly more than their roundings.
                 yield Average(
                     name, shares[len(shares) // 2 :], self.steps * len(shares) / self.moves, Place(parameter=name)

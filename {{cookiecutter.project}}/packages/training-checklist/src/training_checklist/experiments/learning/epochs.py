@@ -58,6 +58,7 @@ class EpochWatch(Callback):
         self.metrics, self.between = Metrics(pl_module), BetweenEpochs()
         self.criteria, self.drops = Criteria(), DropoutCalls()
         self.watching = ExitStack()
+        self.watching.callback(self.averages.watching.close)
         self.watching.enter_context(self.metrics)
         self.watching.enter_context(self.between.drawn)
         if is_overridden("validation_step", pl_module):

@@ -2,19 +2,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from training_checklist.evidence.network import LinearPair, LinearPairsFound
-from training_checklist.finding import WARNING, Fix
+from training_checklist.finding import REMARK, WARNING, Fix
 from training_checklist.rule import Hit, Rule
 
 
 def judge(found: LinearPairsFound, limits: Any) -> Iterator[Hit]:
-    for pair in found.pairs:
-        # A narrower layer between leaves fewer numbers free, which may be meant; a wider one changes nothing.
-        if pair.between >= min(pair.width, pair.out):
-            yield Hit(
-                f"nothing but views and dropout stands between {pair.first or 'a linear layer'} and the linear layer "
-                f"after it ({pair.width} -> {pair.between} -> {pair.out})",
-                pair.place,
-            )
+    # A narrower layer between leaves fewer numbers free, which may be meant; a wider one changes nothing.
+    pairs = [pair for pair in found.pairs if pair.between >= min(pair.width, pair.out)]
+    if pairs:
+        first, others = pairs[0], f", and so {len(pairs) - 1} times more" if len(pairs) > 1 else ""
+        yield Hit(
+            f"nothing but views and dropout stands between {first.first or 'a linear layer'} and the linear layer "
+            f"after it ({first.width} -> {first.between} -> {first.out}){others}",
+            first.place,
+            severity=REMARK,  # published networks have such pairs, and train
+        )
 
 
 RULE = Rule(
