@@ -3,6 +3,7 @@
 import gc
 import inspect
 import math
+import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from functools import partial
@@ -39,6 +40,7 @@ from training_checklist.experiments.memory.peak_memory import (
 from training_checklist.finding import Place
 from training_checklist.lightning import Callback, CombinedLoader, LightningModule, Trainer, isolate_rng
 
+FAR = 5.0  # seconds that the prediction for a batch which fills the budget may take
 OF_PARAMETERS = (PARAMETERS, GRADIENTS, OPTIMIZER)  # parts of the peak that parameters bring along
 
 
@@ -208,12 +210,15 @@ class Memory(Experiment):
         """
         samples = batch_size(raw)
         try:
+            began = time.monotonic()
             twice = predict(pl_module, trainer, raw, times=2).bytes
+            spent = time.monotonic() - began
             each = (twice - peak.bytes) / samples
             if each <= 0:
                 return None
             fits = max(int(samples + (self.room - peak.bytes) / each), 0)
-            times = fits // samples
+            # A network that goes through the batch step by step takes as many times as long.
+            times = min(fits // samples, max(int(2 * FAR / spent), 4))
             if times <= 2:
                 return fits
             fixed = peak.bytes - each * samples
