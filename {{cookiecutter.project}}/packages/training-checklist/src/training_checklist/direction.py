@@ -2,8 +2,10 @@
 
 import re
 
-MORE = {"acc", "accuracy", "f1", "auc", "auroc", "precision", "recall", "iou", "miou", "dice", "bleu", "psnr", "ssim"}
-LESS = {"loss", "error", "err", "mae", "mse", "rmse", "nll", "perplexity", "ppl", "wer", "cer", "fid"}
+MORE = {"acc", "accuracy", "f1", "auc", "auroc", "ap", "map", "precision", "recall", "iou", "miou", "jaccard", "dice"}
+MORE |= {"bleu", "rouge", "psnr", "ssim", "ndcg", "mrr", "kappa", "mcc"}
+LESS = {"loss", "error", "err", "mae", "mse", "rmse", "mape", "smape", "nll", "perplexity", "ppl"}
+LESS |= {"wer", "cer", "fid", "eer"}
 
 
 def better(name: str) -> str | None:
