@@ -30,6 +30,7 @@ CHECKS = folders("training_checklist")
 BESIDE = folders("training_checklist", "training_config", "training_runs")
 
 
+@cache
 def is_installed(file: str) -> bool:
     """Whether a file is a library's or Python's."""
     known = ("<", *STANDARD_LIBRARY, *installed_into(tuple(sys.path)))
