@@ -423,7 +423,7 @@ class TwoReaders(Pair):
 def test_linear_layers_with_nothing_between(examine, module, expected):
     verdict = examine("trace", module, Numbers(of_classes=True))
     severities = [each.severity for each in verdict.findings if each.rule == "network/two-linear-layers-are-one"]
-    assert severities == ["remark"] * expected
+    assert severities == ["warning"] * expected
 
 
 @pytest.mark.parametrize("divides", [True, False])

@@ -15,7 +15,7 @@ def judge(found: LinearPairsFound, limits: Any) -> Iterator[Hit]:
             f"nothing but views and dropout stands between {first.first or 'a linear layer'} and the linear layer "
             f"after it ({first.width} -> {first.between} -> {first.out}){others}",
             first.place,
-            severity=REMARK,  # published networks have such pairs, and train
+            severity=REMARK if others else None,  # several are a design; published networks have such pairs, and train
         )
 
 
