@@ -27,10 +27,9 @@ def salted(files: list[Path], listed: Collection[tuple[str, int]] = ()) -> list[
         lines = text.splitlines()
         if not is_own(str(path)):
             continue
-        for kind, numbers in ((found, salted_lines(tree)), (orders, listing_lines(tree))):
-            for line in sorted(set(numbers)):
-                if kind is found or (str(path), line) in listed:
-                    kind.append(Place(file=shorten(path), line=line, source=lines[line - 1].strip()))
+        listing = {line for line in listing_lines(tree) if (str(path), line) in listed}
+        for places, numbers in ((found, set(salted_lines(tree))), (orders, listing)):
+            places += [Place(file=shorten(path), line=each, source=lines[each - 1].strip()) for each in sorted(numbers)]
     return found + orders
 
 

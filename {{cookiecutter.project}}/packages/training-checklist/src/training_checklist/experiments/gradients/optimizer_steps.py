@@ -8,10 +8,10 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
+from training_checklist.engines.compared import HALF
 from training_checklist.evidence.gradients import Effect, OptimizerEffects, SecondMoments
 from training_checklist.finding import Place
 
-HALF = (torch.float16, torch.bfloat16)
 SAMPLED = 10_000  # values of each weight, of which the median is known to a hundredth of its distribution
 
 
@@ -134,12 +134,10 @@ class OptimizerSteps:
 
     def _warming_up(self) -> float:
         """Return by which factor a schedule will raise the learning rate."""
-        pairs = [
-            (group["lr"], group.get("initial_lr", group["lr"]))
-            for group in self.optimizer.param_groups
-            if "lr" in group
-        ]
-        return max((float(start) / float(rate) for rate, start in pairs if rate), default=1.0)
+        groups = [group for group in self.optimizer.param_groups if group.get("lr") is not None]
+        rate = max((float(group["lr"]) for group in groups), default=0.0)
+        start = max((float(group.get("initial_lr", group["lr"])) for group in groups), default=0.0)
+        return max(start / rate, 1.0) if rate else 1.0
 
     def _measure(self, weights: dict[Tensor, Tensor], got: float) -> None:
         """Keep how far the step went, at the learning rate that a schedule starts from."""
@@ -150,9 +148,8 @@ class OptimizerSteps:
         size = total(gradient_norms(weights.values(), of_themselves=True))
         if not size or not self.rate:
             return
-        warming_up = max(self._warming_up(), 1.0)
         moved = total(gradient_norms([p.detach() - before for p, before in weights.items()], of_themselves=True))
-        self.ratios.append(moved / size * warming_up)
+        self.ratios.append(moved / size * self._warming_up())
 
     def _look_back(self) -> None:
         if self.effects and self.effects[-1].changed and self._before:

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from training_checklist.engines.held import held, places
 from training_checklist.evidence.averages import Average
+from training_checklist.experiments.watch.look import sample
 from training_checklist.finding import Place
 from training_checklist.lightning import LightningModule, Trainer
 
 LOOKED_AT = 2  # weights, the largest
-ENTRIES = 4096  # of each that are compared
 OFF = 1e-2  # of a step of the average: what of it may lead elsewhere
 ROUNDINGS = 2  # of each entry: its product and its sum
 
@@ -44,7 +44,7 @@ class Averages:
 
     @torch.no_grad()
     def look(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        now = [sample(weight) for weight in self.weights]
+        now = [sample(weight).clone() for weight in self.weights]
         last = self._last or now
         moved = any(not torch.equal(*pair) for pair in zip(now, last, strict=True))
         self.moves += moved
@@ -54,7 +54,7 @@ class Averages:
             for weight, values in zip(self.weights, zip(now, last, strict=True), strict=True):
                 if tensor.shape != weight.shape or tensor.data_ptr() in known or name in self.none:
                     continue
-                own = sample(tensor)
+                own = sample(tensor).clone()
                 if moved and name in self.before:
                     self._compare(name, self.before[name], own, values)
                 self.before[name] = own
@@ -94,7 +94,3 @@ class Averages:
                     name, shares[len(shares) // 2 :], self.steps * len(shares) / self.moves, Place(parameter=name)
                 )
                 return  # all tensors of one average go alike
-
-
-def sample(weight: Tensor) -> Tensor:
-    return weight.detach().flatten()[:: max(1, weight.numel() // ENTRIES)].clone()
