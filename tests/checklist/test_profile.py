@@ -100,3 +100,44 @@ def test_exception_of_the_project_stays_what_it_is(examine, net, hook):
 
     with pytest.raises(KeyError, match="of the project"):
         examine("profile", type("Failing", (net,), {hook: fail})())
+
+
+class Numbers(Dataset):
+    """Numbers in files of which each look takes a while."""
+
+    def __init__(self, kept):
+        self.table = None
+        self.kept = kept
+
+    def __len__(self):
+        return 160
+
+    def read(self):
+        time.sleep(0.002)
+        return torch.arange(160.0)
+
+    def one(self, index):
+        time.sleep(0.002)
+        return float(index)
+
+    def __getitem__(self, index):
+        if self.kept:
+            return torch.full((8,), self.one(index)), index % 4
+        return self.read()[index].expand(8), index % 4
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_is_made_anew_for_every_sample(examine, net, data, kept):
+    class Tables(data):
+        def train_dataloader(self):
+            return DataLoader(Numbers(kept), 4)
+
+    verdict = examine("profile", net(), Tables(), limit_train_batches=12)
+    found = [finding for finding in verdict.findings if finding.rule == "profile/work-repeated"]
+    assert bool(found) != kept
+    if found:
+        assert "Numbers.read" in found[0].what
+        assert (found[0].place.file, found[0].place.function) == (
+            "tests/checklist/test_profile.py",
+            "Numbers.__getitem__",
+        )

@@ -25,13 +25,13 @@ def rehearse(scheduler: Any, pl_module: LightningModule, calls: int) -> tuple[li
     return rates, ""
 
 
-def peak_rates(trainer: Trainer) -> list[float]:
-    """Return the highest rate of each of the one optimizer's groups, which a warm-up may lead to later.
+def usual_rates(trainer: Trainer) -> dict[int, list[float]]:
+    """Return the rates of each optimizer's groups, by its id, with the highest ones that a warm-up may lead to later.
 
     Where rates rise, it is half of that: a peak is meant for a short time, and half of it is the mean of one cycle
     (Smith and Topin 2018).
     """
-    now = [float(group["lr"]) for group in trainer.optimizers[0].param_groups]
+    found = {id(each): [float(group.get("lr") or 0) for group in each.param_groups] for each in trainer.optimizers}
     for config in trainer.lr_scheduler_configs:
         if config.reduce_on_plateau:
             continue
@@ -39,6 +39,10 @@ def peak_rates(trainer: Trainer) -> list[float]:
             course, _ = rehearse(config.scheduler, trainer.lightning_module, MOST.get(config.interval, 100))
         except Exception:  # of a schedule of the project's own, which cannot be copied
             continue
+        key = id(config.scheduler.optimizer)
         peaks = [max(rates) for rates in zip(*course, strict=True)]
-        now = [peak / 2 if peak > 2 * rate else max(rate, peak / 2) for peak, rate in zip(peaks, now, strict=True)]
-    return now
+        found[key] = [
+            peak / 2 if peak > 2 * rate else max(rate, peak / 2)
+            for peak, rate in zip(peaks, found.get(key, peaks), strict=True)
+        ]
+    return found

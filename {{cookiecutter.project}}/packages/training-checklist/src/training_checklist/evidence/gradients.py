@@ -178,15 +178,12 @@ class Effect:
         got: norm of what was left of them in the step.
         changed: whether a weight has another value after it.
         put_back: whether all of them had the old values again before the next step.
-        stayed: share of the entries of 16-bit weights with a gradient that are what they were; None without such
-            weights, and of the smaller steps that a warm-up begins with.
     """
 
     made: float
     got: float
     changed: bool
     put_back: bool = False
-    stayed: float | None = None
 
 
 @dataclass
@@ -219,6 +216,22 @@ class OptimizerEffects:
     backwards: int = 0
     discarded: int = 0
     several: bool = False
+
+
+@dataclass
+class Rounding:
+    """What 16-bit weights keep of a step, of an optimizer that has no copy of them in 32 bits.
+
+    Args:
+        lost: share of the entries that a step of usual size would move, and that are the same numbers after it.
+        of_each: likewise, of each parameter.
+        rate: that usual learning rate.
+    """
+
+    optimizer: str
+    lost: float
+    of_each: dict[str, float]
+    rate: float
 
 
 @dataclass

@@ -44,3 +44,20 @@ class StepTimes:
     @property
     def share(self) -> float:
         return self.waited / (self.waited + self.computed)
+
+
+@dataclass
+class RepeatedWork:
+    """What is made once more for every sample, though it comes out the same.
+
+    Args:
+        function: that makes it.
+        share: of the time of loading.
+        waiting: share of the median step that waits for data.
+        place: of the line that calls it.
+    """
+
+    function: str
+    share: float
+    waiting: float
+    place: Place = NOWHERE

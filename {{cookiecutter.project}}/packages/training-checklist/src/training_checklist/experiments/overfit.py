@@ -18,7 +18,7 @@ from training_checklist.engines.graph import leaf_tensors, walk
 from training_checklist.engines.hooks import hooks_of
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import of_function
-from training_checklist.engines.rehearsal import peak_rates
+from training_checklist.engines.rehearsal import usual_rates
 from training_checklist.engines.replay import reported_loss
 from training_checklist.engines.tracer import Tracer
 from training_checklist.engines.trial import Trial, norm_of_gradients, without_inputs
@@ -156,7 +156,7 @@ class Overfit(Experiment):
             pl_module.get_submodule(name).eval()
         off += [f"dropout in {', '.join(dropouts)}"] if dropouts else []
         if trainer.lr_scheduler_configs:
-            rates = peak_rates(trainer)
+            rates = usual_rates(trainer)[id(trainer.optimizers[0])]
             for group, rate in zip(trainer.optimizers[0].param_groups, rates, strict=True):
                 group["lr"] = rate
             for config in trainer.lr_scheduler_configs:

@@ -3,7 +3,9 @@
 import math
 import statistics
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,12 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader
 
+from training_checklist.engines.repeated_work import repeated
 from training_checklist.engines.slow_code import slowest
 from training_checklist.engines.splits import splits
-from training_checklist.evidence.step_times import Loader, StepTimes
+from training_checklist.evidence.step_times import Loader, RepeatedWork, StepTimes
 from training_checklist.experiments.experiment import Experiment
-from training_checklist.finding import NOWHERE, Place
+from training_checklist.finding import NOWHERE
 from training_checklist.lightning import (
     Callback,
     Checkpoint,
@@ -61,6 +64,7 @@ class Profile(Experiment):
         self.steps = 0
         self.ended: float | None = None
         self.profiler: profile | None = None
+        self.tracing = False
         self.loader: Any = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -78,6 +82,9 @@ class Profile(Experiment):
         self.ended = None  # between epochs lies validation
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if self.steps >= self.first_traced and self.profiler is None:  # loading is left out: see on_train_batch_end
+            self.traced = 1
+            self._trace()
         self.began = now(pl_module)
         if self.ended is not None and self.profiler is None and self.steps >= self.warm_up:
             self.waited.append(self.began - self.ended)
@@ -88,10 +95,11 @@ class Profile(Experiment):
         if self.profiler is None and self.steps >= self.warm_up:
             self.computed.append(now(pl_module) - self.began)
         self.steps += 1
-        if self.profiler is None and self.steps >= self.first_traced:
-            activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * torch.cuda.is_available()
-            self.profiler = profile(activities=activities)
-            self.profiler.__enter__()
+        if self.traced == 1:
+            self._stop()
+        # Loading that takes longer than steps may be millions of operations, which a trace takes minutes to sort.
+        if self.profiler is None and self.steps >= self.first_traced and sum(self.waited) <= sum(self.computed):
+            self._trace()
         self.ended = now(pl_module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -99,25 +107,24 @@ class Profile(Experiment):
         if not self.waited or not self.computed:
             return
         waited, computed = typical(self.waited, getattr(self.loader, "num_workers", 0)), typical(self.computed, 0)
-        slow = self._slowest() if waited > computed else NOWHERE
+        loads = self._loads()
+        with isolate_rng():
+            slow = slowest(timely(loads)) if waited > computed else NOWHERE
+            share, function, place = repeated(timely(loads))
         times = StepTimes(waited, computed, len(self.waited), settings(self.loader), slow)
         self.facts |= {"waiting": times.share, "waited_s": waited, "computed_s": computed, "steps": times.steps}
         self.seen = (
             f"{1000 * waited:.1f} ms waiting for data + {1000 * computed:.1f} ms computing a step "
             f"({times.share:.0%} waiting, median of {times.steps})"
         )
-        self.judge(times)
+        self.judge(times, RepeatedWork(function, share, times.share, place))
 
-    def _slowest(self) -> Place:
-        """Load some samples once more, in this process, and see where their time goes."""
+    def _loads(self) -> list[Callable[[], Any]]:
+        """Return calls that load a sample each once more, in this process."""
         for split in splits("train", self.loader):
             if split.indexable:
-                until = time.monotonic() + LOOK
-                chosen = split.chosen(SAMPLES)
-                late = (index for index in chosen if time.monotonic() < until)
-                with isolate_rng():
-                    return slowest(partial(split.items, [index]) for index in late)
-        return NOWHERE
+                return [partial(split.items, [index]) for index in split.chosen(SAMPLES)]
+        return []
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         self._stop()
@@ -143,9 +150,21 @@ class Profile(Experiment):
         print(f"  trace of {self.traced} steps: {trace} ({VIEW})")
         self.seen += f"; most time in {largest[0].key}" if largest else ""
 
+    def _trace(self) -> None:
+        activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * torch.cuda.is_available()
+        self.profiler, self.tracing = profile(activities=activities), True
+        self.profiler.__enter__()
+
     def _stop(self) -> None:
-        if self.profiler is not None:
+        if self.profiler is not None and self.tracing:
+            self.tracing = False
             self.profiler.__exit__(None, None, None)
+
+
+def timely(calls: list[Callable[[], Any]]) -> Iterator[Callable[[], Any]]:
+    """Yield calls for as long as a look may take."""
+    until = time.monotonic() + LOOK
+    yield from takewhile(lambda _: time.monotonic() < until, calls)
 
 
 def now(pl_module: LightningModule) -> float:

@@ -15,6 +15,7 @@ from training_checklist.engines.graph import leaf_tensors
 from training_checklist.engines.own_code import is_own
 from training_checklist.engines.parameter_names import gather, shown
 from training_checklist.engines.places import of_function
+from training_checklist.engines.rehearsal import usual_rates
 from training_checklist.engines.replay import loss_in, reported_loss
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.evidence.gradients import (
@@ -109,7 +110,10 @@ class Gradients(Experiment):
             return
         self.on, self.root = True, pl_module
         self.holdings, self.graph = Holdings(pl_module, trainer.optimizers), BackwardGraph(pl_module)
-        self.steps = {id(optimizer): OptimizerSteps(optimizer) for optimizer in trainer.optimizers}
+        rates = usual_rates(trainer)
+        self.steps = {
+            id(optimizer): OptimizerSteps(optimizer, rates[id(optimizer)]) for optimizer in trainer.optimizers
+        }
         listeners: list[Listener] = [self.graph, self.batch_norms, self.units]
         if not pl_module.automatic_optimization:
             listeners.insert(0, Backwards(self._before_backward, self._after_backward))
@@ -226,7 +230,9 @@ class Gradients(Experiment):
         self._leave()
         between, zeroing = hooks_between(trainer, self.root), self._zeroing()
         several, known = len(self.steps) > 1, [steps for steps in self.steps.values() if steps.effects]
+        names = {parameter: name for name, parameter in pl_module.named_parameters()}
         self.judge(*(steps.evidence(between, zeroing, several) for steps in known))
+        self.judge(*filter(None, (steps.rounding(names) for steps in known)))
         self.judge(*clipped(trainer, pl_module, [[effect.got for effect in steps.effects] for steps in known]))
         if self.norms:
             self._judge_steps(trainer)

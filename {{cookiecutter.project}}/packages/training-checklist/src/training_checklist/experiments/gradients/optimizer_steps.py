@@ -1,6 +1,9 @@
 """What the steps of an optimizer are given, and what they change."""
 
+import copy
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
+from statistics import median
 from typing import Any
 
 import torch
@@ -9,22 +12,28 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from training_checklist.engines.compared import HALF
-from training_checklist.evidence.gradients import Effect, OptimizerEffects, SecondMoments
+from training_checklist.evidence.gradients import Effect, OptimizerEffects, Rounding, SecondMoments
 from training_checklist.finding import Place
 
 SAMPLED = 10_000  # values of each weight, of which the median is known to a hundredth of its distribution
 
 
 class OptimizerSteps:
-    """Watches one optimizer: its gradients from backward to its step, its weights, and the counters of its state."""
+    """Watches one optimizer: its gradients from backward to its step, its weights, and the counters of its state.
 
-    def __init__(self, optimizer: Optimizer) -> None:
-        self.optimizer = optimizer
+    Args:
+        rates: usual ones of its groups, in the run as a whole.
+    """
+
+    def __init__(self, optimizer: Optimizer, rates: list[float]) -> None:
+        self.optimizer, self.rates = optimizer, rates
         self.effects: list[Effect] = []
         self.ratios: list[float] = []  # of the weights' change to their norm
         self.kept: list[float] = []  # share of the gradient's norm that is left in the step
         self.left_over: list[bool] = []
         self.forgotten: list[tuple[int, int]] = []
+        self.lost: dict[Tensor, list[float]] = {}  # of each 16-bit weight: the share of a step that is rounded away
+        self.lost_of_all: list[float] = []  # likewise, of all of them
         self.rate: float | None = None
         self.backwards = self.discarded = 0
         self._made = 0.0
@@ -76,6 +85,12 @@ class OptimizerSteps:
     def _given(self) -> list[float]:
         return [float(group["initial_lr"]) for group in self.optimizer.param_groups if "initial_lr" in group]
 
+    def rounding(self, names: dict[Tensor, str]) -> Rounding | None:
+        if not self.lost_of_all:
+            return None
+        stuck = {names[p]: median(shares) for p, shares in self.lost.items() if p in names}
+        return Rounding(type(self.optimizer).__name__, median(self.lost_of_all), stuck, max(self.rates))
+
     def second_moments(self) -> SecondMoments | None:
         """Return what torch's Adam and its like divide by; None of other optimizers, and of states in other types."""
         roots, eps = [], max((float(group.get("eps") or 0) for group in self.optimizer.param_groups), default=0.0)
@@ -107,24 +122,49 @@ class OptimizerSteps:
         self._pending = False
         known = {p: before for p, before in self._before.items() if before.shape == p.shape}
         changed = any(not torch.equal(p.detach(), before) for p, before in known.items())
-        self.effects.append(Effect(self._made, got, changed, stayed=self._stayed(known)))
+        self.effects.append(Effect(self._made, got, changed))
+        self._look_for_rounding()
         self.left_over += [] if self._zeroed is None else [not self._zeroed]
         self._zeroed = None
         self._counts = self._counters()
         self._measure({p: before for p, before in known.items() if before.ndim > 1} or known, got)
 
-    def _stayed(self, known: dict[Tensor, Tensor]) -> float | None:
-        """Look at 16-bit weights of which the optimizer keeps no copy in 32 bits."""
-        coarse = {
-            p: before
-            for p, before in known.items()
-            if p.dtype in HALF and p.grad is not None and not p.grad.is_sparse and not self._has_master(p)
-        }
-        if not coarse or self._warming_up() > 2:
-            return None
-        asked = sum(int(p.grad.count_nonzero()) for p in coarse)
-        stay = sum(int(((p.detach() == before) & (p.grad != 0)).sum()) for p, before in coarse.items())
-        return stay / asked if asked else None
+    def _look_for_rounding(self) -> None:
+        """Try one more step of 16-bit weights in 32 bits, at a usual rate, and see which of it 16 bits would keep."""
+        coarse = {p for p in self.parameters if p.dtype in HALF and p.grad is not None and not self._has_master(p)}
+        if not coarse:
+            return
+        try:
+            moved = self._step_in_32_bits()
+        except Exception:  # of an optimizer that needs a closure, or weights of its own
+            return
+        asked = lost = 0
+        for p, wide in moved:
+            start = p.detach()
+            goes = wide.detach() != start
+            stays = int((goes & (wide.detach().to(p.dtype) == start)).sum())
+            asked, lost = asked + int(goes.sum()), lost + stays
+            if p in coarse and goes.any():
+                self.lost.setdefault(p, []).append(stays / int(goes.sum()))
+        self.lost_of_all += [lost / asked] if asked else []
+
+    def _step_in_32_bits(self) -> list[tuple[Tensor, Tensor]]:
+        """Return the weights beside copies in 32 bits that have made the next step, with the gradients of the last."""
+        twin, pairs = copy.copy(self.optimizer), []
+        twin.state, twin.param_groups = defaultdict(dict), []
+        twin._optimizer_step_pre_hooks, twin._optimizer_step_post_hooks = OrderedDict(), OrderedDict()
+        for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
+            copies = []
+            for p in group["params"]:
+                wide = p.detach().float().requires_grad_()
+                wide.grad = None if p.grad is None else p.grad.detach().float()
+                state = self.optimizer.state.get(p, {})
+                twin.state[wide] = {key: widened(value) for key, value in state.items()}
+                copies.append(wide)
+                pairs.append((p, wide))
+            twin.param_groups.append({**group, "params": copies, "lr": rate})
+        twin.step()
+        return pairs
 
     def _has_master(self, parameter: Tensor) -> bool:
         state = self.optimizer.state.get(parameter, {})
@@ -162,6 +202,13 @@ class OptimizerSteps:
         """Return how many steps the state has counted, of optimizers that count: torch's Adam and its like."""
         states = ((p, self.optimizer.state.get(p)) for p in self.parameters)
         return {p: float(state["step"]) for p, state in states if isinstance(state, dict) and "step" in state}
+
+
+def widened(value: Any) -> Any:
+    """Return a copy of a part of an optimizer's state, in 32 bits where it had 16."""
+    if not isinstance(value, Tensor):
+        return copy.copy(value)
+    return value.detach().clone().float() if value.dtype in HALF else value.detach().clone()
 
 
 def gradient_norms(parameters: Iterable[Tensor], of_themselves: bool = False) -> list[float | None]:

@@ -1,0 +1,120 @@
+"""Which function makes the same for every sample, and takes most of the time of some code for it."""
+
+import inspect
+import io
+import pickle
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from types import CodeType, FrameType
+from typing import Any
+
+from torch import Tensor
+
+from training_checklist.engines.fingerprints import digest
+from training_checklist.engines.own_code import is_own
+from training_checklist.engines.places import of_frame
+from training_checklist.engines.slow_code import named
+from training_checklist.finding import NOWHERE, Place
+
+PLAIN = (int, float, complex, str, bytes, tuple)  # of which two that are equal may be one object
+
+
+@dataclass
+class Made:
+    """What the calls of one function from one line came to.
+
+    Args:
+        result: of each of them as a digest, None once two were different.
+        one: by identity, to tell what is kept from what is made anew.
+        spent: seconds, without those of the first call, which may fill a cache.
+    """
+
+    result: bytes | None
+    one: Any
+    place: Place
+    calls: int = 0
+    kept: bool = False
+    spent: float = 0.0
+
+
+class Calls:
+    """Watches the calls that the project's code makes, of its own functions and of those of libraries in Python."""
+
+    def __init__(self) -> None:
+        self.made: dict[tuple[CodeType, CodeType, int], Made] = {}
+        self.open: dict[FrameType, float] = {}
+        self.lost = 0.0  # seconds that this class itself has taken
+
+    def __call__(self, frame: FrameType, event: str, result: Any) -> None:
+        caller = frame.f_back
+        if event not in ("call", "return") or caller is None or not is_own(caller.f_code.co_filename):
+            return
+        if frame.f_code.co_flags & inspect.CO_GENERATOR:
+            return
+        now = time.perf_counter()
+        if event == "call":
+            self.open[frame] = now - self.lost
+        elif frame in self.open:
+            self._end(frame, caller, now - self.lost - self.open.pop(frame), result)
+        self.lost += time.perf_counter() - now
+
+    def _end(self, frame: FrameType, caller: FrameType, seconds: float, result: Any) -> None:
+        key = (frame.f_code, caller.f_code, caller.f_lasti)
+        made = self.made.get(key)
+        if made is None:
+            self.made[key] = Made(content(result), result, of_frame(caller))
+            return
+        made.calls, made.spent = made.calls + 1, made.spent + seconds
+        made.kept |= result is made.one and not isinstance(result, PLAIN)
+        if made.result is not None and content(result) != made.result:
+            made.result = None
+
+
+class Pickler(pickle.Pickler):
+    """Pickles tensors by their values: torch writes where they lie, too."""
+
+    def reducer_override(self, value: Any) -> Any:
+        return (str, (digest(value),)) if isinstance(value, Tensor) else NotImplemented
+
+
+def content(result: Any) -> bytes | None:
+    """Return a digest of anything that can be pickled; None of what is no result."""
+    if result is None or isinstance(result, bool):
+        return None
+    written = io.BytesIO()
+    try:
+        Pickler(written).dump(result)
+    except Exception:  # of what cannot be pickled: then it cannot be compared
+        return None
+    return blake2b(written.getbuffer(), digest_size=16).digest()
+
+
+def repeated(calls: Iterable[Callable[[], Any]]) -> tuple[float, str, Place]:
+    """Return the greatest share of the time of some calls in which one function makes what it has made before.
+
+    Returns:
+        The share, of all calls but the first, the function's name, and the line that calls it.
+    """
+    watching, seconds, number = Calls(), 0.0, 0
+    for number, call in enumerate(calls, 1):
+        began, lost = time.perf_counter(), watching.lost
+        earlier = sys.getprofile()
+        sys.setprofile(watching)
+        try:
+            with suppress(Exception):  # of a sample that the run does not have
+                call()
+        finally:
+            sys.setprofile(earlier)
+        seconds += (time.perf_counter() - began - (watching.lost - lost)) if number > 1 else 0.0
+    again = {key: made for key, made in watching.made.items() if made.result and not made.kept}
+    # As often as there are samples, or it may be a coincidence.
+    again = {key: made for key, made in again.items() if made.calls >= number - 1 > 1}
+    if not again or not seconds:
+        return 0.0, "", NOWHERE
+    (code, _, _), most = max(again.items(), key=lambda item: item[1].spent)
+    name = code.co_qualname if is_own(code.co_filename) else named((code.co_filename, 0, code.co_name))
+    return min(most.spent / seconds, 1.0), name, most.place
