@@ -797,6 +797,18 @@ def test_weights_that_favour_frequent_classes_are_warned_of(examine, net, make, 
         assert each.place.source.startswith("return getattr(functional, criterion)")
 
 
+@pytest.mark.parametrize(("weight", "wrong"), [(1 / 3, True), (1.0, False), (3.0, False)])
+def test_weight_of_rare_positives_that_is_upside_down_is_warned_of(examine, net, make, weight, wrong):
+    class Weighted(net):
+        def loss(self, batch):
+            target = (batch[1] == 3).float()
+            logits = self(batch[0])[:, 0]
+            return functional.binary_cross_entropy_with_logits(logits, target, pos_weight=torch.tensor(weight))
+
+    found = rules(examine("limit_batches", Weighted(), make(unequal)))
+    assert ("data/positives-weighted-down" in found) == wrong
+
+
 def test_weights_of_classes_that_are_as_frequent_as_one_another_are_no_finding(examine, net):
     class Weighted(net):
         def loss(self, batch):

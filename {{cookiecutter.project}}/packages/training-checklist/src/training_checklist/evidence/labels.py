@@ -66,6 +66,22 @@ class ClassWeights:
 
 
 @dataclass
+class PositiveWeights:
+    """The weights that binary cross-entropy gives to positives, and how often each output's target was one.
+
+    Args:
+        weights: by output.
+        positives: likewise.
+        labels: of each output, that were seen.
+    """
+
+    weights: list[float]
+    positives: list[int]
+    labels: int
+    place: Place = NOWHERE
+
+
+@dataclass
 class LabelRuns:
     """Labels in the order in which training reads them.
 

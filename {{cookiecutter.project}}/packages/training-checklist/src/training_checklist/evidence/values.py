@@ -222,6 +222,23 @@ class TargetCopies:
 
 
 @dataclass
+class TargetParts:
+    """Numbers of a target of which each stands at one place of the inputs, in all samples.
+
+    Args:
+        target: its place in the batch.
+        numbers: of it, that are not the same in all samples.
+        found: places of its numbers, "batch[1][:, 0]", and of the inputs that are them up to scale and shift.
+    """
+
+    target: str
+    numbers: int
+    found: list[tuple[str, str]]
+    samples: int
+    place: Place = NOWHERE
+
+
+@dataclass
 class Losses:
     """The losses of the run's training batches; `excused`: whether the data have findings that may explain them."""
 

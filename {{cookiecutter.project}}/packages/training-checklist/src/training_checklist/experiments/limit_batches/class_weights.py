@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from torch import Tensor
 
 from training_checklist.engines.criteria import CriterionCall
-from training_checklist.evidence.labels import ClassWeights
+from training_checklist.evidence.labels import ClassWeights, PositiveWeights
 
 
 class WeightedClasses:
@@ -33,3 +33,26 @@ class WeightedClasses:
     @property
     def evidence(self) -> list[ClassWeights]:
         return [weights for line, weights in self.found.items() if line not in self.changing]
+
+
+class WeightedPositives:
+    """Adds up positives by output, for each line that calls a criterion with weights of positives."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, int], PositiveWeights] = {}
+
+    def add(self, calls: Iterable[CriterionCall]) -> None:
+        for call in calls:
+            weights, target = call.options.get("pos_weight"), call.target.detach()
+            if not isinstance(weights, Tensor) or weights.ndim > target.ndim or weights.requires_grad:
+                continue
+            shape = (1,) * (target.ndim - weights.ndim) + tuple(weights.shape)
+            shared = [dimension for dimension, size in enumerate(shape) if size == 1]
+            positive = (target > 0.5).sum(shared).flatten().tolist() if shared else target.gt(0.5).flatten().tolist()
+            given = weights.detach().flatten().tolist()
+            known = self.found.setdefault(
+                (call.place.file, call.place.line), PositiveWeights(given, [0] * len(given), 0, call.place)
+            )
+            if known.weights == given and len(positive) == len(given):
+                known.positives = [one + other for one, other in zip(known.positives, positive, strict=True)]
+                known.labels += target.numel() // len(given)

@@ -42,7 +42,7 @@ from training_checklist.evidence.values import (
 )
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.limit_batches.claim import average, named_by_transforms
-from training_checklist.experiments.limit_batches.class_weights import WeightedClasses
+from training_checklist.experiments.limit_batches.class_weights import WeightedClasses, WeightedPositives
 from training_checklist.experiments.limit_batches.collated import collated
 from training_checklist.experiments.limit_batches.columns import (
     codes_of_splits,
@@ -54,6 +54,7 @@ from training_checklist.experiments.limit_batches.columns import (
 from training_checklist.experiments.limit_batches.dense_targets import pixel_targets
 from training_checklist.experiments.limit_batches.history import history
 from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
+from training_checklist.experiments.limit_batches.neighbours import neighbours
 from training_checklist.experiments.limit_batches.reseeding import reseeded
 from training_checklist.experiments.limit_batches.roles import Roles, roles_of
 from training_checklist.experiments.limit_batches.samples import (
@@ -80,6 +81,7 @@ from training_checklist.experiments.limit_batches.stored_samples import (
     stored_inputs,
     stored_labels,
 )
+from training_checklist.experiments.limit_batches.windows import target_parts
 from training_checklist.experiments.limit_batches.wrapping import wrapped
 from training_checklist.finding import Finding, Place
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
@@ -122,7 +124,7 @@ class LimitBatches(Experiment):
         self.forms: list[Form] = []
         self.losses: list[float] = []
         self.seen_labels: list[Tensor] = []
-        self.weighted = WeightedClasses()
+        self.weighted, self.positives = WeightedClasses(), WeightedPositives()
         self.spoilt: set[tuple[str, bool, str]] = set()
         self.entering: list[Tensor] = []  # what the first layer takes, batch by batch
         self.layer = ""
@@ -160,6 +162,7 @@ class LimitBatches(Experiment):
         loss = reported_loss(outputs, trainer)
         self.losses += [] if loss is None else [float(loss)]
         self.weighted.add(self.criteria.calls)
+        self.positives.add(self.criteria.calls)
         self.criteria.calls.clear()
         self.entrances.begin(None)
 
@@ -192,7 +195,7 @@ class LimitBatches(Experiment):
             self._look(self._short_batch, train[0], trainer, pl_module)
             self._judge_splits(train[0], held_out, trainer)
         self._look(self._input_scale, train, trainer)
-        self.judge(*self.weighted.evidence)
+        self.judge(*self.weighted.evidence, *self.positives.found.values())
         self.judge(Losses(self.losses, self.has_found(), Place(function="training_step")))
         sizes = [
             f"{each.name.removesuffix('_dataloader')} {each.samples or 'unknown (no length)'}"
@@ -357,7 +360,10 @@ class LimitBatches(Experiment):
             self._look(shared_parts, own, other, self.roles)
             self._look(pixel_targets, own, other, self.roles)
             self._look(self._tables, own, other, trainer)
+        if self.in_order and train.indexable:
+            self._look(neighbours, train, self.roles, trainer, self.until)
         self._look(target_copies, own, self.roles)
+        self._look(target_parts, own, self.roles)
         self._look(columns, own, self.roles)
         if not self.has_found("data/samples-mixed-by-collate"):  # then a sample that is loaded alone is another one
             self._look(same_inputs, own, self.roles, trainer, self.until)

@@ -1,0 +1,78 @@
+"""Windows of series: what they hold, and in which order training reads them."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from training_checklist.lightning import LightningDataModule, LightningModule
+
+SERIES, STEPS, PAST, FUTURE = 8, 80, 12, 4
+
+
+def windows(overlap=0, scale=1.0):
+    """Return windows of random walks, and what follows them, from `overlap` steps before their end on."""
+    walks = torch.randn(SERIES, STEPS, generator=torch.Generator().manual_seed(0)).cumsum(1)
+    starts = range(STEPS - PAST - FUTURE)
+    past = [walk[start : start + PAST, None] for walk in walks for start in starts]
+    begin = PAST - overlap
+    future = [walk[start + begin : start + begin + FUTURE] for walk in walks for start in starts]
+    return TensorDataset(torch.stack(past), scale * torch.stack(future))
+
+
+class Windows(LightningDataModule):
+    def __init__(self, dataset, shuffle=True):
+        super().__init__()
+        self.dataset, self.shuffle = dataset, shuffle
+
+    def train_dataloader(self):
+        return DataLoader(self.dataset, 16, shuffle=self.shuffle)
+
+
+class Forecaster(LightningModule):
+    def __init__(self, masked=False):
+        super().__init__()
+        self.net, self.masked = nn.Linear(PAST, FUTURE), masked
+
+    def training_step(self, batch, batch_idx):
+        past, future = batch
+        answers = self.net(past.flatten(1))
+        if self.masked:  # a loss by hand, which torch's criteria do not tell of
+            return ((answers - future) ** 2 * (future > -5)).mean()
+        return functional.mse_loss(answers, future)
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), 1e-3)
+
+
+def rules(verdict):
+    return [finding.rule for finding in verdict.findings]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 0.1])
+@pytest.mark.parametrize("overlap", [0, 1])
+def test_window_that_is_a_step_too_long(examine, overlap, scale, masked):
+    verdict = examine("limit_batches", Forecaster(masked), Windows(windows(overlap, scale)))
+    found = [finding for finding in verdict.findings if finding.rule == "data/part-of-target-among-inputs"]
+    assert len(found) == overlap
+    if found:
+        assert "batch[1][:, 0], which is to be foretold" in found[0].what
+        assert "batch[0][:, 11, 0]" in found[0].what
+
+
+def test_decoder_that_is_given_most_of_its_target(examine):
+    assert "data/part-of-target-among-inputs" not in rules(
+        examine("limit_batches", Forecaster(), Windows(windows(overlap=3)))
+    )
+
+
+@pytest.mark.parametrize("order", ["shuffled", "in order", "mixed before"])
+def test_windows_that_follow_one_another_in_a_batch(examine, order):
+    dataset = windows()
+    if order == "mixed before":
+        mixed = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(1))
+        dataset = TensorDataset(*(part[mixed] for part in dataset.tensors))
+    found = rules(examine("limit_batches", Forecaster(), Windows(dataset, shuffle=order == "shuffled")))
+    assert ("data/neighbours-in-one-batch" in found) == (order == "in order")

@@ -1,0 +1,52 @@
+"""Windows of sequences, beside the targets that follow them."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from training_checklist.evidence.values import TargetParts
+from training_checklist.experiments.limit_batches.roles import Roles
+from training_checklist.experiments.limit_batches.samples import LEAST, Part
+
+MOST_NUMBERS = 256  # of a target, which are held against each number of a window
+LONGEST = 20_000  # numbers of a window
+ROUNDING = 1e-6  # of a correlation: float32 keeps 7 digits, and a sum of squares loses one
+
+
+def target_parts(part: Part, roles: Roles) -> list[TargetParts]:
+    """Hold each number that the loss compares with against each of the inputs, where these are windows."""
+    inputs = [(place, part.of(place)) for place in sorted(roles.inputs - {roles.target} - roles.compared)]
+    known = [(place, values) for place, values in inputs if values is not None and values.is_floating_point()]
+    windows = [(place, values) for place, values in known if values.ndim > 2 and values[0].numel() <= LONGEST]
+    parts: list[TargetParts] = []
+    for name in sorted(roles.compared | {roles.target} - {None}) if windows else ():
+        target = part.of(name)
+        if target is None or not target.is_floating_point() or len(target) < LEAST:
+            continue
+        if target[0].numel() > MOST_NUMBERS or (target[0].numel() == 1 and name != roles.target):
+            continue
+        answers, varies = standardised(target)
+        found = []
+        for place, values in windows:
+            rows, _ = standardised(values)
+            alike = (answers.T @ rows / len(rows)).abs() > 1 - ROUNDING
+            for number in alike.any(1).nonzero().flatten().tolist():
+                found.append((at(name, number, target), at(place, int(alike[number].nonzero()[0]), values)))
+        parts.append(TargetParts(name, int(varies.sum()), found, len(target), part.split.place))
+    return parts
+
+
+def standardised(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return (N, numbers) with mean 0 and deviation 1, or 0 where they don't vary, and which of them do."""
+    rows = values.reshape(len(values), -1).double()
+    rows = rows - rows.mean(0)
+    deviations = rows.std(0, correction=0)
+    varies = deviations > ROUNDING * rows.abs().amax(0).clamp_min(1e-30)
+    return torch.where(varies, rows / deviations.clamp_min(1e-300), 0.0), varies
+
+
+def at(place: str, number: int, values: Tensor) -> str:
+    """Return the place in a batch of a number of each sample: "batch[0][:, 23, 0]"."""
+    if values.ndim < 2:
+        return place
+    return f"{place}[:, {', '.join(str(int(each)) for each in np.unravel_index(number, values.shape[1:]))}]"
