@@ -2,11 +2,10 @@
 
 import pytest
 import torch
+from pytorch_lightning import LightningDataModule, LightningModule
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
-
-from training_checklist.lightning import LightningDataModule, LightningModule
 
 SERIES, STEPS, PAST, FUTURE = 8, 80, 12, 4
 

@@ -96,6 +96,26 @@ class Logged:
 
 
 @dataclass
+class MeanOfBatches:
+    """A value of each batch that validation logs, so that the mean of them is kept.
+
+    Args:
+        name: as it is logged.
+        function: that makes it: "MulticlassF1Score", "sqrt".
+        mean: over batches, each as often as it has samples.
+        whole: the same function's value for all samples.
+        place: of the line that logs it.
+    """
+
+    name: str
+    function: str
+    mean: float
+    whole: float
+    batches: int
+    place: Place = NOWHERE
+
+
+@dataclass
 class MetricState:
     """A metric when its value is computed.
 

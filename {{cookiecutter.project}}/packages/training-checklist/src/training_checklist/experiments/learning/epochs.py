@@ -27,6 +27,7 @@ from training_checklist.evidence.epochs import (
     WeightsOverValidation,
 )
 from training_checklist.experiments.learning.averages import Averages
+from training_checklist.experiments.learning.batch_means import BatchMeans
 from training_checklist.experiments.learning.between_epochs import BetweenEpochs
 from training_checklist.experiments.learning.metrics import Metrics
 from training_checklist.finding import NOWHERE, Place
@@ -59,10 +60,12 @@ class EpochWatch(Callback):
         self.criteria, self.drops = Criteria(), DropoutCalls()
         self.watching = ExitStack()
         self.watching.callback(self.averages.watching.close)
+        self.means = BatchMeans(pl_module)
         self.watching.enter_context(self.metrics)
+        self.watching.enter_context(self.means)
         self.watching.enter_context(self.between.drawn)
         if is_overridden("validation_step", pl_module):
-            tracer = Tracer(pl_module, self.criteria, self.drops)
+            tracer = Tracer(pl_module, self.criteria, self.drops, self.means)
             self.watching.enter_context(around_step(pl_module, tracer, step="validation_step"))
         self.in_step = Inside(partial(self._look_at_root, pl_module))
         self.watching.enter_context(around_step(pl_module, self.in_step))
@@ -108,6 +111,7 @@ class EpochWatch(Callback):
         yield from self.metrics.evidence()
         yield from self.between.evidence()
         yield from self.averages.evidence()
+        yield from self.means.evidence()
         yield from (each for each in self.logged.values() if each.kind == "loss" or not self.metrics.mixed)
 
     def close(self) -> None:
@@ -145,13 +149,16 @@ class EpochWatch(Callback):
         self.loaders = max(self.loaders, dataloader_idx + 1)
         self.criteria.calls.clear()
         self.drops.made.clear()
+        self.means.begin(batch_size(batch) if self.loaders == 1 else None)
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.epochs.append(defaultdict(list))
+        self.means.begin_epoch()
 
     def on_validation_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int, *_: Any
     ) -> None:
+        self.means.end()
         size, calls = batch_size(batch), list(self.criteria.calls)
         if size is None or not self.epochs:
             return

@@ -28,7 +28,9 @@ RULE = Rule(
     severity=WARNING,
     evidence=TargetParts,
     judge=judge,
-    fix=Fix("end the inputs at the step before the first one of the target: x = series[i : i + n]; y = series[i + n :]"),
+    fix=Fix(
+        "end the inputs at the step before the first one of the target: x = series[i : i + n]; y = series[i + n :]"
+    ),
     faulty=lambda: TargetParts("batch[1]", 24, [("batch[1][:, 0]", "batch[0][:, 47, 0]")], 64),
     healthy=lambda: TargetParts("batch[1]", 24, [], 64),
     thresholds={

@@ -1,0 +1,111 @@
+"""Values of batches, of which validation keeps the mean."""
+
+import pytest
+import torch
+from pytorch_lightning import LightningDataModule, LightningModule
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+from torchmetrics import MetricCollection
+from torchmetrics import functional as measures
+from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score
+from torchmetrics.functional.classification import multiclass_f1_score
+
+
+class Data(LightningDataModule):
+    def __init__(self, together=True):
+        super().__init__()
+        inputs = torch.randn(160, 8, generator=torch.Generator().manual_seed(0))
+        self.dataset = TensorDataset(inputs, inputs[:, :4].argmax(1))
+        # In another order, the classes of batches are as unlike one another as they can be.
+        self.held = TensorDataset(*(part[self.dataset.tensors[1].argsort()] for part in self.dataset.tensors))
+
+    def train_dataloader(self):
+        return DataLoader(self.dataset, 16, shuffle=True)
+
+    def val_dataloader(self):
+        return DataLoader(self.held, 32)
+
+
+class Classifier(LightningModule):
+    """Logs what `log_answers` does with the answers to a batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 4)
+        self.f1, self.accuracy = MulticlassF1Score(4), MulticlassAccuracy(4, average="micro")
+        self.all = MetricCollection({"val/f1": MulticlassF1Score(4)})
+
+    def training_step(self, batch, batch_idx):
+        return functional.cross_entropy(self.net(batch[0]), batch[1])
+
+    def validation_step(self, batch, batch_idx):
+        self.log_answers(self.net(batch[0]), batch[1])
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), 1e-2)
+
+
+class MetricOfBatch(Classifier):
+    def log_answers(self, logits, labels):
+        self.log("val/f1", self.f1(logits, labels))
+
+
+class CollectionOfBatch(Classifier):
+    def log_answers(self, logits, labels):
+        self.log_dict(self.all(logits, labels))
+
+
+class ImportedFunction(Classifier):
+    def log_answers(self, logits, labels):
+        self.log("val/f1", multiclass_f1_score(logits, labels, num_classes=4).item())
+
+
+class FunctionOfPackage(Classifier):
+    def log_answers(self, logits, labels):
+        self.log("val/f1", measures.f1_score(logits, labels, "multiclass", num_classes=4, average="macro"))
+
+
+class Perplexity(Classifier):
+    def log_answers(self, logits, labels):
+        self.log("val/perplexity", functional.cross_entropy(logits, labels).exp())
+
+
+class RootOfMeanSquares(Classifier):
+    def log_answers(self, logits, labels):
+        self.log("val/rmse", torch.sqrt(functional.mse_loss(logits[:, 0], labels.float())))
+
+
+class MetricItself(Classifier):
+    def log_answers(self, logits, labels):
+        self.f1.update(logits, labels)
+        self.log("val/f1", self.f1)
+
+
+class MetricOfEpoch(Classifier):
+    def log_answers(self, logits, labels):
+        self.f1.update(logits, labels)
+
+    def on_validation_epoch_end(self):
+        self.log("val/f1", self.f1.compute())
+        self.f1.reset()
+
+
+class ShareOfBatch(Classifier):
+    def log_answers(self, logits, labels):
+        self.log("val/accuracy", self.accuracy(logits, labels))
+        self.log("val/loss", functional.cross_entropy(logits, labels))
+
+
+FAULTY = (MetricOfBatch, CollectionOfBatch, ImportedFunction, FunctionOfPackage, Perplexity, RootOfMeanSquares)
+
+
+@pytest.mark.parametrize("kind", [*FAULTY, MetricItself, MetricOfEpoch, ShareOfBatch])
+def test_mean_of_what_batches_have(examine, kind):
+    verdict = examine("learning", kind(), Data())
+    found = [finding for finding in verdict.findings if finding.rule == "learning/mean-of-batches"]
+    assert bool(found) == (kind in FAULTY)
+    for finding in found:
+        assert "of each of 5 batches" in finding.what
+        assert finding.place.function == f"{kind.__name__}.log_answers"
+    assert multiclass_f1_score.__module__ == "torchmetrics.functional.classification.f_beta"
