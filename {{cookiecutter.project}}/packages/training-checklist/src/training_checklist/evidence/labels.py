@@ -184,3 +184,21 @@ def fits(table: Tensor) -> bool:
 def is_less(table: Tensor, rate: float) -> bool:
     """Whether samples agree more rarely than at `rate`, and chance does not explain it."""
     return at_most(int(table.diagonal().sum()), int(table.sum()), rate) < CHANCE
+
+
+@dataclass
+class TokenShare:
+    """The token that stands most often in texts, beside those that most of them begin or end with.
+
+    Args:
+        name: place of the tokens in the batch.
+        token: its number.
+        share: of all tokens but those at the ends.
+        rows: of the embedding that takes them.
+    """
+
+    name: str
+    token: int
+    share: float
+    rows: int
+    place: Place = NOWHERE

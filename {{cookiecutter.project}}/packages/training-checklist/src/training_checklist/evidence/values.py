@@ -239,6 +239,22 @@ class TargetParts:
 
 
 @dataclass
+class Mask:
+    """Zeros and ones for the parts of each sample of a training batch.
+
+    Args:
+        name: its place in the batch.
+        zeros: share of them.
+        matters: whether the loss changes with it.
+    """
+
+    name: str
+    zeros: float
+    matters: bool
+    place: Place = NOWHERE
+
+
+@dataclass
 class Losses:
     """The losses of the run's training batches; `excused`: whether the data have findings that may explain them."""
 

@@ -54,6 +54,7 @@ from training_checklist.experiments.limit_batches.columns import (
 from training_checklist.experiments.limit_batches.dense_targets import pixel_targets
 from training_checklist.experiments.limit_batches.history import history
 from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
+from training_checklist.experiments.limit_batches.masks import masks
 from training_checklist.experiments.limit_batches.neighbours import neighbours
 from training_checklist.experiments.limit_batches.reseeding import reseeded
 from training_checklist.experiments.limit_batches.roles import Roles, roles_of
@@ -81,6 +82,7 @@ from training_checklist.experiments.limit_batches.stored_samples import (
     stored_inputs,
     stored_labels,
 )
+from training_checklist.experiments.limit_batches.texts import token_share
 from training_checklist.experiments.limit_batches.windows import target_parts
 from training_checklist.experiments.limit_batches.wrapping import wrapped
 from training_checklist.finding import Finding, Place
@@ -154,6 +156,7 @@ class LimitBatches(Experiment):
         if self.roles is None:
             self.roles = roles_of(batch, self.entrances, self.criteria)
             self.roles.compared = self._compared(trainer, pl_module, batch)
+            self._look(masks, trainer, pl_module, batch, self.roles)
         where = Place(loader="train_dataloader", batch=batch_idx)
         for entrance in self.entrances.found:
             self._judge_values(entrance.leaf, entrance.value, where)
@@ -390,6 +393,8 @@ class LimitBatches(Experiment):
         for place in self.roles.direct & set(part.values):
             self._judge_values(place, part.values[place], split.place, part.indices)
         for place, rows in self.roles.tables.items():
+            if split.stage == "train":
+                self.judge(*token_share(part, place, rows))
             if place in part.values:
                 self._judge_tokens(part.values[place], rows, place, split.place, part.indices)
             elif place in part.chunks:  # of several lengths

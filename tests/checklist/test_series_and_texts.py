@@ -1,4 +1,4 @@
-"""Windows of series: what they hold, and in which order training reads them."""
+"""Sequences: what windows hold, in which order training reads them, their masks, and their tokens."""
 
 import pytest
 import torch
@@ -75,3 +75,55 @@ def test_windows_that_follow_one_another_in_a_batch(examine, order):
         dataset = TensorDataset(*(part[mixed] for part in dataset.tensors))
     found = rules(examine("limit_batches", Forecaster(), Windows(dataset, shuffle=order == "shuffled")))
     assert ("data/neighbours-in-one-batch" in found) == (order == "in order")
+
+
+@pytest.mark.parametrize("use", ["in the loss", "in the network", "nowhere"])
+def test_mask_that_training_does_not_ask_for(examine, use):
+    class Masked(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(6, 6)
+
+        def training_step(self, batch, batch_idx):
+            values, mask = batch["values"], batch["mask"]
+            answers = self.net(values * mask if use == "in the network" else values)
+            squares = (answers - values) ** 2
+            return (squares * mask).sum() / mask.sum() if use == "in the loss" else squares.mean()
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), 1e-3)
+
+    class Gaps(LightningDataModule):
+        def train_dataloader(self):
+            values = torch.randn(64, 6, generator=torch.Generator().manual_seed(0))
+            samples = [{"values": each, "mask": (each > -1).float()} for each in values]
+            return DataLoader(samples, 16, shuffle=True)
+
+    found = rules(examine("limit_batches", Masked(), Gaps()))
+    assert ("data/mask-without-effect" in found) == (use == "nowhere")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_texts_of_unknown_words(examine, known):
+    class Reader(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.table, self.head = nn.Embedding(200, 8), nn.Linear(8, 2)
+
+        def training_step(self, batch, batch_idx):
+            return functional.cross_entropy(self.head(self.table(batch[0]).mean(1)), batch[1])
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), 1e-3)
+
+    class Texts(LightningDataModule):
+        def train_dataloader(self):
+            draw = torch.Generator().manual_seed(0)
+            tokens = torch.randint(2, 200, (128, 12), generator=draw)
+            if not known:
+                tokens[torch.rand(tokens.shape, generator=draw) < 0.5] = 1
+            tokens[:, 8:] = 0  # padding
+            return DataLoader(TensorDataset(tokens, torch.arange(128) % 2), 16, shuffle=True)
+
+    found = rules(examine("limit_batches", Reader(), Texts()))
+    assert ("data/one-token-for-most" in found) != known

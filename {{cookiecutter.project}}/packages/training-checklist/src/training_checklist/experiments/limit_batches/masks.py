@@ -1,0 +1,55 @@
+"""Masks that come with the samples, and whether training asks for them."""
+
+import math
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training_checklist.engines.batches import leaves
+from training_checklist.engines.compared import SAMPLES, first_of, moved_look, replaced
+from training_checklist.evidence.values import Mask
+from training_checklist.experiments.limit_batches.roles import Roles
+from training_checklist.finding import Place
+from training_checklist.lightning import LightningModule, Trainer
+
+BESIDE = ("token_type_ids']", "special_tokens_mask']")  # of tokenizers, which many networks do not ask for
+
+
+def masks(trainer: Trainer, pl_module: LightningModule, batch: Any, roles: Roles) -> list[Mask]:
+    """Return what says of each time step or point of a sample whether it counts, and whether the loss depends on it."""
+    if not pl_module.automatic_optimization or trainer.world_size > 1:
+        return []
+    few = first_of(batch, SAMPLES)
+    known = leaves(few)
+    used = [known[place] for place in {*roles.inputs, *roles.compared, roles.target} if place in known]
+    found = [
+        place
+        for place, leaf in known.items()
+        if place not in roles.inputs and not place.endswith(BESIDE) and is_mask(leaf)
+        if any(each is not leaf and covers(leaf, each) for each in used)
+    ]
+    evidence: list[Mask] = []
+    with suppress(Exception):  # of the project's step, on a batch that the run does not have
+        look = moved_look(trainer, pl_module) if found else None
+        loss = look.at(few)[0] if look else math.nan
+        for place in found if look and loss == look.at(few)[0] else ():
+            mask, where = known[place], Place(loader="train_dataloader", note=place)
+            others = (1 - mask.int(), torch.ones_like(mask), torch.zeros_like(mask))
+            losses = {look.at(replaced(few, {place: other.to(mask.dtype)}))[0] for other in others}
+            evidence.append(Mask(place, float((mask == 0).float().mean()), losses != {loss}, where))
+    return evidence
+
+
+def is_mask(leaf: Tensor) -> bool:
+    """Whether a tensor holds 0 and 1 alone, both of them, for several parts of each sample."""
+    if leaf.ndim < 2 or leaf[0].numel() < 2 or leaf.is_complex():
+        return False
+    zeros = leaf == 0
+    return bool((zeros | (leaf == 1)).all()) and bool(zeros.any()) and not bool(zeros.all())
+
+
+def covers(mask: Tensor, leaf: Tensor) -> bool:
+    """Whether a mask has an entry for each part of a tensor."""
+    return leaf.ndim >= mask.ndim and leaf.shape[: mask.ndim] == mask.shape
