@@ -342,6 +342,30 @@ def test_validation_after_each_batch_warns(judge, interval, warns):
     assert [found["rule"] for found in item["findings"]] == ["config/validates-every-batch"] * warns
 
 
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("overfit_batches: 2", ["config/left-from-debugging"]),
+        ("detect_anomaly: true", ["config/left-from-debugging"]),
+        ("limit_train_batches: 0.1", ["config/left-from-debugging"]),
+        ("overfit_batches: 0.0", []),
+        ("limit_train_batches: 200", []),
+        ("check_val_every_n_epoch: 100", ["config/never-validates"]),
+        ("check_val_every_n_epoch: 2", []),
+    ],
+)
+def test_settings_that_make_another_training_of_it(judge, line, found):
+    main = FILES["conf/train.yaml"].replace("max_epochs: 3\n", f"max_epochs: 3\n  {line}\n")
+    assert line in main
+    item = judge(files={"conf/train.yaml": main})
+    assert [each["rule"] for each in item["findings"]] == found
+
+
+@pytest.mark.parametrize("setting", ["overfit_batches=2", "detect_anomaly=true"])
+def test_settings_for_one_run_are_its_own_affair(judge, setting):
+    assert judge(f"+trainer.{setting}")["findings"] == []
+
+
 def test_composition_that_is_not_understood_is_skipped_not_failed(judge, monkeypatch):
     monkeypatch.delattr(provenance, "create_defaults_list")
     item = judge()

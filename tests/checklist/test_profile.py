@@ -3,6 +3,7 @@ import time
 
 import pytest
 import torch
+from pytorch_lightning import Callback
 from torch.utils.data import DataLoader, Dataset
 
 
@@ -140,4 +141,25 @@ def test_what_is_made_anew_for_every_sample(examine, net, data, kept):
         assert (found[0].place.file, found[0].place.function) == (
             "tests/checklist/test_profile.py",
             "Numbers.__getitem__",
+        )
+
+
+@pytest.mark.parametrize("every", [1, 1000])
+def test_hook_that_takes_longer_than_the_step(examine, net, data, every):
+    class Table(Callback):
+        def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+            if batch_idx % every == 0:
+                time.sleep(0.05)
+
+    class Watched(net):
+        def configure_callbacks(self):
+            return [Table()]
+
+    verdict = examine("profile", Watched(), data(batch_size=8))
+    found = [finding for finding in verdict.findings if finding.rule == "profile/hook-outweighs-step"]
+    assert bool(found) == (every == 1)
+    for finding in found:
+        assert (finding.place.file, finding.place.function) == (
+            "tests/checklist/test_profile.py",
+            "on_train_batch_end",
         )

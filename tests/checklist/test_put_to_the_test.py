@@ -737,3 +737,26 @@ def test_steps_of_16_bit_weights(examine, lr, lost):
     assert bool(found(verdict, "gradients/lost-in-rounding")) == lost
     whole = examine("gradients", Slow(), Numbers(of_classes=True))
     assert not found(whole, "gradients/lost-in-rounding")
+
+
+@pytest.mark.parametrize(("betas", "wrong"), [((0.999, 0.9), True), ((0.9, 0.999), False)])
+def test_betas_in_the_wrong_order(examine, betas, wrong):
+    class Exchanged(Module):
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters(), lr=1e-3, betas=betas)
+
+    verdict = examine("gradients", Exchanged(), Numbers(of_classes=True))
+    assert bool(found(verdict, "gradients/betas-exchanged")) == wrong
+
+
+def test_rates_that_a_warm_up_leads_to_decide_whether_16_bits_are_enough(examine):
+    """The first steps are lost; the run as a whole is not."""
+
+    class WarmsUp(Module):
+        def configure_optimizers(self):
+            optimizer = torch.optim.AdamW(self.parameters(), lr=0.02)
+            schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, 1e-3 + step / 8))
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    verdict = examine("gradients", WarmsUp(), Numbers(of_classes=True), precision="bf16-true")
+    assert not found(verdict, "gradients/lost-in-rounding")

@@ -153,6 +153,31 @@ class ValidationInterval:
 
 
 @dataclass
+class ValidationEpochs:
+    """Every how many epochs a Trainer validates, and the epochs of the run."""
+
+    key: str
+    every: int
+    epochs: int
+    place: Place = NOWHERE
+
+
+@dataclass
+class Leftover:
+    """A setting of the Trainer that is for looking for mistakes, and is on in a training; "" where there is none.
+
+    Args:
+        value: as the config has it.
+        does: what it makes of a training.
+    """
+
+    key: str
+    value: str = ""
+    does: str = ""
+    place: Place = NOWHERE
+
+
+@dataclass
 class SavingInterval:
     """A ModelCheckpoint that saves every so many epochs, and the epochs of the run."""
 

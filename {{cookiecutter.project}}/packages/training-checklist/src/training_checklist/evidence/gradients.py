@@ -283,6 +283,16 @@ class SecondMoments:
 
 
 @dataclass
+class Betas:
+    """The decay of the mean of gradients, and of their squares, of an optimizer of Adam's kind."""
+
+    optimizer: str
+    first: float
+    second: float
+    place: Place = NOWHERE
+
+
+@dataclass
 class AlongDepth:
     """Median norm of the gradient at the output of each module, in the order of their calls."""
 

@@ -61,3 +61,16 @@ class RepeatedWork:
     share: float
     waiting: float
     place: Place = NOWHERE
+
+
+@dataclass
+class Hook:
+    """The hook of the project's own, beside the step, that takes most of the time between two batches.
+
+    Args:
+        share: of that time, without that of loading.
+        place: of the hook.
+    """
+
+    share: float
+    place: Place = NOWHERE

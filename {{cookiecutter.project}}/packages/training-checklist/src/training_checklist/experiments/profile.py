@@ -1,5 +1,6 @@
 """Where the time of a step goes: waiting for data, or computing, and in which operations."""
 
+import cProfile
 import math
 import statistics
 import time
@@ -13,10 +14,13 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader
 
+from training_checklist.engines.hooks import restore
+from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.repeated_work import repeated
 from training_checklist.engines.slow_code import slowest
+from training_checklist.engines.slow_hooks import slowest_hook
 from training_checklist.engines.splits import splits
-from training_checklist.evidence.step_times import Loader, RepeatedWork, StepTimes
+from training_checklist.evidence.step_times import Hook, Loader, RepeatedWork, StepTimes
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import NOWHERE
 from training_checklist.lightning import (
@@ -65,6 +69,7 @@ class Profile(Experiment):
         self.ended: float | None = None
         self.profiler: profile | None = None
         self.tracing = False
+        self.calls = cProfile.Profile()
         self.loader: Any = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -75,27 +80,35 @@ class Profile(Experiment):
             batches *= epochs
             for config in trainer.lr_scheduler_configs:  # it may end with the steps that it was made for
                 vars(config.scheduler)["step"] = held
-        self.first_traced = batches - self.traced
+        self.whole, self.first_traced = batches, batches - self.traced
         self.loader = next(iter(trainer.fit_loop._combined_loader.flattened), None)
+        # A step lasts from before the first hook to after the last one, which is the module's.
+        trainer.callbacks = [self, *(each for each in trainer.callbacks if each is not self)]
+        last, own = pl_module.on_train_batch_end, vars(pl_module).get("on_train_batch_end")
+
+        def end(*arguments: Any, **options: Any) -> None:
+            pass_on(last, *arguments, **options)
+            self._end_step(pl_module)
+
+        vars(pl_module)["on_train_batch_end"] = end
+        self.watching.callback(restore, vars(pl_module), "on_train_batch_end", own)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.ended = None  # between epochs lies validation
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        if self.steps >= self.first_traced and self.profiler is None:  # loading is left out: see on_train_batch_end
+        if self.steps >= self.first_traced and self.profiler is None:  # loading is left out: see _end_step
             self.traced = 1
             self._trace()
         self.began = now(pl_module)
         if self.ended is not None and self.profiler is None and self.steps >= self.warm_up:
             self.waited.append(self.began - self.ended)
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def _end_step(self, pl_module: LightningModule) -> None:
         if self.profiler is None and self.steps >= self.warm_up:
             self.computed.append(now(pl_module) - self.began)
         self.steps += 1
-        if self.traced == 1:
+        if self.traced == 1 or self.steps == self.whole:
             self._stop()
         # Loading that takes longer than steps may be millions of operations, which a trace takes minutes to sort.
         if self.profiler is None and self.steps >= self.first_traced and sum(self.waited) <= sum(self.computed):
@@ -103,6 +116,7 @@ class Profile(Experiment):
         self.ended = now(pl_module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.watching.close()
         self._stop()
         if not self.waited or not self.computed:
             return
@@ -117,7 +131,7 @@ class Profile(Experiment):
             f"{1000 * waited:.1f} ms waiting for data + {1000 * computed:.1f} ms computing a step "
             f"({times.share:.0%} waiting, median of {times.steps})"
         )
-        self.judge(times, RepeatedWork(function, share, times.share, place))
+        self.judge(times, RepeatedWork(function, share, times.share, place), Hook(*slowest_hook(self.calls)))
 
     def _loads(self) -> list[Callable[[], Any]]:
         """Return calls that load a sample each once more, in this process."""
@@ -154,10 +168,12 @@ class Profile(Experiment):
         activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * torch.cuda.is_available()
         self.profiler, self.tracing = profile(activities=activities), True
         self.profiler.__enter__()
+        self.calls.enable()
 
     def _stop(self) -> None:
         if self.profiler is not None and self.tracing:
             self.tracing = False
+            self.calls.disable()
             self.profiler.__exit__(None, None, None)
 
 

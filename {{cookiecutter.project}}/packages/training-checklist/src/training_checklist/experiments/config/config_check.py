@@ -31,6 +31,7 @@ from training_checklist.evidence.config_values import (
     Argument,
     BatchLimit,
     BeatenValue,
+    Leftover,
     MisplacedFile,
     MissingValue,
     Monitor,
@@ -39,6 +40,7 @@ from training_checklist.evidence.config_values import (
     Target,
     UnreadKey,
     Unresolved,
+    ValidationEpochs,
     ValidationInterval,
 )
 from training_checklist.experiments.config.arguments import (
@@ -65,7 +67,16 @@ LIGHTNING_NAMES = {"experiment"}  # attributes of Lightning's own objects, such 
 # pairs of different arguments are taken for one; at 0.8 these are 97 % and 14.
 ALIKE = 0.85
 # What is looked for in every config: where there is none of it, that is what the rules pass.
-LOOKED_FOR = (MissingValue(""), Unresolved("", "", ""), NoneText(""), BatchLimit(""))
+LOOKED_FOR = (MissingValue(""), Unresolved("", "", ""), NoneText(""), BatchLimit(""), Leftover(""))
+# Settings of the Trainer for a look at a few batches, and what they make of a training.
+LEFTOVERS = {
+    "overfit_batches": "trains on the same few batches again and again, and validates on them",
+    "fast_dev_run": "runs a few batches of each split, and keeps no checkpoint",
+    "detect_anomaly": "looks for NaN after each operation of backward, which takes several times as long",
+    "limit_train_batches": "trains on a part of the data",
+}
+# In the name of a file, these say that it is for such a look.
+TRIALS = re.compile(r"debug|smoke|quick|fast|tiny|demo|dev|test|profil|anomaly|overfit")
 DOTTED = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -361,12 +372,26 @@ class ConfigCheck(Experiment):
                 yield BatchLimit(full_key, epochs, self.place(full_key))
             if key == "val_check_interval" and type(value) in (int, float) and not self._is_of_debug(full_key):
                 yield ValidationInterval(full_key, value, self.place(full_key))
+            if key in LEFTOVERS and not self._is_of_debug(full_key):
+                yield from self._leftover(full_key, key, value)
+            if key == "check_val_every_n_epoch" and type(value) is int and not self._is_of_debug(full_key):
+                epochs = node.get("max_epochs")
+                if type(epochs) is int and epochs > 0:
+                    yield ValidationEpochs(full_key, value, epochs, self.place(full_key))
             if not isinstance(value, str):
                 continue
             if value == "None":
                 yield NoneText(full_key, self.place(full_key))
             elif "_target_" not in node and EXPONENT.fullmatch(value.strip()):
                 yield from self._text(full_key, value, "a number", "it looks like one", node, key)
+
+    def _leftover(self, full_key: str, key: str, value: Any) -> Iterator[Leftover]:
+        place = self.place(full_key)
+        # A share alone: a whole number of batches may be how long an epoch is meant to be.
+        shortened = type(value) is float and 0 < value < 1
+        is_on = shortened if key == "limit_train_batches" else isinstance(value, (int, float)) and bool(value)
+        if is_on and place.origin != "command line" and not TRIALS.search(place.origin):
+            yield Leftover(full_key, str(value), LEFTOVERS[key], place)
 
     def _monitor(self, owner: str, node: DictConfig, parameters: Mapping[str, Parameter]) -> Iterator[Monitor]:
         monitor, given = (value_of(node, key) if key in node else None for key in ("monitor", "mode"))

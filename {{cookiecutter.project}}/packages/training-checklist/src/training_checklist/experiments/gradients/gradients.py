@@ -233,6 +233,8 @@ class Gradients(Experiment):
         names = {parameter: name for name, parameter in pl_module.named_parameters()}
         self.judge(*(steps.evidence(between, zeroing, several) for steps in known))
         self.judge(*filter(None, (steps.rounding(names) for steps in known)))
+        made = of_function(type(pl_module).configure_optimizers)
+        self.judge(*(betas for steps in known for betas in steps.betas(made)))
         self.judge(*clipped(trainer, pl_module, [[effect.got for effect in steps.effects] for steps in known]))
         if self.norms:
             self._judge_steps(trainer)

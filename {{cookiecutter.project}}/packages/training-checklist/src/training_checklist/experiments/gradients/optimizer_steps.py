@@ -2,7 +2,7 @@
 
 import copy
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from statistics import median
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from training_checklist.engines.compared import HALF
-from training_checklist.evidence.gradients import Effect, OptimizerEffects, Rounding, SecondMoments
+from training_checklist.evidence.gradients import Betas, Effect, OptimizerEffects, Rounding, SecondMoments
 from training_checklist.finding import Place
 
 SAMPLED = 10_000  # values of each weight, of which the median is known to a hundredth of its distribution
@@ -90,6 +90,11 @@ class OptimizerSteps:
             return None
         stuck = {names[p]: median(shares) for p, shares in self.lost.items() if p in names}
         return Rounding(type(self.optimizer).__name__, median(self.lost_of_all), stuck, max(self.rates))
+
+    def betas(self, place: Place) -> Iterator[Betas]:
+        groups = self.optimizer.param_groups
+        for first, second in {tuple(group["betas"][:2]) for group in groups if len(group.get("betas") or ()) > 1}:
+            yield Betas(type(self.optimizer).__name__, float(first), float(second), place)
 
     def second_moments(self) -> SecondMoments | None:
         """Return what torch's Adam and its like divide by; None of other optimizers, and of states in other types."""

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from torch.optim.lr_scheduler import LRScheduler
 
 from training_checklist.direction import better
+from training_checklist.engines.hooks import restore
 from training_checklist.engines.own_code import is_own, pass_on
 from training_checklist.engines.own_config import own_config
 from training_checklist.engines.places import of_frame, of_function
@@ -151,9 +152,3 @@ class CallCounter:
                 self.stepping.pop()
 
         return counted
-
-
-def restore(values: dict[str, Any], name: str, earlier: Any) -> None:
-    values.pop(name, None)
-    if earlier is not None:
-        values[name] = earlier
