@@ -9,7 +9,8 @@ from training_checklist.rule import Hit, Rule, Threshold
 def judge(token: TokenShare, limits: Any) -> Iterator[Hit]:
     if token.rows >= limits.min_tokens and token.share > limits.max_token_share:
         yield Hit(
-            f"{token.share:.0%} of the tokens in {token.name} are {token.token}, of an embedding with {token.rows} rows",
+            f"{token.share:.0%} of the tokens in {token.name} are {token.token}, of an embedding with {token.rows} "
+            f"rows",
             token.place,
         )
 
