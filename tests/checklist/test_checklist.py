@@ -2,6 +2,10 @@ import json
 import re
 
 import pytest
+from omegaconf import OmegaConf
+from pytorch_lightning import Trainer
+from pytorch_lightning.callbacks import ModelCheckpoint
+from training_checklist.experiments.experiment import NoTraining
 from training_checklist.hydra_callbacks import checklist
 
 SMALL = ["hydra.callbacks.debug.only=[fast_dev_run,anomaly]"]
@@ -48,3 +52,27 @@ def test_item_that_cannot_be_started_is_told_without_secrets(train, tmp_path, mo
     [folder] = tmp_path.glob("outputs/train/*/*/debug")
     assert "RuntimeError: no access with ***" in (folder / "report.md").read_text(encoding="utf-8")
     assert "5ecret" not in (folder / "report.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("directory", "keys"),
+    [
+        ("${run_dir}", ["hydra.run.dir", "run_dir"]),
+        ("${paths.run}", ["hydra.run.dir", "paths.run"]),
+        ("outputs/${now:%Y}", ["hydra.run.dir"]),
+        ("${hydra.job.name}", ["hydra.run.dir"]),
+        ("${lacking}", ["hydra.run.dir"]),
+    ],
+)
+def test_directory_that_a_key_of_the_project_names_is_the_item_s_own(directory, keys):
+    config = OmegaConf.create({"hydra": {"run": {"dir": directory}}, "run_dir": "runs", "paths": {"run": "runs"}})
+    assert checklist.keys_of_directory(config) == keys
+
+
+def test_job_of_the_checklist_itself_saves_no_checkpoint(net, data, tmp_path):
+    """Where a project has one directory for all runs, those of an earlier training lie there."""
+    kept = ModelCheckpoint(tmp_path, save_last=True)
+    trainer = Trainer(accelerator="cpu", logger=False, max_epochs=1, callbacks=[NoTraining(), kept])
+    trainer.fit(net(), datamodule=data())
+    assert list(tmp_path.iterdir()) == []
+    assert trainer.checkpoint_callback.best_model_path == ""

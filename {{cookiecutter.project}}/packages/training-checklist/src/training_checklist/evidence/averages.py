@@ -23,3 +23,19 @@ class Average:
     def is_steady(self, most: float) -> bool:
         """Whether the shares are one number, and no decay that is still rising."""
         return len(self.shares) > 1 and max(self.shares) <= most * min(self.shares)
+
+
+@dataclass
+class Aliases:
+    """Tensors kept beside the weights that are the weights themselves: whatever is done to one is done to both.
+
+    Args:
+        owner: what keeps them: "EMA.shadow".
+        number: of them.
+        weights: of the network that train.
+    """
+
+    owner: str
+    number: int
+    weights: int
+    place: Place = NOWHERE

@@ -55,7 +55,8 @@ class ClassWeights:
         criterion: its name.
         weights: by class.
         counts: by class, of the training batches that were seen.
-        whole: by class, of the whole training set; none where not all of its labels are known.
+        whole: by class, of the whole training set; none where too few of its labels are known.
+        sampled: whether these are of samples drawn from it.
     """
 
     criterion: str
@@ -63,6 +64,7 @@ class ClassWeights:
     counts: list[int]
     place: Place = NOWHERE
     whole: list[int] = field(default_factory=list)
+    sampled: bool = False
 
 
 @dataclass

@@ -243,3 +243,21 @@ class Wrapped:
     low: float = 0.0
     high: float = 0.0
     place: Place = NOWHERE
+
+
+@dataclass
+class FrozenAugmentation:
+    """Samples that begin their random numbers with one seed each, whatever the run's own seed is.
+
+    Args:
+        samples: that were loaded.
+        distance: of a sample from itself with another such seed, beside that of two samples; None where no line seeds
+            so, or where they cannot be compared.
+        steady: whether samples are the same each time.
+        place: of the line that seeds.
+    """
+
+    samples: int
+    distance: float | None
+    steady: bool | None
+    place: Place = NOWHERE

@@ -240,16 +240,16 @@ class TargetParts:
 
 @dataclass
 class Mask:
-    """Zeros and ones for the parts of each sample of a training batch.
+    """Zeros and ones for the parts of each sample of a training batch, or how long each sample is.
 
     Args:
         name: its place in the batch.
-        zeros: share of them.
+        zeros: share of them, None of lengths.
         matters: whether the loss changes with it.
     """
 
     name: str
-    zeros: float
+    zeros: float | None
     matters: bool
     place: Place = NOWHERE
 

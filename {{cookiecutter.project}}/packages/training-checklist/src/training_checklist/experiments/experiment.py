@@ -127,12 +127,8 @@ class Experiment(Callback):
         if stage == "fit" and is_overridden("configure_optimizers", pl_module):
             self.watching.enter_context(schedules_of_short_runs(trainer, pl_module))
         # A new list: Lightning is going through the old one.
-        kept = [callback for callback in trainer.callbacks if not isinstance(callback, self.drops)]
-        if trainer.checkpoint_callback is not None and Checkpoint in self.drops:
-            # Training functions ask for the best path; this one saves nothing and has none.
-            kept.append(ModelCheckpoint(save_top_k=0))
-        trainer.callbacks = kept
-        for callback in kept:
+        trainer.callbacks = without(trainer, self.drops)
+        for callback in trainer.callbacks:
             if isinstance(callback, ModelCheckpoint):
                 keep_every_epoch(callback)
         if self.no_workers and stage == "fit":
@@ -198,6 +194,15 @@ class Experiment(Callback):
 def end(*_: Any, **__: Any) -> NoReturn:
     """Stand for `Trainer.test` where there is nothing that it could test."""
     raise FitEnded("training is over, and that was all that the debug item asked for")
+
+
+def without(trainer: Trainer, kinds: tuple[type[Callback], ...]) -> list[Callback]:
+    """Return the callbacks but for those of some kinds."""
+    kept = [callback for callback in trainer.callbacks if not isinstance(callback, kinds)]
+    if trainer.checkpoint_callback is not None and Checkpoint in kinds:
+        # Training functions ask for the best path; this one saves nothing and has none.
+        kept.append(ModelCheckpoint(save_top_k=0))
+    return kept
 
 
 def stop(trainer: Trainer) -> None:
@@ -272,6 +277,8 @@ class NoTraining(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         stop(trainer)
+        # Where the directory is one for all runs, the weights of an earlier training lie there.
+        trainer.callbacks = without(trainer, (Checkpoint,))
 
 
 @contextmanager

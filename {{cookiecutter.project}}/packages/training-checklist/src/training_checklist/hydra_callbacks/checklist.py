@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus, run_job
 from hydra.experimental.callback import Callback
 from hydra.types import HydraContext, RunMode, TaskFunction
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from training_config.overrides import given, job_settings, key_of, quoted
 from training_config.secret_values import redact_text, secret_values
 
@@ -120,7 +121,7 @@ class Checklist(Callback):
         given = replaced(config, item)
         # What several processes are asked for with is meant for training, and for the one item that is about them.
         given = given if item == SEVERAL else without_devices(given)
-        arguments = [*given, f"hydra.run.dir={quoted(str(folder))}"]
+        arguments = [*given, *(f"{key}={quoted(str(folder))}" for key in keys_of_directory(config))]
         reason, code = "it was stopped before it could judge", None
         with (folder / "output.log").open("w", encoding="utf-8") as output:
             try:
@@ -142,6 +143,14 @@ class Checklist(Callback):
             verdict = Verdict(item, "", error=error)
         verdict.seconds = round(time.monotonic() - started, 2)
         return verdict
+
+
+def keys_of_directory(config: DictConfig) -> list[str]:
+    """Return the keys that say where a run writes: Hydra's, and one of the project's own that Hydra's only repeats."""
+    raw = OmegaConf.to_container(config.hydra.run, resolve=False)["dir"]
+    own = re.fullmatch(r"\$\{([A-Za-z_][\w.]*)\}", str(raw))
+    is_text = own is not None and isinstance(OmegaConf.select(config, own[1], default=None), str)
+    return ["hydra.run.dir", *([own[1]] if is_text and not own[1].startswith("hydra") else [])]
 
 
 def replaced(config: DictConfig, item: str) -> list[str]:

@@ -1,15 +1,16 @@
 """Averages of weights, known by their course: each time they go a share of the way to what the weights are now."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from training_checklist.engines.held import held, places
-from training_checklist.evidence.averages import Average
+from training_checklist.evidence.averages import Aliases, Average
 from training_checklist.experiments.watch.look import sample
 from training_checklist.finding import Place
 from training_checklist.lightning import LightningModule, Trainer
@@ -29,6 +30,8 @@ class Averages:
         self.before: dict[str, Tensor] = {}
         self.shares: dict[str, list[float]] = {}
         self.none: set[str] = set()  # what has gone elsewhere
+        self.aliases: set[str] = set()  # what is a weight itself
+        self.trained = 0
         self.moves = 0  # batches after which the weights were others
         self._last: list[Tensor] = []
         self.asked: set[str] = set()  # modules that a training step asks: a target network is slow on purpose
@@ -49,7 +52,7 @@ class Averages:
         moved = any(not torch.equal(*pair) for pair in zip(now, last, strict=True))
         self.moves += moved
         self._last = now
-        known = {weight.data_ptr() for weight in pl_module.parameters() if weight.requires_grad}
+        known = trained(pl_module)
         for name, tensor in self._candidates(trainer, pl_module):
             for weight, values in zip(self.weights, zip(now, last, strict=True), strict=True):
                 if tensor.shape != weight.shape or tensor.data_ptr() in known or name in self.none:
@@ -59,6 +62,13 @@ class Averages:
                     self._compare(name, self.before[name], own, values)
                 self.before[name] = own
                 break
+
+    def look_for_aliases(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        known = trained(pl_module)
+        self.trained = len(known)
+        for name, tensor in self._candidates(trainer, pl_module):
+            if tensor.data_ptr() in known and not isinstance(tensor, nn.Parameter):
+                self.aliases.add(name)
 
     def _candidates(self, trainer: Trainer, pl_module: LightningModule) -> Iterator[tuple[str, Tensor]]:
         for name, parameter in (*pl_module.named_parameters(), *pl_module.named_buffers()):
@@ -86,7 +96,12 @@ class Averages:
                 return
         self.none.add(name)
 
-    def evidence(self) -> Iterator[Average]:
+    def evidence(self) -> Iterator[Average | Aliases]:
+        owners = Counter(name.partition("[")[0] for name in self.aliases)
+        for owner, number in owners.items():
+            yield Aliases(owner, number, self.trained, Place(note=owner))
+        if not owners:
+            yield Aliases("", 0, self.trained)
         for name, shares in self.shares.items():
             if name not in self.none and self.moves and name.rpartition(".")[0] not in self.asked:
                 # The first are of differences that are hardly more than their roundings.
@@ -94,3 +109,8 @@ class Averages:
                     name, shares[len(shares) // 2 :], self.steps * len(shares) / self.moves, Place(parameter=name)
                 )
                 return  # all tensors of one average go alike
+
+
+def trained(pl_module: LightningModule) -> set[int]:
+    """Return where the weights that train have their numbers."""
+    return {weight.data_ptr() for weight in pl_module.parameters() if weight.requires_grad and weight.numel()}

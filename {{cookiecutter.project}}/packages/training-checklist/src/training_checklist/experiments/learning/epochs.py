@@ -128,6 +128,8 @@ class EpochWatch(Callback):
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         self.between.end_step(trainer)
         self.averages.look(trainer, pl_module)
+        if self.metrics.batches["training"] == 1:
+            self.averages.look_for_aliases(trainer, pl_module)
 
     def _compare_weights(self, trainer: Trainer, pl_module: LightningModule) -> None:
         before, within, now = self.weights["before"], self.weights["within"], digests(pl_module)
@@ -140,6 +142,8 @@ class EpochWatch(Callback):
     ) -> None:
         if dataloader_idx == 0:
             self.metrics.begin("validation", batch_idx, batch)
+            if batch_idx == 0:
+                self.averages.look_for_aliases(trainer, pl_module)
             if batch_idx == 0 and "before" in self.weights:
                 self.weights["within"] = digests(pl_module)
             if batch_idx == 0:

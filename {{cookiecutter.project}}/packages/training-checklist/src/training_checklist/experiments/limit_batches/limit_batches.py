@@ -56,7 +56,7 @@ from training_checklist.experiments.limit_batches.history import history
 from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
 from training_checklist.experiments.limit_batches.masks import masks
 from training_checklist.experiments.limit_batches.neighbours import neighbours
-from training_checklist.experiments.limit_batches.reseeding import reseeded
+from training_checklist.experiments.limit_batches.reseeding import frozen, reseeded
 from training_checklist.experiments.limit_batches.roles import Roles, roles_of
 from training_checklist.experiments.limit_batches.samples import (
     Part,
@@ -89,6 +89,8 @@ from training_checklist.finding import Finding, Place
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
 
 SHOWN = 8  # samples that are looked at as they are kept
+
+ENOUGH = 20  # labels of a class, by which its share of the whole is known to a quarter
 
 
 class LimitBatches(Experiment):
@@ -194,6 +196,7 @@ class LimitBatches(Experiment):
         if len(train) == 1:
             self._look(bytes_read, train[0], self.until)
             self._look(reseeded, train[0], trainer)
+            self._look(frozen, train[0], trainer)
             self._look(wrapped, train[0], trainer)
             self._look(self._short_batch, train[0], trainer, pl_module)
             self._judge_splits(train[0], held_out, trainer)
@@ -429,14 +432,15 @@ class LimitBatches(Experiment):
         return [SplitLabels(self.roles.classes, counts[0], counts[1:]), self._label_runs(own.split, own_labels)]
 
     def _whole(self, own: Part) -> None:
-        """Tell the weights of classes how often each class is among all labels of the training set."""
+        """Tell the weights of classes how often each class is among the labels of the training set."""
         labels = self._labels(own)
-        if len(labels) == own.split.samples:
-            known = labels[labels != self.roles.ignored].long()
-            for weights in self.weighted.found.values():
-                classes = len(weights.weights)
-                if known.numel() and int(known.min()) >= 0 and int(known.max()) < classes:
-                    weights.whole = known.bincount(minlength=classes).tolist()
+        known = labels[labels != self.roles.ignored].long()
+        for weights in self.weighted.found.values():
+            classes = len(weights.weights)
+            if known.numel() and int(known.min()) >= 0 and int(known.max()) < classes:
+                counts, sampled = known.bincount(minlength=classes).tolist(), len(labels) < own.split.samples
+                if not sampled or min(counts) >= ENOUGH:
+                    weights.whole, weights.sampled = counts, sampled
 
     def _labelled(self, own: Part, others: list[Part]) -> LabelledClasses:
         counts: Counter[int] = Counter()

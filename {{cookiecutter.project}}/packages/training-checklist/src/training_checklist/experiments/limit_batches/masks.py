@@ -1,4 +1,4 @@
-"""Masks that come with the samples, and whether training asks for them."""
+"""Masks and lengths that come with the samples, and whether training asks for them."""
 
 import math
 from contextlib import suppress
@@ -24,21 +24,26 @@ def masks(trainer: Trainer, pl_module: LightningModule, batch: Any, roles: Roles
     few = first_of(batch, SAMPLES)
     known = leaves(few)
     used = [known[place] for place in {*roles.inputs, *roles.compared, roles.target} if place in known]
-    found = [
-        place
+    others = {
+        place: [1 - leaf.int(), torch.ones_like(leaf), torch.zeros_like(leaf)]
         for place, leaf in known.items()
         if place not in roles.inputs and not place.endswith(BESIDE) and is_mask(leaf)
         if any(each is not leaf and covers(leaf, each) for each in used)
-    ]
+    }
+    others |= {
+        place: [torch.full_like(leaf, int(leaf.max())), (leaf + 1) // 2, leaf.roll(1, 0)]
+        for place, leaf in known.items()
+        if any(are_lengths(leaf, each) for each in used)
+    }
     evidence: list[Mask] = []
     with suppress(Exception):  # of the project's step, on a batch that the run does not have
-        look = moved_look(trainer, pl_module) if found else None
+        look = moved_look(trainer, pl_module) if others else None
         loss = look.at(few)[0] if look else math.nan
-        for place in found if look and loss == look.at(few)[0] else ():
+        for place, values in others.items() if look and loss == look.at(few)[0] else ():
             mask, where = known[place], Place(loader="train_dataloader", note=place)
-            others = (1 - mask.int(), torch.ones_like(mask), torch.zeros_like(mask))
-            losses = {look.at(replaced(few, {place: other.to(mask.dtype)}))[0] for other in others}
-            evidence.append(Mask(place, float((mask == 0).float().mean()), losses != {loss}, where))
+            losses = {look.at(replaced(few, {place: each.to(mask.dtype)}))[0] for each in values}
+            zeros = float((mask == 0).float().mean()) if mask.ndim > 1 else None
+            evidence.append(Mask(place, zeros, losses != {loss}, where))
     return evidence
 
 
@@ -53,3 +58,18 @@ def is_mask(leaf: Tensor) -> bool:
 def covers(mask: Tensor, leaf: Tensor) -> bool:
     """Whether a mask has an entry for each part of a tensor."""
     return leaf.ndim >= mask.ndim and leaf.shape[: mask.ndim] == mask.shape
+
+
+def are_lengths(leaf: Tensor, padded: Tensor) -> bool:
+    """Whether a tensor, (N,), holds how long each sample of another one is, (N, T) or (N, T, ...), before its zeros."""
+    if leaf.ndim != 1 or leaf.is_floating_point() or leaf.dtype == torch.bool or leaf.is_complex():
+        return False
+    for time in (1, 2):  # (N, T, features), or (N, channels, T)
+        if padded.ndim <= time or padded.is_complex() or len(padded) != len(leaf):
+            continue
+        rows = padded.movedim(time, 1).flatten(2) if padded.ndim > 2 else padded[..., None]
+        filled = (rows != 0).any(2)
+        last = filled.shape[1] - filled.flip(1).int().argmax(1)
+        if int(leaf.max()) <= filled.shape[1] and torch.equal(last, leaf) and len(leaf.unique()) > 2:
+            return True
+    return False

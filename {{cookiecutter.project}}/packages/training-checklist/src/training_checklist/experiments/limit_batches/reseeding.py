@@ -1,32 +1,42 @@
-"""Random generators that a dataset begins anew for each sample, all with one number."""
+"""Random generators that a dataset begins anew for each sample: all with one number, or each always with its own."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import wraps
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import here_and_outwards, kind, of_frame
 from training_checklist.engines.splits import Split, load_items
 from training_checklist.engines.tracer import Call, Listener, Tracer
-from training_checklist.evidence.loading import Reseeded
+from training_checklist.evidence.loading import FrozenAugmentation, Reseeded
 from training_checklist.finding import Place
 from training_checklist.lightning import Trainer, isolate_rng
 
 SAMPLES = 8
+SHIFT = 1_000_003  # of a seed, to one that no other sample has
 SEEDS = {torch: ["manual_seed"], np.random: ["seed", "default_rng", "RandomState"], random: ["seed", "Random"]}
 
 
 class Seeds(Listener):
-    """While it is entered, keeps the numbers that lines of the project seed with, and what their generators draw."""
+    """While it is entered, keeps the numbers that lines of the project seed with, and what their generators draw.
 
-    def __init__(self) -> None:
+    Args:
+        shift: added to each of these numbers.
+    """
+
+    def __init__(self, shift: int = 0) -> None:
+        self.shift = shift
         self.found: dict[Place, Any] = {}
+        self.shifted: set[int] = set()  # generators of torch, by id
         self.patches = ExitStack()
 
     def __enter__(self) -> "Seeds":
@@ -39,22 +49,31 @@ class Seeds(Listener):
         self.patches.close()
 
     def _told(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        keep = self._keep
+        keep, moved = self._keep, self._moved
         if isinstance(function, type):  # the generators that it makes stay of that class
 
             class Told(function):
                 def __init__(self, *given: Any, **options: Any) -> None:
                     keep(given)
-                    super().__init__(*given, **options)
+                    super().__init__(*moved(given), **options)
 
             return Told
 
         @wraps(function)
         def seed(*given: Any, **options: Any) -> Any:
             keep(given)
-            return pass_on(function, *given, **options)
+            return pass_on(function, *moved(given), **options)
 
         return seed
+
+    def _moved(self, given: Any) -> Any:
+        return (given[0] + self.shift, *given[1:]) if self.shift and given and isinstance(given[0], int) else given
+
+    def before(self, call: Call) -> None:
+        generator = call.kwargs.get("generator")
+        if self.shift and isinstance(generator, torch.Generator) and id(generator) not in self.shifted:
+            self.shifted.add(id(generator))
+            generator.manual_seed(generator.initial_seed() + self.shift)
 
     def _keep(self, given: Any) -> None:
         frame = next((frame for frame, _ in here_and_outwards() if kind(frame.f_code.co_filename) == "own"), None)
@@ -74,13 +93,60 @@ def reseeded(split: Split, trainer: Trainer) -> Reseeded | None:
     """Load some samples, each with another seed, and see which lines seed anew with the very same number."""
     if not split.indexable or split.samples < SAMPLES:
         return None
-    seen: list[dict[Place, Any]] = []
-    for index in split.chosen(SAMPLES):
-        seeds = Seeds()
-        with isolate_rng():
-            torch.manual_seed(index)
-            with suppress(Exception), seeds, Tracer(trainer.lightning_module, seeds):
-                load_items(split.dataset, [index])
-        seen.append(seeds.found)
+    seen = [seeds_of(split, trainer, index, seed=index)[0] for index in split.chosen(SAMPLES)]
     place = next((line for line, seed in seen[0].items() if all(each.get(line) == seed for each in seen)), None)
     return Reseeded(SAMPLES, None if place is None else seen[0][place], split.place if place is None else place)
+
+
+def frozen(split: Split, trainer: Trainer) -> FrozenAugmentation | None:
+    """See whether samples that are kept get the same random numbers each time that they are loaded.
+
+    Samples that are made of random numbers alone, such as those of a demonstration, are others with other numbers.
+    """
+    if not split.indexable or split.samples < SAMPLES or knows_epoch(split.dataset):
+        return None
+    chosen = split.chosen(SAMPLES)
+    first, again = ([seeds_of(split, trainer, index, seed) for index in chosen] for seed in (1, 2))
+    lines = [
+        line
+        for line, seed in first[0][0].items()
+        if len({one[0].get(line) for one in first}) > 1
+        and all(line in one[0] and one[0][line] == other[0].get(line) for one, other in zip(first, again, strict=True))
+    ]
+    if not lines:
+        return FrozenAugmentation(SAMPLES, None, None, split.place)
+    shifted = [seeds_of(split, trainer, index, seed=1, shift=SHIFT)[1] for index in chosen]
+    values = [numbers for _, numbers in first]
+    if len({each.shape for each in (*values, *shifted)}) > 1:
+        return FrozenAugmentation(SAMPLES, None, None, split.place)
+    own = torch.stack([(one - other).norm() for one, other in zip(values, shifted, strict=True)]).mean()
+    others = torch.stack([(one - other).norm() for one, other in pairwise(values)]).mean()
+    steady = all(torch.equal(one[1], other[1]) for one, other in zip(first, again, strict=True))
+    return FrozenAugmentation(SAMPLES, float(own / others) if others else None, steady, lines[0])
+
+
+def knows_epoch(dataset: Any) -> bool:
+    """Whether a dataset, or one that it wraps, keeps the number of the epoch, with which seeds may change."""
+    inner = getattr(dataset, "dataset", None)
+    return any("epoch" in name for name in getattr(dataset, "__dict__", {})) or (
+        inner is not None and knows_epoch(inner)
+    )
+
+
+def seeds_of(
+    split: Split, trainer: Trainer, index: int, seed: int, shift: int = 0
+) -> tuple[dict[Place, Any], Tensor]:
+    """Return what lines seed with while a sample is loaded, and its numbers."""
+    seeds, numbers = Seeds(shift), torch.zeros(0)
+    with isolate_rng():
+        torch.manual_seed(seed)
+        np.random.seed(seed)
+        random.seed(seed)
+        with suppress(Exception), seeds, Tracer(trainer.lightning_module, seeds):
+            found = [torch.as_tensor(each) for each in arrays(load_items(split.dataset, [index]))]
+            numbers = torch.cat([each.double().flatten() for each in found]) if found else numbers
+    return seeds.found, numbers
+
+
+def arrays(sample: Any) -> Iterator[Any]:
+    yield from (leaf for leaf in tree_leaves(sample) if isinstance(leaf, (Tensor, np.ndarray)))

@@ -8,11 +8,10 @@ from training_checklist.rule import Hit, Rule
 
 def judge(mask: Mask, limits: Any) -> Iterator[Hit]:
     if not mask.matters:
-        yield Hit(
-            f"the training loss is the same whatever stands in {mask.name}, which is 0 for {mask.zeros:.0%} of what it "
-            f"covers and 1 for the rest",
-            mask.place,
-        )
+        held = "how long samples are without their padding"
+        if mask.zeros is not None:
+            held = f"0 for {mask.zeros:.0%} of what it covers and 1 for the rest"
+        yield Hit(f"the training loss is the same whatever stands in {mask.name}, which is {held}", mask.place)
 
 
 RULE = Rule(
@@ -23,7 +22,10 @@ RULE = Rule(
     severity=WARNING,
     evidence=Mask,
     judge=judge,
-    fix=Fix("(loss * mask).sum() / mask.sum() in training_step, of a loss with reduction='none'"),
+    fix=Fix(
+        "ask for it where the loss, attention or a mean over time would read what it leaves out, at the resolution "
+        "that they have: (loss * mask).sum() / mask.sum()"
+    ),
     faulty=lambda: Mask("batch['mask']", 0.1, matters=False),
     healthy=lambda: Mask("batch['mask']", 0.1, matters=True),
 )

@@ -10,16 +10,13 @@ POWERS = (1.0, 0.5)  # the inverse of the frequency, and of its root
 
 def judge(classes: ClassWeights, limits: Any) -> Iterator[Hit]:
     if not classes.whole or min(classes.whole) == 0:
-        raise CannotJudge("not all labels of the training set are known")
+        raise CannotJudge("too few labels of the training set are known")
+    alike = limits.weights_of_sample if classes.sampled else limits.weights_alike
+    apart = limits.weights_far_apart if classes.sampled else limits.weights_apart
     for power in POWERS:
         inverse = [count**-power for count in classes.whole]
         own = [each * sum(classes.weights) / sum(inverse) for each in inverse]
-        if (
-            spread(sorted(classes.weights), sorted(own))
-            < limits.weights_alike
-            < limits.weights_apart
-            < spread(classes.weights, own)
-        ):
+        if spread(sorted(classes.weights), sorted(own)) < alike < apart < spread(classes.weights, own):
             label = max(range(len(own)), key=lambda each: abs(classes.weights[each] - own[each]))
             yield Hit(
                 f"the weights that {classes.criterion} is given belong to the frequencies of the classes in another "
@@ -50,5 +47,7 @@ RULE = Rule(
     thresholds={
         "weights_alike": Threshold(1.05, "factor between ratios: weights may be rounded to two digits"),
         "weights_apart": Threshold(1.2, "factor between ratios in place: a class has another one's weight"),
+        "weights_of_sample": Threshold(1.6, "likewise, of frequencies that are known to a quarter, up and down"),
+        "weights_far_apart": Threshold(2.5, "likewise: 1.6 twice"),
     },
 )

@@ -19,8 +19,8 @@ RULE = Rule(
     id="gradients/betas-exchanged",
     item="gradients",
     question="Are an optimizer's betas in their order?",
-    why="Adam's steps are stable while squares are averaged for longer than gradients (Kingma and Ba 2015: beta1 is "
-    "less than the root of beta2); the other way round it goes on in old directions",
+    why="steps are stable while squares are averaged for longer than gradients (Kingma and Ba 2015: beta1 is less than "
+    "the root of beta2); the other way round they go on in old directions",
     severity=WARNING,
     evidence=Betas,
     judge=judge,
