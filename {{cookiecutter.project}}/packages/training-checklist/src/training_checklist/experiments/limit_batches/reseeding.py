@@ -133,9 +133,7 @@ def knows_epoch(dataset: Any) -> bool:
     )
 
 
-def seeds_of(
-    split: Split, trainer: Trainer, index: int, seed: int, shift: int = 0
-) -> tuple[dict[Place, Any], Tensor]:
+def seeds_of(split: Split, trainer: Trainer, index: int, seed: int, shift: int = 0) -> tuple[dict[Place, Any], Tensor]:
     """Return what lines seed with while a sample is loaded, and its numbers."""
     seeds, numbers = Seeds(shift), torch.zeros(0)
     with isolate_rng():
