@@ -16,6 +16,8 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset, WeightedRandomS
 from torchmetrics.classification import MulticlassAccuracy
 from training_checklist.engines.listings import listed_backwards
 from training_checklist.engines.salted import salted
+from training_checklist.evidence.labels import ClassWeights
+from training_checklist.rules.data.weights_of_other_classes import RULE as WEIGHTS_OF_OTHER_CLASSES
 
 
 def found(verdict, *topics):
@@ -760,3 +762,68 @@ def test_rates_that_a_warm_up_leads_to_decide_whether_16_bits_are_enough(examine
 
     verdict = examine("gradients", WarmsUp(), Numbers(of_classes=True), precision="bf16-true")
     assert not found(verdict, "gradients/lost-in-rounding")
+
+
+@pytest.mark.parametrize("cloned", [False, True])
+def test_copy_of_the_weights_that_is_none(examine, cloned):
+    class Shadow(Callback):
+        def on_fit_start(self, trainer, pl_module):
+            state = {name: value.detach() for name, value in pl_module.state_dict().items()}
+            self.shadow = {name: value.clone() for name, value in state.items()} if cloned else state
+            self.trained = list(pl_module.parameters())  # to count their gradients, say
+
+    class Averaged(Module):
+        def configure_callbacks(self):
+            return [Shadow()]
+
+    verdict = examine("learning", Averaged(), Numbers(of_classes=True))
+    told = [each for each in verdict.findings if each.rule == "learning/copy-is-the-weights"]
+    assert [each.place.note for each in told] == ["Shadow.shadow"] * (not cloned)
+
+
+class Kept(Dataset):
+    """Rows that are kept, with noise from a generator of each sample's own."""
+
+    def __init__(self, seed, made=False):
+        self.seed, self.made = seed, made
+        self.rows = torch.randn(160, 8, generator=torch.Generator().manual_seed(0))
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        noise = torch.as_tensor(np.random.default_rng(self.seed(index)).normal(size=8).astype("float32"))
+        row = noise if self.made else self.rows[index] + 0.1 * noise
+        return row, index % 4
+
+
+class WithEpoch(Kept):
+    epoch = 0
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.epoch = 0
+
+
+@pytest.mark.parametrize(
+    ("dataset", "alike"),
+    [
+        (Kept(lambda index: index), True),
+        (Kept(lambda index: torch.randint(2**31, ()).item()), False),
+        (Kept(lambda index: index, made=True), False),
+        (WithEpoch(lambda index: index), False),
+    ],
+)
+def test_sample_that_is_augmented_alike_in_each_epoch(examine, dataset, alike):
+    class Data(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(dataset, 16, shuffle=True)
+
+    verdict = examine("limit_batches", Module(), Data())
+    assert bool(found(verdict, "data/augmented-alike-in-each-epoch")) == alike
+
+
+@pytest.mark.parametrize(("weights", "wrong"), [([0.53, 0.81, 0.94, 1.59], True), ([1.59, 0.53, 0.94, 0.81], False)])
+def test_weights_of_other_classes_are_seen_in_a_part_of_the_labels(weights, wrong):
+    evidence = ClassWeights("cross_entropy", weights, [], whole=[21, 192, 60, 85], sampled=True)
+    assert len(list(WEIGHTS_OF_OTHER_CLASSES.findings(evidence, {}))) == wrong

@@ -103,6 +103,33 @@ def test_mask_that_training_does_not_ask_for(examine, use):
     assert ("data/mask-without-effect" in found) == (use == "nowhere")
 
 
+@pytest.mark.parametrize("use", ["in the network", "nowhere"])
+def test_lengths_that_training_does_not_ask_for(examine, use):
+    class Pooled(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net, self.head = nn.Linear(3, 8), nn.Linear(8, 2)
+
+        def training_step(self, batch, batch_idx):
+            values, lengths, labels = batch
+            seen = torch.arange(values.shape[1]) < (lengths if use == "in the network" else lengths + 99)[:, None]
+            features = (self.net(values) * seen[..., None]).sum(1) / seen.sum(1, keepdim=True)
+            return functional.cross_entropy(self.head(features), labels)
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), 1e-3)
+
+    class Padded(LightningDataModule):
+        def train_dataloader(self):
+            draw = torch.Generator().manual_seed(0)
+            values, lengths = torch.randn(64, 12, 3, generator=draw), torch.randint(4, 13, (64,), generator=draw)
+            values[torch.arange(12) >= lengths[:, None]] = 0
+            return DataLoader(TensorDataset(values, lengths, torch.arange(64) % 2), 16, shuffle=True)
+
+    found = rules(examine("limit_batches", Pooled(), Padded()))
+    assert ("data/mask-without-effect" in found) == (use == "nowhere")
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_texts_of_unknown_words(examine, known):
     class Reader(LightningModule):
