@@ -12,7 +12,7 @@ import torch
 from pytorch_lightning import Callback, LightningDataModule, LightningModule
 from torch import nn
 from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset, TensorDataset, WeightedRandomSampler
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, WeightedRandomSampler
 from torchmetrics.classification import MulticlassAccuracy
 from training_checklist.engines.listings import listed_backwards
 from training_checklist.engines.salted import salted
@@ -827,3 +827,39 @@ def test_sample_that_is_augmented_alike_in_each_epoch(examine, dataset, alike):
 def test_weights_of_other_classes_are_seen_in_a_part_of_the_labels(weights, wrong):
     evidence = ClassWeights("cross_entropy", weights, [], whole=[21, 192, 60, 85], sampled=True)
     assert len(list(WEIGHTS_OF_OTHER_CLASSES.findings(evidence, {}))) == wrong
+
+
+class Study:
+    def __init__(self):
+        self.values = torch.randn(200, 8, generator=torch.Generator().manual_seed(0))
+        self.patients = [f"p{number // 5}" for number in range(200)]
+
+
+class Recordings(Dataset):
+    def __init__(self, study, indices):
+        self.study, self.indices = study, indices
+
+    def __len__(self):
+        return len(self.indices)
+
+    def __getitem__(self, item):
+        return self.study.values[self.indices[item]], self.indices[item] % 4
+
+
+@pytest.mark.parametrize("by_person", [False, True])
+@pytest.mark.parametrize("subset", [False, True])
+def test_persons_in_both_splits(examine, by_person, subset):
+    class Data(LightningDataModule):
+        def loader(self, held):
+            rows = [row for row in range(200) if ((row // 5 if by_person else row) % 5 == 0) == held]
+            whole = Recordings(Study(), list(range(200)))
+            return DataLoader(Subset(whole, rows) if subset else Recordings(Study(), rows), 16)
+
+        def train_dataloader(self):
+            return self.loader(held=False)
+
+        def val_dataloader(self):
+            return self.loader(held=True)
+
+    verdict = examine("limit_batches", Module(), Data())
+    assert bool(found(verdict, "data/persons-in-both-splits")) != by_person

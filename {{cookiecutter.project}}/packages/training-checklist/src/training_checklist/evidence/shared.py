@@ -49,3 +49,25 @@ class SharedParts:
     shared: int
     length: int
     place: Place = NOWHERE
+
+
+@dataclass
+class SharedGroups:
+    """Held-out samples of persons whose other samples are trained on.
+
+    Args:
+        name: of the column that tells them apart: "patients".
+        split: that is held out.
+        persons: of the training set.
+        samples: of the training set.
+        shared: held-out samples of one of these persons.
+        held: all held-out samples.
+    """
+
+    name: str
+    split: str
+    persons: int
+    samples: int
+    shared: int
+    held: int
+    place: Place = NOWHERE

@@ -52,6 +52,7 @@ from training_checklist.experiments.limit_batches.columns import (
     whole_table,
 )
 from training_checklist.experiments.limit_batches.dense_targets import pixel_targets
+from training_checklist.experiments.limit_batches.groups import shared_groups
 from training_checklist.experiments.limit_batches.history import history
 from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
 from training_checklist.experiments.limit_batches.masks import masks
@@ -364,6 +365,7 @@ class LimitBatches(Experiment):
             self._look(company, split, self.roles, trainer, self.until)
             self._look(collated, split, trainer, self.until)
             self._look(shared_parts, own, other, self.roles)
+            self._look(shared_groups, train, split, self.roles.classes)
             self._look(pixel_targets, own, other, self.roles)
             self._look(self._tables, own, other, trainer)
         if self.in_order and train.indexable:

@@ -1,0 +1,61 @@
+"""Samples that come from one person: known by the name of what keeps them together."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from training_checklist.engines.splits import Split
+from training_checklist.evidence.shared import SharedGroups
+from training_checklist.experiments.limit_batches.stored_samples import origin
+
+# Of whom networks are asked about others than they were trained on. Users and items of a shop are known ones.
+PERSONS = re.compile(r"(patient|subject|participant|speaker|person|donor|animal|volunteer)(s|_?ids?|_?names?)?", re.I)
+
+
+def shared_groups(train: Split, held: Split, classes: int | None) -> SharedGroups | None:
+    """Return how many held-out samples are of persons that the training set has; None where no persons are named."""
+    name, own = next(persons_of(train.dataset), ("", []))
+    theirs = dict(persons_of(held.dataset)).get(name, [])
+    known = set(own)
+    # As many persons as classes: they are what is to be told apart.
+    if not own or not theirs or len(known) == classes:
+        return None
+    shared = sum(person in known for person in theirs)
+    return SharedGroups(name, held.name, len(known), len(own), shared, len(theirs), held.place)
+
+
+def persons_of(dataset: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the name of each column that tells whose a sample is, and the column, one entry for each sample."""
+    base, inside = origin(dataset)
+    for name, column in named_columns(base):
+        rows = column if len(column) == len(base) else read_rows(base, column)
+        if rows is not None:
+            yield name, [rows[index] for index in inside] if inside is not None else list(rows)
+
+
+def named_columns(base: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Yield columns of a dataset, and of the objects and tables that it keeps."""
+    kept = list(getattr(base, "__dict__", {}).items())
+    for value in [value for _, value in kept]:
+        if hasattr(value, "columns") and hasattr(value, "__getitem__"):  # of a table of pandas
+            kept += [(str(name), value[name]) for name in value.columns]
+        elif hasattr(value, "__dict__") and not callable(value):
+            kept += vars(value).items()
+    for name, value in kept:
+        if PERSONS.fullmatch(name.strip("_")) and hasattr(value, "__len__") and not isinstance(value, (str, dict)):
+            column = np.asarray(value)
+            if column.ndim == 1:
+                yield name, column.tolist()
+
+
+def read_rows(base: Any, column: list[Any]) -> list[Any] | None:
+    """Return the entries of a longer column that a dataset reads, where it keeps their indices."""
+    for value in vars(base).values():
+        if hasattr(value, "__len__") and not isinstance(value, (str, dict)) and len(value) == len(base):
+            indices = np.asarray(value)
+            whole = indices.ndim == 1 and indices.dtype.kind in "iu" and len(np.unique(indices)) == len(indices)
+            if whole and len(indices) and indices.min() >= 0 and indices.max() < len(column):
+                return [column[index] for index in indices.tolist()]
+    return None
