@@ -55,17 +55,19 @@ def test_item_that_cannot_be_started_is_told_without_secrets(train, tmp_path, mo
 
 
 @pytest.mark.parametrize(
-    ("directory", "keys"),
+    ("directory", "given", "keys"),
     [
-        ("${run_dir}", ["hydra.run.dir", "run_dir"]),
-        ("${paths.run}", ["hydra.run.dir", "paths.run"]),
-        ("outputs/${now:%Y}", ["hydra.run.dir"]),
-        ("${hydra.job.name}", ["hydra.run.dir"]),
-        ("${lacking}", ["hydra.run.dir"]),
+        ("${run_dir}", [], ["hydra.run.dir", "run_dir"]),
+        ("${paths.run}", [], ["hydra.run.dir", "paths.run"]),
+        ("runs/paths", ["optimizer.lr=1", "run_dir='runs/paths'"], ["hydra.run.dir", "run_dir"]),  # of an item
+        ("outputs/${now:%Y}", [], ["hydra.run.dir"]),
+        ("${hydra.job.name}", [], ["hydra.run.dir"]),
+        ("${lacking}", [], ["hydra.run.dir"]),
     ],
 )
-def test_directory_that_a_key_of_the_project_names_is_the_item_s_own(directory, keys):
-    config = OmegaConf.create({"hydra": {"run": {"dir": directory}}, "run_dir": "runs", "paths": {"run": "runs"}})
+def test_directory_that_a_key_of_the_project_names_is_the_item_s_own(directory, given, keys):
+    hydra = {"run": {"dir": directory}, "overrides": {"task": given, "hydra": []}}
+    config = OmegaConf.create({"hydra": hydra, "run_dir": "runs", "paths": {"run": "runs"}})
     assert checklist.keys_of_directory(config) == keys
 
 

@@ -146,11 +146,14 @@ class Checklist(Callback):
 
 
 def keys_of_directory(config: DictConfig) -> list[str]:
-    """Return the keys that say where a run writes: Hydra's, and one of the project's own that Hydra's only repeats."""
-    raw = OmegaConf.to_container(config.hydra.run, resolve=False)["dir"]
-    own = re.fullmatch(r"\$\{([A-Za-z_][\w.]*)\}", str(raw))
-    is_text = own is not None and isinstance(OmegaConf.select(config, own[1], default=None), str)
-    return ["hydra.run.dir", *([own[1]] if is_text and not own[1].startswith("hydra") else [])]
+    """Return the keys that say where a run writes: Hydra's, and those of the project's own that Hydra's only repeats."""
+    raw = str(OmegaConf.to_container(config.hydra.run, resolve=False)["dir"])
+    repeated = re.fullmatch(r"\$\{([A-Za-z_][\w.]*)\}", raw)
+    names = [repeated[1]] if repeated is not None and not repeated[1].startswith("hydra") else []
+    # Of an item of the checklist, both are on its command line.
+    names += [key_of(text) for text in given(config, "task") if text.partition("=")[2] == quoted(raw)]
+    own = (name.lstrip("+") for name in names)
+    return ["hydra.run.dir", *(name for name in own if isinstance(OmegaConf.select(config, name, default=None), str))]
 
 
 def replaced(config: DictConfig, item: str) -> list[str]:

@@ -14,16 +14,16 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.utils import JobReturn, JobStatus, run_job
 from hydra.experimental.callback import Callback as HydraCallback
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, open_dict, read_write
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from training_checklist import session
 from training_checklist.ending import FitEnded
 from training_checklist.engines.fingerprints import state_of
 from training_checklist.engines.listings import listed_backwards
 from training_checklist.engines.own_code import pass_on
-from training_checklist.experiments.experiment import Experiment
+from training_checklist.experiments.experiment import Experiment, schedules_of_short_runs
 from training_checklist.experiments.reproducibility.further_steps import Recorder
-from training_checklist.hydra_callbacks.checklist import is_group, replaced, run_command, silenced
+from training_checklist.hydra_callbacks.checklist import is_group, keys_of_directory, replaced, run_command, silenced
 from training_checklist.lightning import Callback, LightningModule, Trainer
 
 
@@ -74,7 +74,8 @@ class Repetition(HydraCallback):
     def _repeat(self) -> None:
         chosen = (text.partition("=")[2] for text in self.config.hydra.overrides.task if is_group(text))
         again = self.folder / "again"
-        arguments = [*replaced(self.config, next(chosen, "")), f"hydra.run.dir='{again}'"]
+        arguments = replaced(self.config, next(chosen, ""))
+        arguments += [f"{key}='{again}'" for key in keys_of_directory(self.config)]
         with (again / "output.log").open("w", encoding="utf-8") as output:
             run_command([*arguments, "hydra.callbacks.debug_reproducibility.repeated=true"], self.config, output)
 
@@ -83,7 +84,8 @@ class Repetition(HydraCallback):
         config = copy.deepcopy(self.config)
         with read_write(config), open_dict(config), read_write(config.hydra), open_dict(config.hydra):
             config.hydra.callbacks = {}
-            config.hydra.run.dir = str(self.folder / "resumed")
+            for key in keys_of_directory(self.config):
+                OmegaConf.update(config, key, str(self.folder / "resumed"))
             for key in [key for key in config.get("callbacks") or {} if key.startswith("debug_")]:
                 del config.callbacks[key]
         context = HydraContext(GlobalHydra.instance().hydra.config_loader, Callbacks(config))
@@ -122,7 +124,8 @@ class Resuming(Callback):
             bound.arguments["ckpt_path"] = self.checkpoint
             kept = [callback for callback in trainer.callbacks if not isinstance(callback, Experiment)]
             trainer.callbacks = [self, *kept]
-            pass_on(fit, *bound.args, **bound.kwargs)
+            with schedules_of_short_runs(trainer, bound.arguments["model"]):
+                pass_on(fit, *bound.args, **bound.kwargs)
 
         Trainer.fit = resume
         return self

@@ -11,9 +11,10 @@ TAKEN = Fix("Trainer.fit(ckpt_path=..., weights_only=False) resumes from a file 
 
 
 def judge(run: ResumedRun, limits: Any) -> Iterator[Hit]:
-    if not run.saved:
+    refused = bool(run.pickled) and run.found is None  # or the project's own call allows them
+    if not run.saved or (refused and run.obstacle):  # a resumed run may end of something else
         raise CannotJudge(run.obstacle)
-    if not run.pickled or run.found is not None:  # the project's own call allows them
+    if not refused:
         return
     listed = ", ".join(f"{key} ({kind})" for key, kind in run.objects[:LISTED])
     what, place = f"checkpoints hold pickled objects: {run.pickled}", Place(note=listed or "checkpoint")
