@@ -336,6 +336,18 @@ def test_frozen_model_is_told_from_a_detached_loss():
     assert re.match(r"all \d+ parameters are frozen", finding.why)
 
 
+def overwriting(module: LightningModule, logits: Tensor, loss: Tensor) -> Tensor:
+    shares = logits.softmax(1)
+    shares[shares < 1e-3] = 0
+    return (shares + 1e-3).log().mean()
+
+
+def test_line_that_overwrites_what_backward_needs_is_named():
+    finding = diagnosed(fit, Lit(loss=overwriting))
+    assert finding.rule == "crash/modified-in-place"
+    assert finding.place.source == "shares[shares < 1e-3] = 0"
+
+
 def test_in_place_modification_names_the_operation_and_the_suspects():
     finding = diagnosed(fit, Lit(Net(last=nn.Sequential(nn.Sigmoid(), nn.ReLU(inplace=True)))))
     assert "the (4, 10) output of Sigmoid" in finding.why

@@ -14,9 +14,11 @@ from training_config.near_names import suggestion
 from training_checklist.diagnosis.cause import Cause, Pattern
 from training_checklist.diagnosis.config_place import keys_named, leaves, place_of, raw_leaves
 from training_checklist.diagnosis.crash import TENSORS, Crash, is_a
+from training_checklist.engines.overwritten import overwriting_line
 from training_checklist.engines.own_code import is_own, shorten
 from training_checklist.engines.parameter_names import shown
-from training_checklist.finding import Fix, Place
+from training_checklist.finding import NOWHERE, Fix, Place
+from training_checklist.lightning import LightningModule
 
 PREFIXES = ("module.", "_orig_mod.", "_forward_module.", "model.", "net.", "backbone.")
 NAMES_SHOWN = 4
@@ -79,13 +81,14 @@ def detached(crash: Crash, match: re.Match) -> Cause:
 
 def modified_in_place(crash: Crash, match: re.Match) -> Cause:
     shape, operation = match.groups()
-    named = list(crash.root.named_modules()) if crash.root is not None else []
+    line = overwriting_line(crash.root, shape) if isinstance(crash.root, LightningModule) else NOWHERE
+    named = list(crash.root.named_modules()) if crash.root is not None and not line.line else []
     inplace = [name for name, module in named if getattr(module, "inplace", False) is True]
     suspects = f"; modules with inplace=True: {shown(inplace)}" if inplace else ""
     return Cause(
         f"backward needs the ({shape}) output of {operation}, which was overwritten after it was computed{suspects}",
-        Fix("x = x + y for x += y, relu(x) for relu_(x), inplace=False", items=("anomaly",)),
-        backward_of(crash),
+        Fix("x = x + y for x += y, torch.where for x[mask] = y, relu(x) for relu_(x)", items=("anomaly",)),
+        line if line.line else backward_of(crash),
     )
 
 
@@ -98,7 +101,7 @@ def leaf_modified(crash: Crash, match: re.Match) -> Cause:
 
 def view_modified(crash: Crash, match: re.Match) -> Cause:
     return Cause(
-        f"one of the parts that {match[1]} has made is changed in crash, which its gradient cannot express",
+        f"one of the parts that {match[1]} has made is changed in place, which its gradient cannot express",
         "x = x + y for x += y in that line, or .clone() the part first",
     )
 
