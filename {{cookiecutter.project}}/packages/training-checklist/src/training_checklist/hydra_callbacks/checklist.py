@@ -146,7 +146,7 @@ class Checklist(Callback):
 
 
 def keys_of_directory(config: DictConfig) -> list[str]:
-    """Return the keys that say where a run writes: Hydra's, and those of the project's own that Hydra's only repeats."""
+    """Return the keys that say where a run writes: Hydra's, and the project's own that Hydra's repeats."""
     raw = str(OmegaConf.to_container(config.hydra.run, resolve=False)["dir"])
     repeated = re.fullmatch(r"\$\{([A-Za-z_][\w.]*)\}", raw)
     names = [repeated[1]] if repeated is not None and not repeated[1].startswith("hydra") else []
