@@ -158,6 +158,22 @@ class MetricArguments:
 
 
 @dataclass
+class RankedScores:
+    """What a metric that ranks samples by their scores was given: an area under a curve, an average precision.
+
+    Args:
+        distinct: different scores, at most, of one class in one batch.
+        samples: of all batches.
+    """
+
+    path: str
+    type: str
+    distinct: int
+    samples: int
+    place: Place = NOWHERE
+
+
+@dataclass
 class PlainState:
     """What one update of a metric of the project changes beside the states that it has registered.
 

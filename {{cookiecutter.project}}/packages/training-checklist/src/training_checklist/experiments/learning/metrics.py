@@ -1,6 +1,7 @@
 """Metrics in the epochs of a run: what they are given, what they keep, and when they are asked."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -14,11 +15,12 @@ from training_checklist.engines.batches import leaves, same
 from training_checklist.engines.fingerprints import digest
 from training_checklist.engines.own_code import is_own_class, pass_on
 from training_checklist.engines.places import Places, of_function
-from training_checklist.evidence.epochs import MetricArguments, MetricState, PlainState
+from training_checklist.evidence.epochs import MetricArguments, MetricState, PlainState, RankedScores
 from training_checklist.lightning import LightningModule
 
 PAIR = {"preds", "target"}  # as torchmetrics names what most of its metrics compare
 OVER_EPOCHS = (MaxMetric, MinMetric, SumMetric, CatMetric, WrapperMetric)  # may be meant to remember
+RANKS = re.compile("AUROC|AveragePrecision|ROC|PrecisionRecallCurve|CalibrationError")  # in the name of a metric
 FEW = 8  # numbers, of which any two tensors may have the same differences by chance
 ROUNDING = 1e-6  # of a correlation: float32 keeps 7 digits, and predictions that are as near have nothing to learn
 OF_EVERY_METRIC = {*vars(SumMetric()), "compute", "update"}
@@ -36,6 +38,7 @@ class Metrics:
         self.states: dict[str, MetricState] = {}
         self.arguments: dict[str, MetricArguments] = {}
         self.plain: dict[str, PlainState] = {}
+        self.ranked: dict[str, RankedScores] = {}
         self.updates: dict[str, dict[str, int]] = {"training": {}, "validation": {}}
         self.batches = {"training": 0, "validation": 0}
         self.batch: Any = None
@@ -46,7 +49,7 @@ class Metrics:
         return any(state.is_mixed for state in self.states.values())
 
     def evidence(self) -> Iterator[Any]:
-        yield from (*self.states.values(), *self.arguments.values(), *self.plain.values())
+        yield from (*self.states.values(), *self.arguments.values(), *self.plain.values(), *self.ranked.values())
 
     def begin(self, stage: str, batch_idx: int, batch: Any) -> None:
         """Say which batch comes."""
@@ -67,6 +70,13 @@ class Metrics:
 
     def _all(self) -> Iterator[tuple[str, Metric]]:
         return ((path, module) for path, module in self.module.named_modules() if isinstance(module, Metric))
+
+    def _scores(self, path: str, metric: Metric, scores: Tensor) -> RankedScores:
+        rows = scores.detach().movedim(1, 0).flatten(1) if scores.ndim > 1 else scores.detach()[None]
+        found = self.ranked.get(path) or RankedScores(path, type(metric).__name__, 0, 0, Places(self.module).here())
+        found.distinct = max(found.distinct, *(len(row.unique()) for row in rows))
+        found.samples += rows.shape[1]
+        return found
 
     def _watch_value(self, path: str, metric: Metric) -> None:
         inner = metric.compute
@@ -92,6 +102,8 @@ class Metrics:
             if path not in self.arguments:
                 with suppress(TypeError):  # the call itself will say so
                     given = signature.bind(*arguments, **options).arguments
+                    if given.keys() >= PAIR and RANKS.search(type(metric).__name__):
+                        self.ranked[path] = self._scores(path, metric, given["preds"])
                     if given.keys() >= PAIR:
                         self.arguments[path] = arguments_of(path, metric, given, leaves(self.batch), self.module)
             before = plain_values(metric) if kept_aside and path not in self.plain else None

@@ -1,4 +1,4 @@
-"""Values of batches, of which validation keeps the mean."""
+"""Metrics of validation: of batches, of which the mean is kept, and of answers that have no rank."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics import MetricCollection
 from torchmetrics import functional as measures
-from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score
+from torchmetrics.classification import BinaryAUROC, MulticlassAccuracy, MulticlassF1Score
 from torchmetrics.functional.classification import multiclass_f1_score
 
 
@@ -109,3 +109,19 @@ def test_mean_of_what_batches_have(examine, kind):
         assert "of each of 5 batches" in finding.what
         assert finding.place.function == f"{kind.__name__}.log_answers"
     assert multiclass_f1_score.__module__ == "torchmetrics.functional.classification.f_beta"
+
+
+@pytest.mark.parametrize("hard", [True, False])
+def test_area_under_a_curve_of_answers(examine, hard):
+    class Ranked(Classifier):
+        def __init__(self):
+            super().__init__()
+            self.auroc = BinaryAUROC()
+
+        def log_answers(self, logits, labels):
+            scores = logits[:, 0].sigmoid()
+            self.auroc.update((scores > 0.5).float() if hard else scores, (labels == 0).int())
+            self.log("val/auroc", self.auroc)
+
+    found = [finding.rule for finding in examine("learning", Ranked(), Data()).findings]
+    assert ("learning/scores-without-rank" in found) == hard
