@@ -863,3 +863,51 @@ def test_persons_in_both_splits(examine, by_person, subset):
 
     verdict = examine("limit_batches", Module(), Data())
     assert bool(found(verdict, "data/persons-in-both-splits")) != by_person
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_weights_of_attention_over_another_axis(examine, axis):
+    class Attends(Reader):
+        def forward(self, tokens):
+            states = self.table(tokens)
+            weights = functional.dropout((states @ states.transpose(1, 2)).softmax(axis), 0.1)
+            return self.head((weights @ states).mean(1))
+
+    verdict = examine("trace", Attends(), Tokens())
+    assert bool(found(verdict, "network/weights-of-another-axis")) == (axis == 1)
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_callback_that_leaves_eval_mode_every_so_many_steps(examine, back):
+    class Dropping(Module):
+        def __init__(self):
+            super().__init__()
+            self.drop = nn.Dropout(0.5)
+            self.teacher = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5))
+            self.teacher.requires_grad_(False)
+
+        def configure_callbacks(self):
+            return [PutBack() if back else Sample()]
+
+        def configure_optimizers(self):
+            return torch.optim.Adam([p for p in self.parameters() if p.requires_grad], lr=0.01)
+
+    verdict = examine("learning", Dropping(), Numbers(of_classes=True))
+    told = [each.place.source for each in verdict.findings if each.rule == "learning/eval-without-train"]
+    assert told == ["pl_module.eval()"] * (not back)
+
+
+class Sample(Callback):
+    def on_train_batch_end(self, trainer, pl_module, *_):
+        if trainer.global_step % 1000 == 999:
+            self.decode(pl_module)
+
+    def decode(self, pl_module):
+        pl_module.teacher.eval()
+        pl_module.eval()
+
+
+class PutBack(Sample):
+    def decode(self, pl_module):
+        pl_module.eval()
+        pl_module.train()

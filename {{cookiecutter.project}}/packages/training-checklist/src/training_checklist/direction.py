@@ -3,7 +3,7 @@
 import re
 
 MORE = {"acc", "accuracy", "f1", "auc", "auroc", "ap", "map", "precision", "recall", "iou", "miou", "jaccard", "dice"}
-MORE |= {"bleu", "rouge", "psnr", "ssim", "ndcg", "mrr", "kappa", "mcc"}
+MORE |= {"exact", "correct", "bleu", "rouge", "psnr", "ssim", "ndcg", "mrr", "kappa", "mcc"}
 LESS = {"loss", "error", "err", "mae", "mse", "rmse", "mape", "smape", "nll", "perplexity", "ppl"}
 LESS |= {"wer", "cer", "fid", "eer"}
 

@@ -8,7 +8,10 @@ from training_checklist.engines.own_code import is_own, shorten
 from training_checklist.finding import Place
 
 LISTS = {"listdir", "scandir", "iterdir", "glob", "rglob", "iglob", "walk"}  # functions and methods that list folders
-ORDERS = {"list", "tuple", "enumerate", "iter", "map", "zip", "next"}  # functions that keep the order of what they get
+# Functions and methods to which the order of what they get makes no difference.
+UNORDERED = {"sorted", "set", "frozenset", "len", "sum", "min", "max", "any", "all", "isinstance", "bool", "Counter"}
+UNORDERED |= {"union", "update", "intersection", "difference", "symmetric_difference", "issubset", "issuperset"}
+UNORDERED |= {"isdisjoint", "intersection_update", "difference_update", "assertEqual", "print", "repr", "str"}
 
 
 def salted(files: list[Path], listed: Collection[tuple[str, int]] = ()) -> list[Place]:
@@ -37,13 +40,25 @@ def salted_lines(tree: ast.AST) -> Iterator[int]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == "__hash__":
             node.body = []  # what it returns tells equal things together, and orders nothing
+    names = names_of_sets(tree)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            of_set = node.func.id in ORDERS and any(is_set(argument) for argument in node.args)
-            if of_set or (node.func.id == "hash" and not all(is_number(argument) for argument in node.args)):
+        if isinstance(node, ast.Call):
+            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            of_set = name not in UNORDERED and any(is_set(argument, names) for argument in node.args)
+            if of_set or (name == "hash" and not all(is_number(argument) for argument in node.args)):
                 yield node.lineno
-        elif isinstance(node, (ast.For, ast.comprehension)) and is_set(node.iter):
+        elif isinstance(node, (ast.For, ast.comprehension)) and is_set(node.iter, names):
             yield node.iter.lineno
+
+
+def names_of_sets(tree: ast.AST) -> set[str]:
+    """Return the names to which sets are given, and nothing else."""
+    given: dict[str, list[bool]] = {}
+    for node in ast.walk(tree):
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(target, ast.Name):
+                given.setdefault(target.id, []).append(is_set(node.value))
+    return {name for name, kinds in given.items() if all(kinds)}
 
 
 def listing_lines(tree: ast.AST) -> Iterator[int]:
@@ -58,8 +73,10 @@ def is_sorted(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "sorted"
 
 
-def is_set(node: ast.AST) -> bool:
-    """Whether an expression makes a set. Sets of numbers that are written down have one order in all processes."""
+def is_set(node: ast.AST, names: Collection[str] = ()) -> bool:
+    """Whether an expression is a set. Sets of numbers that are written down have one order in all processes."""
+    if isinstance(node, ast.Name):
+        return node.id in names
     if isinstance(node, ast.Set):
         return not all(is_number(each) for each in node.elts)
     named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("set", "frozenset")

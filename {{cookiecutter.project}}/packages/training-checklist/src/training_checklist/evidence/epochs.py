@@ -96,6 +96,14 @@ class Logged:
 
 
 @dataclass
+class LeftInEval:
+    """A call of eval() amid training for which no train() follows; "" where there is none."""
+
+    call: str
+    place: Place = NOWHERE
+
+
+@dataclass
 class MeanOfBatches:
     """A value of each batch that validation logs, so that the mean of them is kept.
 

@@ -246,6 +246,13 @@ class OtherDimensions:
 
 
 @dataclass
+class ProductsOfWeights:
+    """Softmaxes whose results are multiplied as matrices which add up over another dimension: "matmul" for criterion."""
+
+    found: list[OtherDimension]
+
+
+@dataclass
 class Pairing:
     """An elementwise operation of two tensors that gives a square of the batch.
 

@@ -12,9 +12,11 @@ from torch import Tensor
 from training_checklist import session
 from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.criteria import CriterionCall
+from training_checklist.engines.left_in_eval import left_in_eval
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.splits import splits
 from training_checklist.engines.trial import Trial, exchanged
+from training_checklist.evidence.epochs import LeftInEval
 from training_checklist.evidence.learning import (
     CLIPPING,
     DECAY,
@@ -256,6 +258,9 @@ class Learning(Experiment):
             return
         self.judge(*self.watch.evidence(), *self.counter.calls.values())
         self.judge(*plateau_turns(trainer))
+        if not self.watch.modes.asleep:  # else the line is known already
+            left = [LeftInEval(call, place) for call, place in left_in_eval(trainer, pl_module)]
+            self.judge(*left or [LeftInEval("")])
         self._ask_about_answers(trainer, pl_module)
         logged = sorted(trainer.callback_metrics)
         self.judge(*(Monitor(name, metric, logged) for name, metric in self.monitors))

@@ -17,6 +17,7 @@ from training_checklist.evidence.network import (
     OtherDimensions,
     PaddingMask,
     Pairing,
+    ProductsOfWeights,
     Shape,
     SoftmaxCall,
     broadcast,
@@ -81,6 +82,37 @@ class OverDimensions(Listener):
                     known.criterion = criterion.name
                     found[known.place.file, known.place.line] = known
         return OtherDimensions([*found.values()])
+
+
+class AttentionAxes(Listener):
+    """Keeps softmaxes whose result is multiplied as a matrix, and the dimension that the product adds up over."""
+
+    def __init__(self) -> None:
+        self.weights: list[tuple[Tensor, int, Place]] = []
+        self.found: dict[tuple[str, int], OtherDimension] = {}
+
+    def after(self, call: Call) -> None:
+        name, result = plain(call.name), call.result
+        if not call.given or not isinstance(result, Tensor):
+            return
+        if name == "softmax":
+            dim = call.argument("dim", 1)
+            if isinstance(dim, int) and result.ndim > 1:
+                self.weights.append((result, dim % result.ndim, call.place))
+            return
+        known = next((each for each in self.weights if each[0] is call.given[0]), None)
+        if known is None:
+            return
+        weights, dim, place = known
+        if name == "dropout":
+            self.weights.append((result, dim, place))
+        elif name in ("matmul", "bmm") and dim != weights.ndim - 1 and weights.ndim > 2:
+            product = OtherDimension("softmax", tuple(weights.shape), dim, name, place)
+            self.found[place.file, place.line] = product
+
+    @property
+    def evidence(self) -> ProductsOfWeights:
+        return ProductsOfWeights([*self.found.values()])
 
 
 @dataclass

@@ -46,9 +46,7 @@ def sequences(look: Look, step: Place, batch: Any) -> Iterator[OwnTarget | MoreP
     if call is not None:
         yield from own_targets(look, batch, call)
         yield from other_orders(look, batch, call)
-    padding = more_padding(batch)
-    if padding is not None:
-        leaf, padded = padding
+    for leaf, padded in more_padding(batch):
         other_loss, other = answered(look, padded)
         change = None if call is None or other is None else answers_change(leaf, batch, call, other)
         yield MorePadding(leaf, ADDED, loss, other_loss, change, sorted(kinds), step if call is None else call.place)
@@ -153,22 +151,26 @@ def shift_of(leaf: Tensor, call: CriterionCall) -> int | None:
     return found[0] if len(found) == 1 else None  # of one token again and again, either is true
 
 
-def more_padding(batch: Any) -> tuple[str, Any] | None:
-    """Return the place of a padded sequence, and the batch with more padding; None where it is not known how."""
+def more_padding(batch: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the place of each padded sequence, and the batch with more padding there, where it is known how."""
     parts = {path: leaf for path, leaf in leaves(batch).items() if leaf.ndim}
     tokens = [(path, leaf) for path, leaf in parts.items() if leaf.ndim == 2 and not leaf.is_floating_point()]
+    done: set[str] = set()
+    fillers: set[int] = set()
     for path, leaf in sorted(tokens, key=lambda each: -len(each[1].unique())):
-        length, runs = leaf.shape[1], trailing(leaf)
-        if len(runs.unique()) < 2 or int(runs.min()) > 1 or is_word(leaf, runs):
+        length, runs, filler = leaf.shape[1], trailing(leaf), int(leaf[:, -1].mode().values)
+        if path in done or len(runs.unique()) < 2 or int(runs.min()) > 1 or is_word(leaf, runs):
             continue
         others = [each for name, each in parts.items() if name != path]
-        if not any(confirms(each, runs, length) for each in others):
+        # What fills up one sequence surely fills up the other one, too.
+        if filler not in fillers and not any(confirms(each, runs, length) for each in others):
             continue
         if any(length in each.shape[2:] for each in parts.values()):
-            return None  # as of a mask of pairs: which way it goes on is not known
+            return  # as of a mask of pairs: which way it goes on is not known
         longer = {name: with_more(each) for name, each in parts.items() if each.ndim > 1 and each.shape[1] == length}
-        return path, replaced(batch, longer)
-    return None
+        done |= set(longer)
+        fillers.add(filler)
+        yield path, replaced(batch, longer)
 
 
 def trailing(leaf: Tensor) -> Tensor:

@@ -44,7 +44,13 @@ from training_checklist.experiments.trace.dead_terms import DeadTermsOf
 from training_checklist.experiments.trace.effects import effects
 from training_checklist.experiments.trace.forward_calls import ForwardCalls, varies
 from training_checklist.experiments.trace.linear_pairs import LinearPairs
-from training_checklist.experiments.trace.operations import Masks, OverDimensions, Pairs, SoftmaxesOverBatch
+from training_checklist.experiments.trace.operations import (
+    AttentionAxes,
+    Masks,
+    OverDimensions,
+    Pairs,
+    SoftmaxesOverBatch,
+)
 from training_checklist.experiments.trace.reshapes import ReshapesToTranspose
 from training_checklist.experiments.trace.sequences import sequences
 from training_checklist.experiments.trace.table import aligned, markdown
@@ -66,9 +72,9 @@ class Watch:
         self.dropouts, self.doubled, self.reshapes = DropoutCalls(), DoubledParts(), ReshapesToTranspose()
         self.terms = DeadTermsOf()
         self.softmaxes, self.pairs = SoftmaxesOverBatch(size), Pairs(size)
-        self.linear, self.dimensions = LinearPairs(), OverDimensions()
+        self.linear, self.dimensions, self.axes = LinearPairs(), OverDimensions(), AttentionAxes()
         operations = self.softmaxes, self.pairs, self.masks, self.dropouts, self.doubled, self.reshapes, self.terms
-        tracer = Tracer(pl_module, self.criteria, *operations, self.linear, self.dimensions)
+        tracer = Tracer(pl_module, self.criteria, *operations, self.linear, self.dimensions, self.axes)
         contexts = (self.modules, tracer) if step == "training_step" else (tracer,)
         self.around = ExitStack()
         self.around.enter_context(around_step(pl_module, *contexts, step=step))
@@ -76,6 +82,7 @@ class Watch:
     def close(self) -> None:
         self.around.close()
         self.pairs.inserted.clear()
+        self.axes.weights.clear()
 
     @property
     def learned(self) -> list[CriterionCall]:
@@ -218,6 +225,8 @@ class Trace(Experiment):
         # Once for a line that several steps have in common.
         pairs = [call for call in watch.pairs.calls if (call.place.file, call.place.line) not in self.paired]
         self.judge(watch.dimensions.against(watch.criteria.calls))
+        if watch is self.training:
+            self.judge(watch.axes.evidence)
         watch.dimensions.calls.clear()
         self.paired |= {(call.place.file, call.place.line) for call in pairs}
         self.judge(Softmaxes(watch.softmaxes.calls, watch.size), Pairings(watch.step, pairs))
