@@ -911,3 +911,38 @@ class PutBack(Sample):
     def decode(self, pl_module):
         pl_module.eval()
         pl_module.train()
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("column", ["row", "amount", "none"])
+def test_number_of_the_row_among_the_inputs(examine, column, scaled):
+    draw = torch.Generator().manual_seed(0)
+    inputs = torch.randn(300, 8, generator=draw)
+    if column != "none":
+        numbers = torch.randperm(400, generator=draw)[:300] if column == "row" else torch.randint(0, 400, (300,))
+        inputs[:, 3] = (numbers - 200.0) / (115 if scaled else 1)
+
+    class Table(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(TensorDataset(inputs, torch.arange(300) % 4), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(TensorDataset(torch.randn(60, 8, generator=draw), torch.arange(60) % 4), 16)
+
+    verdict = examine("limit_batches", Module(), Table())
+    assert bool(found(verdict, "data/row-number-among-inputs")) == (column == "row")
+
+
+@pytest.mark.parametrize(("first", "coarse"), [(0, False), (20_000_000, True)])
+def test_identifiers_as_float32(examine, first, coarse):
+    class Identified(Module):
+        def training_step(self, batch, batch_idx):
+            return self.loss(self(batch["x"]), batch["y"])
+
+    class Table(LightningDataModule):
+        def train_dataloader(self):
+            rows = [{"x": torch.randn(8), "y": i % 4, "id": torch.tensor(float(first + i))} for i in range(160)]
+            return DataLoader(rows, 16, shuffle=True)
+
+    verdict = examine("limit_batches", Identified(), Table())
+    assert bool(found(verdict, "data/numbers-too-large-for-type")) == coarse

@@ -36,6 +36,22 @@ class Columns:
 
 
 @dataclass
+class RowNumbers:
+    """Columns that have another whole number for each row of a table, with hardly one left out between them.
+
+    Args:
+        names: "batch[0][:, 3]".
+        rows: of the table.
+        columns: of it.
+    """
+
+    names: list[str]
+    rows: int
+    columns: int
+    place: Place = NOWHERE
+
+
+@dataclass
 class ColumnsOfSplits:
     """The columns or channels of the training set, each held against each of another split.
 

@@ -247,7 +247,7 @@ class OtherDimensions:
 
 @dataclass
 class ProductsOfWeights:
-    """Softmaxes whose results are multiplied as matrices which add up over another dimension: "matmul" for criterion."""
+    """Softmaxes, and products of matrices (for criterion: "matmul") that add up their results over another one."""
 
     found: list[OtherDimension]
 

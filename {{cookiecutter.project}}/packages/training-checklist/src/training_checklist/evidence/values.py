@@ -280,3 +280,21 @@ class PixelTargets:
     held_turned: int
     turn: str = ""
     place: Place = NOWHERE
+
+
+@dataclass
+class CoarseNumbers:
+    """Whole numbers in a type that has not all of them.
+
+    Args:
+        name: place in the batch.
+        type: "float32".
+        largest: of them.
+        limit: up to which the type has every whole number.
+    """
+
+    name: str
+    type: str
+    largest: float
+    limit: int
+    place: Place = NOWHERE

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from training_checklist.evidence.columns import CodesOfSplits, Column, Columns, ColumnsOfSplits, FittedTo
+from training_checklist.evidence.columns import CodesOfSplits, Column, Columns, ColumnsOfSplits, FittedTo, RowNumbers
 from training_checklist.experiments.limit_batches.roles import Roles
 from training_checklist.experiments.limit_batches.samples import LEAST, Part, load, one_number
 from training_checklist.lightning import Trainer
@@ -15,6 +15,9 @@ ROWS = 50_000  # of a table that is read as a whole
 # Of the standard error of a mean: what chance brings so near to 0 is one column in 125, and its deviation as near to 1
 # one of these in 125.
 EXACT = 0.01
+ROWS_NUMBERED = 200  # of which no two have the same whole number by chance, of as many as there are
+OFF_GRID = 0.1  # of a step: what float32 leaves of the steps of 100,000 rows, scaled
+SPARSE = 4  # numbers for each row: a part of the rows is held out
 OFTEN = 20  # samples of a code, of whose mean the standard error is then known to a sixth
 CHANNELS = {2: 1, 3: 2, 4: 1}  # by the number of dimensions: (N, columns), (N, time, features), (N, channels, H, W)
 
@@ -59,6 +62,22 @@ def whole_table(part: Part, roles: Roles, trainer: Trainer, until: float) -> Par
         return part
     whole = load(part.split, list(range(part.split.samples)), roles, trainer, until)
     return whole if len(whole.indices) == part.split.samples else part  # time was too short
+
+
+def row_numbers(part: Part, roles: Roles) -> list[RowNumbers]:
+    """See which columns of a table number its rows, where all of them are there."""
+    found = []
+    for place, values in tables(part, roles):
+        if values.ndim != 2 or len(values) != part.split.samples or len(values) < ROWS_NUMBERED:
+            continue
+        ordered = values.double().sort(0).values
+        gaps = ordered.diff(dim=0)
+        steps = gaps / gaps.amin(0).clamp_min(1e-300)
+        whole = ((steps - steps.round()).abs() < OFF_GRID).all(0) & (gaps.amin(0) > 0)
+        dense = steps.sum(0) < SPARSE * len(values)
+        names = [f"{place}[:, {index}]" for index in (whole & dense).nonzero().flatten().tolist()]
+        found.append(RowNumbers(names, len(values), values.shape[1], part.split.place.beside(note=", ".join(names))))
+    return found
 
 
 def fitted_to(own: Part, other: Part, roles: Roles) -> list[FittedTo]:

@@ -49,13 +49,14 @@ from training_checklist.experiments.limit_batches.columns import (
     columns,
     columns_of_splits,
     fitted_to,
+    row_numbers,
     whole_table,
 )
 from training_checklist.experiments.limit_batches.dense_targets import pixel_targets
 from training_checklist.experiments.limit_batches.groups import shared_groups
 from training_checklist.experiments.limit_batches.history import history
 from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
-from training_checklist.experiments.limit_batches.masks import masks
+from training_checklist.experiments.limit_batches.masks import coarse_numbers, masks
 from training_checklist.experiments.limit_batches.neighbours import neighbours
 from training_checklist.experiments.limit_batches.reseeding import frozen, reseeded
 from training_checklist.experiments.limit_batches.roles import Roles, roles_of
@@ -160,6 +161,7 @@ class LimitBatches(Experiment):
             self.roles = roles_of(batch, self.entrances, self.criteria)
             self.roles.compared = self._compared(trainer, pl_module, batch)
             self._look(masks, trainer, pl_module, batch, self.roles)
+            self._look(coarse_numbers, batch)
         where = Place(loader="train_dataloader", batch=batch_idx)
         for entrance in self.entrances.found:
             self._judge_values(entrance.leaf, entrance.value, where)
@@ -407,10 +409,12 @@ class LimitBatches(Experiment):
                 self._judge_tokens(tokens, rows, place, split.place, [None] * len(tokens))
 
     def _tables(self, own: Part, other: Part, trainer: Trainer) -> list[Any]:
+        numbered: list[Any] = []
         if own.split.name not in self.tables:
             self.tables[own.split.name] = whole_table(own, self.roles, trainer, self.until)
+            numbered = row_numbers(self.tables[own.split.name], self.roles)
         whole = self.tables[own.split.name], whole_table(other, self.roles, trainer, self.until)
-        return [*fitted_to(*whole, self.roles), *codes_of_splits(*whole, self.roles)]
+        return [*numbered, *fitted_to(*whole, self.roles), *codes_of_splits(*whole, self.roles)]
 
     def _scales(self, own: Part, other: Part) -> list[SplitScales]:
         found = []
