@@ -9,7 +9,7 @@ from training_checklist.rule import Hit, Rule, Threshold
 def judge(groups: SharedGroups, limits: Any) -> Iterator[Hit]:
     # Where each has one sample, nobody can be in two splits by oversight.
     several = groups.persons * 2 <= groups.samples
-    if several and groups.persons > 1 and groups.shared > limits.max_shared * groups.held:
+    if several and groups.persons > 1 and groups.shared > limits.max_persons * groups.held:
         yield Hit(
             f"{groups.shared} of {groups.held} samples of {groups.split} are of {groups.name} that the training set "
             f"has others of: {groups.samples} samples of {groups.persons}",
@@ -29,6 +29,6 @@ RULE = Rule(
     faulty=lambda: SharedGroups("patients", "val", 40, 400, 90, 100),
     healthy=lambda: SharedGroups("patients", "val", 40, 400, 0, 100),
     thresholds={
-        "max_shared": Threshold(0.5, "of the held-out samples: a few persons may have been counted twice on purpose")
+        "max_persons": Threshold(0.5, "of the held-out samples: a few persons may have been counted twice on purpose")
     },
 )
