@@ -48,6 +48,6 @@ RULE = Rule(
         "weights_alike": Threshold(1.05, "factor between ratios: weights may be rounded to two digits"),
         "weights_apart": Threshold(1.2, "factor between ratios in place: a class has another one's weight"),
         "weights_of_sample": Threshold(1.6, "likewise, of frequencies that are known to a quarter, up and down"),
-        "weights_far_apart": Threshold(2.5, "likewise in place: twice as far, by factors, as such frequencies are vague"),
+        "weights_far_apart": Threshold(2.5, "likewise in place: further apart than such frequencies are vague"),
     },
 )
