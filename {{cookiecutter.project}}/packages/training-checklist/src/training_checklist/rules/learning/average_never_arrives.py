@@ -31,7 +31,9 @@ RULE = Rule(
     faulty=lambda: Average("EMA.shadow['net.weight']", [1e-4, 1e-4, 1e-4], 2000),
     healthy=lambda: Average("EMA.shadow['net.weight']", [1e-3, 1e-3, 1e-3], 20_000),
     thresholds={
-        "max_beginning": Threshold(0.5, "share; beyond it the beginning counts more than all that was learnt"),
+        "max_beginning": Threshold(
+            2 / 3, "share: the beginning counts twice as much as what was learnt; short runs keep a default of 0.999"
+        ),
         "same_share": Threshold(
             1.05, "factor between the largest and the least share; a decay that is still rising changes by more a step"
         ),
