@@ -199,7 +199,7 @@ class LimitBatches(Experiment):
         if len(train) == 1:
             self._look(bytes_read, train[0], self.until)
             self._look(reseeded, train[0], trainer)
-            self._look(frozen, train[0], trainer)
+            self._look(frozen, train[0], trainer, self.until)
             self._look(wrapped, train[0], trainer)
             self._look(self._short_batch, train[0], trainer, pl_module)
             self._judge_splits(train[0], held_out, trainer)

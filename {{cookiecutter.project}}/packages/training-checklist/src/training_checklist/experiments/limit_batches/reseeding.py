@@ -1,6 +1,7 @@
 """Random generators that a dataset begins anew for each sample: all with one number, or each always with its own."""
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import wraps
@@ -98,15 +99,21 @@ def reseeded(split: Split, trainer: Trainer) -> Reseeded | None:
     return Reseeded(SAMPLES, None if place is None else seen[0][place], split.place if place is None else place)
 
 
-def frozen(split: Split, trainer: Trainer) -> FrozenAugmentation | None:
+def frozen(split: Split, trainer: Trainer, until: float) -> FrozenAugmentation | None:
     """See whether samples that are kept get the same random numbers each time that they are loaded.
+
+    None also where there is no time to load them three times.
 
     Samples that are made of random numbers alone, such as those of a demonstration, are others with other numbers.
     """
     if not split.indexable or split.samples < SAMPLES or knows_epoch(split.dataset):
         return None
-    chosen = split.chosen(SAMPLES)
-    first, again = ([seeds_of(split, trainer, index, seed) for index in chosen] for seed in (1, 2))
+    chosen, began = split.chosen(SAMPLES), time.monotonic()
+    first = [seeds_of(split, trainer, index, seed=1) for index in chosen]
+    now = time.monotonic()
+    if now + 2 * (now - began) > until:
+        return None
+    again = [seeds_of(split, trainer, index, seed=2) for index in chosen]
     lines = [
         line
         for line, seed in first[0][0].items()
