@@ -163,3 +163,18 @@ def test_hook_that_takes_longer_than_the_step(examine, net, data, every):
             "tests/checklist/test_profile.py",
             "on_train_batch_end",
         )
+
+
+def test_loading_at_the_usual_pace_is_a_remark(examine, net, data):
+    class Quick(Slow):
+        def __getitem__(self, index):
+            time.sleep(0.0004)
+            return torch.randn(8), index % 4
+
+    class Quickly(data):
+        def train_dataloader(self):
+            return DataLoader(Quick(), 40)
+
+    verdict = examine("profile", net(), Quickly(), limit_train_batches=12)
+    assert verdict.status == "passed"
+    assert [finding.severity for finding in verdict.findings] == ["remark"]

@@ -125,3 +125,14 @@ def test_area_under_a_curve_of_answers(examine, hard):
 
     found = [finding.rule for finding in examine("learning", Ranked(), Data()).findings]
     assert ("learning/scores-without-rank" in found) == hard
+
+
+def test_values_that_are_the_same_in_one_batch_are_told_apart_by_the_others(examine):
+    class Both(Classifier):
+        def log_answers(self, logits, labels):
+            self.log("val/accuracy", self.accuracy(logits, labels))
+            self.log("val/f1", self.f1(logits, labels))
+            self.f1(labels, labels), self.accuracy(labels, labels)  # both are 1
+
+    found = [each for each in examine("learning", Both(), Data()).findings if each.rule == "learning/mean-of-batches"]
+    assert [each.what.split()[0] for each in found] == ["val/f1"]

@@ -33,6 +33,7 @@ class StepTimes:
         computed: seconds.
         steps: how many were measured.
         slow: the function of the project in which most of the loading is done, and what it calls for that.
+        samples: of a batch, None where that is not known.
     """
 
     waited: float
@@ -40,6 +41,7 @@ class StepTimes:
     steps: int
     loader: Loader = field(default_factory=lambda: Loader("Dataset"))
     slow: Place = NOWHERE
+    samples: int | None = None
 
     @property
     def share(self) -> float:

@@ -125,7 +125,8 @@ class Profile(Experiment):
         with isolate_rng():
             slow = slowest(timely(loads)) if waited > computed else NOWHERE
             share, function, place = repeated(timely(loads))
-        times = StepTimes(waited, computed, len(self.waited), settings(self.loader), slow)
+        samples = getattr(self.loader, "batch_size", None)
+        times = StepTimes(waited, computed, len(self.waited), settings(self.loader), slow, samples)
         self.facts |= {"waiting": times.share, "waited_s": waited, "computed_s": computed, "steps": times.steps}
         self.seen = (
             f"{1000 * waited:.1f} ms waiting for data + {1000 * computed:.1f} ms computing a step "

@@ -17,7 +17,7 @@ from training_checklist.engines.own_code import is_own, pass_on
 from training_checklist.engines.places import Places
 from training_checklist.engines.tracer import Call, Listener
 from training_checklist.evidence.epochs import MeanOfBatches
-from training_checklist.finding import NOWHERE, Place
+from training_checklist.finding import Place
 from training_checklist.lightning import LightningModule
 
 # Where a value is of all samples, and not a mean of what each image, sentence or recording has.
@@ -32,11 +32,13 @@ class Value:
 
     Args:
         name: of the function or metric.
+        maker: tells it from others of that name.
         whole: makes the same of several calls' arguments.
         arguments: of this one.
     """
 
     name: str
+    maker: int
     number: float
     whole: Callable[[list[Any], list[int]], float]
     arguments: Any
@@ -44,11 +46,17 @@ class Value:
 
 @dataclass
 class Series:
-    """The values of one logged name, by batch."""
+    """What may have made one logged name: by whom, the values of all batches so far."""
 
-    values: list[Value] = field(default_factory=list)
+    place: Place
+    makers: dict[tuple[str, int], list[Value]] | None = None
     sizes: list[int] = field(default_factory=list)
-    place: Place = NOWHERE
+
+    def add(self, found: dict[tuple[str, int], Value], size: int) -> None:
+        """Keep those that have made this batch's number, too: two may have the same in one batch by chance."""
+        before = {maker: [] for maker in found} if self.makers is None else self.makers
+        self.makers = {maker: [*values, found[maker]] for maker, values in before.items() if maker in found}
+        self.sizes.append(size)
 
 
 class BatchMeans(Listener):
@@ -73,7 +81,7 @@ class BatchMeans(Listener):
     def after(self, call: Call) -> None:
         result = call.result
         if call.name in OF_THE_MEAN and isinstance(result, Tensor) and result.ndim == 0 and len(call.given) == 1:
-            self._keep(call.name, result, partial(of_the_mean, OF_THE_MEAN[call.name]), float(call.given[0]))
+            self._keep(call.name, 0, result, partial(of_the_mean, OF_THE_MEAN[call.name]), float(call.given[0]))
 
     def __enter__(self) -> "BatchMeans":
         for module in self.module.modules():
@@ -99,19 +107,20 @@ class BatchMeans(Listener):
 
     def evidence(self) -> Iterator[MeanOfBatches]:
         for name, series in self.logged.items():
-            if len(series.values) > 1:
+            values = next(iter((series.makers or {}).values()), [])
+            if len(values) > 1:
                 with suppress(Exception):  # of a function that takes no more than one batch
-                    whole = series.values[0].whole([each.arguments for each in series.values], series.sizes)
-                    pairs = zip(series.values, series.sizes, strict=True)
+                    whole = values[0].whole([each.arguments for each in values], series.sizes)
+                    pairs = zip(values, series.sizes, strict=True)
                     mean = sum(each.number * size for each, size in pairs) / sum(series.sizes)
-                    yield MeanOfBatches(name, series.values[0].name, mean, whole, len(series.sizes), series.place)
+                    yield MeanOfBatches(name, values[0].name, mean, whole, len(series.sizes), series.place)
 
     def _watch_metric(self, metric: Metric) -> None:
         inner = metric.forward
 
         def forward(*arguments: Any, **options: Any) -> Any:
             result = pass_on(inner, *arguments, **options)
-            self._keep(type(metric).__name__, result, partial(of_metric, metric), (arguments, options))
+            self._keep(type(metric).__name__, id(metric), result, partial(of_metric, metric), (arguments, options))
             return result
 
         vars(metric)["forward"] = forward
@@ -121,25 +130,24 @@ class BatchMeans(Listener):
         @wraps(function)
         def watched(*arguments: Any, **options: Any) -> Any:
             result = pass_on(function, *arguments, **options)
-            self._keep(function.__name__, result, partial(of_function, function), (arguments, options))
+            self._keep(function.__name__, id(function), result, partial(of_function, function), (arguments, options))
             return result
 
         return watched
 
-    def _keep(self, name: str, result: Any, whole: Callable[[list[Any], list[int]], float], arguments: Any) -> None:
+    def _keep(
+        self, name: str, maker: int, result: Any, whole: Callable[[list[Any], list[int]], float], arguments: Any
+    ) -> None:
         if self.size is not None and (number := number_in(result)) is not None:
-            self.made.append(Value(name, number, whole, detached(arguments)))
+            self.made.append(Value(name, maker, number, whole, detached(arguments)))
 
     def _look(self, name: str, value: Any, options: dict[str, Any]) -> None:
         number = number_in(value)
         if self.size is None or number is None or options.get("reduce_fx", "mean") not in ("mean", torch.mean):
             return
-        found = next((each for each in reversed(self.made) if each.number == number), None)
-        if found is None:
-            return
-        series = self.logged.setdefault(name, Series(place=self.places.here()))
-        series.values.append(found)
-        series.sizes.append(self.size)
+        found = {(each.name, each.maker): each for each in self.made if each.number == number}
+        if found or name in self.logged:
+            self.logged.setdefault(name, Series(self.places.here())).add(found, self.size)
 
 
 def is_of_all_samples(kind: Any) -> bool:
