@@ -5,6 +5,8 @@ import pytest
 import torch
 from pytorch_lightning import Callback
 from torch.utils.data import DataLoader, Dataset
+from training_checklist.evidence.step_times import Loader, StepTimes
+from training_checklist.rules.profile.waiting_for_data import RULE
 
 
 class Slow(Dataset):
@@ -165,16 +167,7 @@ def test_hook_that_takes_longer_than_the_step(examine, net, data, every):
         )
 
 
-def test_loading_at_the_usual_pace_is_a_remark(examine, net, data):
-    class Quick(Slow):
-        def __getitem__(self, index):
-            time.sleep(0.0004)
-            return torch.randn(8), index % 4
-
-    class Quickly(data):
-        def train_dataloader(self):
-            return DataLoader(Quick(), 40)
-
-    verdict = examine("profile", net(), Quickly(), limit_train_batches=12)
-    assert verdict.status == "passed"
-    assert [finding.severity for finding in verdict.findings] == ["remark"]
+@pytest.mark.parametrize(("waited", "severity"), [(0.02, "remark"), (0.2, "failed")])
+def test_loading_at_the_usual_pace_is_a_remark(waited, severity):
+    times = StepTimes(waited, 0.005, 20, Loader("ImageFolder", 0, False, False), samples=32)
+    assert [finding.severity for finding in RULE.findings(times, {})] == [severity]
