@@ -244,7 +244,8 @@ class Overfit(Experiment):
         fell = self.goal is None and found.fall > self.min_fall * abs(self.losses[0])
         # Other terms of a loss may pull at the same answers: these can be right then, but not as sure as one likes.
         settled = self.accuracy is not None and self.accuracy >= self.min_accuracy
-        right = settled and not in_proportion(self.losses, self.totals)
+        # Of a rate that is low, as while most of a network is frozen, the loss is still on its way.
+        right = settled and (found.still_falling or not in_proportion(self.losses, self.totals))
         found.memorised = self._reached(self.losses, self.accuracy) or fell or right
         self.facts |= {"first_loss": self.losses[0], "last_loss": self.losses[-1], "accuracy": self.accuracy}
         self.facts |= {"steps": found.steps, "update_ratio": self.update}
