@@ -255,9 +255,11 @@ class FrozenAugmentation:
             so, or where they cannot be compared.
         steady: whether samples are the same each time.
         place: of the line that seeds.
+        numbers: of a sample.
     """
 
     samples: int
     distance: float | None
     steady: bool | None
     place: Place = NOWHERE
+    numbers: int = 0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import wraps
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 from unittest.mock import patch
 
@@ -68,7 +69,7 @@ class Seeds(Listener):
         return seed
 
     def _moved(self, given: Any) -> Any:
-        return (given[0] + self.shift, *given[1:]) if self.shift and given and isinstance(given[0], int) else given
+        return (int(given[0]) + self.shift, *given[1:]) if self.shift and given and isinstance(given[0], Integral) else given
 
     def before(self, call: Call) -> None:
         generator = call.kwargs.get("generator")
@@ -78,8 +79,8 @@ class Seeds(Listener):
 
     def _keep(self, given: Any) -> None:
         frame = next((frame for frame, _ in here_and_outwards() if kind(frame.f_code.co_filename) == "own"), None)
-        if frame is not None and given and isinstance(given[0], int):
-            self.found[of_frame(frame)] = given[0]
+        if frame is not None and given and isinstance(given[0], Integral):
+            self.found[of_frame(frame)] = int(given[0])
 
     def after(self, call: Call) -> None:
         """Of a generator of torch, whose class takes no patch, the seed is known when it draws."""
@@ -129,7 +130,7 @@ def frozen(split: Split, trainer: Trainer, until: float) -> FrozenAugmentation |
     own = torch.stack([(one - other).norm() for one, other in zip(values, shifted, strict=True)]).mean()
     others = torch.stack([(one - other).norm() for one, other in pairwise(values)]).mean()
     steady = all(torch.equal(one[1], other[1]) for one, other in zip(first, again, strict=True))
-    return FrozenAugmentation(SAMPLES, float(own / others) if others else None, steady, lines[0])
+    return FrozenAugmentation(SAMPLES, float(own / others) if others else None, steady, lines[0], len(values[0]))
 
 
 def knows_epoch(dataset: Any) -> bool:

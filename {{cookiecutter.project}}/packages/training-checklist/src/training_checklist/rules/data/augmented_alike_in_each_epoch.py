@@ -7,7 +7,8 @@ from training_checklist.rule import Hit, Rule, Threshold
 
 
 def judge(seen: FrozenAugmentation, limits: Any) -> Iterator[Hit]:
-    if seen.steady and seen.distance is not None and 0 < seen.distance < limits.max_distance:
+    limit = limits.max_distance if seen.numbers >= limits.min_numbers else limits.max_distance_of_few
+    if seen.steady and seen.distance is not None and 0 < seen.distance < limit:
         yield Hit(
             f"each of {seen.samples} samples begins its random numbers with a seed of its own, the same each time, so "
             f"that it is augmented alike in every epoch",
@@ -28,7 +29,11 @@ RULE = Rule(
     healthy=lambda: FrozenAugmentation(8, 1.0, steady=True),
     thresholds={
         "max_distance": Threshold(
-            0.7, "of that of two samples, which is 1 of samples that are made of random numbers and nothing else"
-        )
+            0.9, "of that of two samples, which is 1 of samples that are made of random numbers and nothing else"
+        ),
+        "max_distance_of_few": Threshold(
+            0.5, "likewise, where few numbers make the distances of eight samples as vague as a third"
+        ),
+        "min_numbers": Threshold(64, "of a sample: the distances of random ones differ by a tenth then, and less"),
     },
 )

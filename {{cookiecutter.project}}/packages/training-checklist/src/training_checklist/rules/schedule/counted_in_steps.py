@@ -14,6 +14,12 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
     if whole > MUCH * schedule.calls and near(whole, schedule.steps):
         what = f"it is made for {whole} calls and gets {schedule.calls:.0f}: the run has {schedule.run}"
         yield Hit(f"{what}; the last rate is {schedule.rates[-1]:.3g}", schedule.place)
+    elif decays_over_steps(schedule):
+        yield Hit(
+            f"it falls over some {schedule.steps:.0f} calls and gets {schedule.calls:.0f}: the run has {schedule.run}; "
+            f"the last rate is {schedule.rates[-1]:.3g} of {max(schedule.course):.3g}",
+            schedule.place,
+        )
     elif is_warm_up_of_steps(schedule):
         peak = schedule.course.index(max(schedule.course))
         yield Hit(
@@ -21,6 +27,15 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
             f"{max(schedule.course):.3g} the rate reaches {max(schedule.rates):.3g}",
             schedule.place,
         )
+
+
+def decays_over_steps(schedule: Rehearsal) -> bool:
+    """Whether a decay ends with the steps of the run, which by epochs is over where it has hardly begun."""
+    course, peak = schedule.course, max(schedule.course)
+    last = max((call for call, rate in enumerate(course) if rate > peak / 10), default=0)  # a cosine's tail is flat
+    falls = last < len(course) - 1 and all(b <= a for a, b in pairwise(course[course.index(peak) :]))
+    reached = course.index(peak) < schedule.calls and schedule.rates[-1] > peak / 2 > 0
+    return falls and reached and near(last, schedule.steps) and last > MUCH * schedule.calls
 
 
 def is_warm_up_of_steps(schedule: Rehearsal) -> bool:
