@@ -130,7 +130,8 @@ def frozen(split: Split, trainer: Trainer, until: float) -> FrozenAugmentation |
     own = torch.stack([(one - other).norm() for one, other in zip(values, shifted, strict=True)]).mean()
     others = torch.stack([(one - other).norm() for one, other in pairwise(values)]).mean()
     steady = all(torch.equal(one[1], other[1]) for one, other in zip(first, again, strict=True))
-    return FrozenAugmentation(SAMPLES, float(own / others) if others else None, steady, lines[0], len(values[0]))
+    distance = float(own / others) if others else None
+    return FrozenAugmentation(SAMPLES, distance, steady, lines[0], len(values[0]))
 
 
 def knows_epoch(dataset: Any) -> bool:
