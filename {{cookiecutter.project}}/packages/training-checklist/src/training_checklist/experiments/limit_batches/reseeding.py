@@ -69,7 +69,8 @@ class Seeds(Listener):
         return seed
 
     def _moved(self, given: Any) -> Any:
-        return (int(given[0]) + self.shift, *given[1:]) if self.shift and given and isinstance(given[0], Integral) else given
+        moves = self.shift and given and isinstance(given[0], Integral)
+        return (int(given[0]) + self.shift, *given[1:]) if moves else given
 
     def before(self, call: Call) -> None:
         generator = call.kwargs.get("generator")
