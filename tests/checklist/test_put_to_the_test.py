@@ -1,6 +1,7 @@
 """What is tried on a project: right answers in place of the network's, images turned, tokens in another order, folders
 listed backwards."""
 
+import math
 import os
 import pathlib
 import random
@@ -809,6 +810,7 @@ class WithEpoch(Kept):
     ("dataset", "alike"),
     [
         (Kept(lambda index: index), True),
+        (Kept(lambda index: np.int64(index)), True),
         (Kept(lambda index: torch.randint(2**31, ()).item()), False),
         (Kept(lambda index: index, made=True), False),
         (WithEpoch(lambda index: index), False),
@@ -946,3 +948,22 @@ def test_identifiers_as_float32(examine, first, coarse):
 
     verdict = examine("limit_batches", Identified(), Table())
     assert bool(found(verdict, "data/numbers-too-large-for-type")) == coarse
+
+
+@pytest.mark.parametrize(("interval", "wrong"), [("epoch", True), ("step", False)])
+def test_decay_over_steps_that_is_stepped_by_epochs(examine, interval, wrong):
+    """Its warm-up is short, so that the rate comes to its peak either way, and by epochs it stays there."""
+
+    class Decays(Module):
+        def configure_optimizers(self):
+            optimizer = torch.optim.AdamW(self.parameters(), lr=0.01)
+            steps = self.trainer.estimated_stepping_batches
+
+            def factor(step):
+                return (step + 1) / 2 if step < 2 else 0.5 * (1 + math.cos(math.pi * min(step / steps, 1)))
+
+            schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": interval}}
+
+    verdict = examine("learning", Decays(), Numbers(of_classes=True), max_epochs=8)
+    assert bool(found(verdict, "schedule/counted-in-steps")) == wrong

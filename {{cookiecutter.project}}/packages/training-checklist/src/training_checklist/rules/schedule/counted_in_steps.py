@@ -32,7 +32,8 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
 def decays_over_steps(schedule: Rehearsal) -> bool:
     """Whether a decay ends with the steps of the run, which by epochs is over where it has hardly begun."""
     course, peak = schedule.course, max(schedule.course)
-    last = max((call for call, rate in enumerate(course) if rate > peak / 10), default=0)  # a cosine's tail is flat
+    # A cosine comes to a twentieth after 0.86 of its length, and its tail is flat.
+    last = max((call for call, rate in enumerate(course) if rate > peak / 20), default=0)
     falls = last < len(course) - 1 and all(b <= a for a, b in pairwise(course[course.index(peak) :]))
     reached = course.index(peak) < schedule.calls and schedule.rates[-1] > peak / 2 > 0
     return falls and reached and near(last, schedule.steps) and last > MUCH * schedule.calls
