@@ -47,6 +47,7 @@ from training_checklist.lightning import (
 
 TRIED = 100  # steps of a trial, after as many of which the run itself is given up if its loss falls no further
 STEP = 0.01  # share by which a lower loss is a new best: float32 keeps 7 digits, and dropout's noise is switched off
+NEARLY = 0.1  # share of the way that is left: nine tenths show that the batch is being learnt by heart
 LEARNT = 0.5  # share of any other first loss: one answer for all samples leaves a centred target's loss as it began
 # Share of its middle below which the end of a loss is still falling: it decides about words, and whether a network
 # whose answers are all right is told that its loss stalled.
@@ -244,8 +245,7 @@ class Overfit(Experiment):
         fell = self.goal is None and found.fall > self.min_fall * abs(self.losses[0])
         # Other terms of a loss may pull at the same answers: these can be right then, but not as sure as one likes.
         settled = self.accuracy is not None and self.accuracy >= self.min_accuracy
-        # Of a rate that is low, as while most of a network is frozen, the loss is still on its way.
-        right = settled and (found.still_falling or not in_proportion(self.losses, self.totals))
+        right = settled and (self._is_nearly_there(found) or not in_proportion(self.losses, self.totals))
         found.memorised = self._reached(self.losses, self.accuracy) or fell or right
         self.facts |= {"first_loss": self.losses[0], "last_loss": self.losses[-1], "accuracy": self.accuracy}
         self.facts |= {"steps": found.steps, "update_ratio": self.update}
@@ -264,6 +264,16 @@ class Overfit(Experiment):
             self._try(found)
         self.facts["trials"] = {each.change: each.loss for each in found.trials or []}
         self.judge(found)
+
+    def _is_nearly_there(self, found: OneBatch) -> bool:
+        """Whether the loss still falls, and a tenth at most is left of what it was above its least value.
+
+        So it is where a rate is low, or most of a network is frozen.
+        """
+        if self.goal is None or not found.still_falling:
+            return False
+        lowest = self.goal - self.max_loss
+        return self.losses[-1] - lowest <= NEARLY * (self.losses[0] - lowest)
 
     def _try(self, found: OneBatch) -> None:
         """Train copies with one thing changed, until one does better."""
