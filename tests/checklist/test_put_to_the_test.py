@@ -18,6 +18,7 @@ from torchmetrics.classification import MulticlassAccuracy
 from training_checklist.engines.listings import listed_backwards
 from training_checklist.engines.salted import salted
 from training_checklist.evidence.labels import ClassWeights
+from training_checklist.experiments.gradients.optimizer_steps import OptimizerSteps
 from training_checklist.rules.data.weights_of_other_classes import RULE as WEIGHTS_OF_OTHER_CLASSES
 
 
@@ -967,3 +968,14 @@ def test_decay_over_steps_that_is_stepped_by_epochs(examine, interval, wrong):
 
     verdict = examine("learning", Decays(), Numbers(of_classes=True), max_epochs=8)
     assert bool(found(verdict, "schedule/counted-in-steps")) == wrong
+
+
+def test_looking_for_rounding_leaves_the_weights_of_32_bits_as_they_are():
+    weights = [nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4, dtype=torch.bfloat16))]
+    optimizer = torch.optim.SGD(weights, lr=0.5)
+    steps = OptimizerSteps(optimizer, [0.5])
+    for weight in weights:
+        weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    assert steps.lost_of_all
+    assert weights[0].tolist() == weights[1].tolist() == [0.5] * 4

@@ -161,8 +161,9 @@ class OptimizerSteps:
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             copies = []
             for p in group["params"]:
-                wide = p.detach().float().requires_grad_()
-                wide.grad = None if p.grad is None else p.grad.detach().float()
+                # .float() of what has 32 bits already is the weight itself.
+                wide = p.detach().clone().float().requires_grad_()
+                wide.grad = None if p.grad is None else p.grad.detach().clone().float()
                 state = self.optimizer.state.get(p, {})
                 twin.state[wide] = {key: widened(value) for key, value in state.items()}
                 copies.append(wide)

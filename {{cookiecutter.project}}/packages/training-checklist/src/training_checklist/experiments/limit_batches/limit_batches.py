@@ -56,7 +56,7 @@ from training_checklist.experiments.limit_batches.dense_targets import pixel_tar
 from training_checklist.experiments.limit_batches.groups import shared_groups
 from training_checklist.experiments.limit_batches.history import history
 from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
-from training_checklist.experiments.limit_batches.masks import coarse_numbers, masks
+from training_checklist.experiments.limit_batches.masks import masks
 from training_checklist.experiments.limit_batches.neighbours import neighbours
 from training_checklist.experiments.limit_batches.reseeding import frozen, reseeded
 from training_checklist.experiments.limit_batches.roles import Roles, roles_of
@@ -85,6 +85,7 @@ from training_checklist.experiments.limit_batches.stored_samples import (
     stored_labels,
 )
 from training_checklist.experiments.limit_batches.texts import token_share
+from training_checklist.experiments.limit_batches.whole_numbers import coarse_numbers
 from training_checklist.experiments.limit_batches.windows import target_parts
 from training_checklist.experiments.limit_batches.wrapping import wrapped
 from training_checklist.finding import Finding, Place

@@ -1,4 +1,4 @@
-"""What comes with the samples: masks and lengths, and whether training asks for them; and whole numbers."""
+"""Masks and lengths that come with the samples, and whether training asks for them."""
 
 import math
 from contextlib import suppress
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from training_checklist.engines.batches import leaves
 from training_checklist.engines.compared import SAMPLES, first_of, moved_look, replaced
-from training_checklist.evidence.values import CoarseNumbers, Mask
+from training_checklist.evidence.values import Mask
 from training_checklist.experiments.limit_batches.roles import Roles
 from training_checklist.finding import Place
 from training_checklist.lightning import LightningModule, Trainer
@@ -45,20 +45,6 @@ def masks(trainer: Trainer, pl_module: LightningModule, batch: Any, roles: Roles
             zeros = float((mask == 0).float().mean()) if mask.ndim > 1 else None
             evidence.append(Mask(place, zeros, losses != {loss}, where))
     return evidence
-
-
-def coarse_numbers(batch: Any) -> list[CoarseNumbers]:
-    """Return the parts of a batch that hold whole numbers, some of them beyond those that their type has all of."""
-    found = []
-    for place, leaf in leaves(batch).items():
-        if not leaf.is_floating_point() or leaf.numel() < 2:
-            continue
-        limit, values = int(2 / torch.finfo(leaf.dtype).eps), leaf.detach().double()
-        if bool(values.isfinite().all()) and bool((values == values.round()).all()):
-            where = Place(loader="train_dataloader", note=place)
-            kind = str(leaf.dtype).removeprefix("torch.")
-            found.append(CoarseNumbers(place, kind, float(values.abs().max()), limit, where))
-    return found
 
 
 def is_mask(leaf: Tensor) -> bool:
