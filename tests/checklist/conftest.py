@@ -73,7 +73,9 @@ class Data(LightningDataModule):
 def examine(tmp_path) -> Callable[..., Verdict]:
     """`examine(item, module, data, **trainer)`: the verdict of one item; an exception of the run is its finding."""
 
-    def run(item: str, module: LightningModule, data: LightningDataModule | None = None, **trainer: Any) -> Verdict:
+    def run(
+        item: str, module: LightningModule, data: LightningDataModule | None = None, more: Any = (), **trainer: Any
+    ) -> Verdict:
         text = (CONF / f"{item}.yaml").read_text(encoding="utf-8")
         config = yaml.safe_load(text)
         session.begin()
@@ -83,7 +85,7 @@ def examine(tmp_path) -> Callable[..., Verdict]:
         options = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False} | config["trainer"] | trainer
         quiet = {"enable_progress_bar": False, "enable_model_summary": False, "default_root_dir": tmp_path}
         try:
-            Trainer(**options, **quiet, callbacks=[check]).fit(module, datamodule=data or Data())
+            Trainer(**options, **quiet, callbacks=[check, *more]).fit(module, datamodule=data or Data())
             check.conclude(tmp_path)
         except Exception as error:
             finding = check.explain(error)

@@ -1,4 +1,5 @@
 import math
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -13,6 +14,7 @@ from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy, MulticlassPrecision, MulticlassRecall
+from training_checklist.ending import FitEnded
 from training_checklist.engines.rehearsal import rehearse
 from training_checklist.evidence.schedules import Rehearsal
 from training_checklist.experiments.learning import schedules
@@ -861,3 +863,52 @@ def test_stream_that_counts_its_own_passes_is_no_finding(examine, net, data):
             return DataLoader(Counting(self.part(1)), 16, num_workers=2, persistent_workers=True)
 
     assert examine("learning", net(), Streamed()).findings == []
+
+
+RATES = ["constant", "a factor", "one peak each", "one peak for all", "one by hand", "of groups by hand"]
+
+
+@pytest.mark.parametrize("rates", RATES)
+def test_rates_of_groups(examine, net, rates):
+    class Grouped(net):
+        def configure_optimizers(self):
+            groups = [{"params": self.first.parameters(), "lr": 0.002}, {"params": self.head.parameters()}]
+            optimizer = torch.optim.Adam(groups, lr=0.01)
+            steps = self.trainer.estimated_stepping_batches
+            peaks = {"one peak each": [0.002, 0.01], "one peak for all": 0.01}
+            if rates == "a factor":
+                schedule = LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 5))
+            elif rates in peaks:
+                schedule = lr_scheduler.OneCycleLR(optimizer, peaks[rates], steps)
+            else:
+                return optimizer
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+        def on_train_batch_start(self, batch, batch_idx):
+            if "by hand" in rates:
+                factor = min(1.0, (self.global_step + 1) / 5)
+                for group in self.optimizers().param_groups:
+                    base = 0.01 if rates == "one by hand" else group.setdefault("first", group["lr"])
+                    group["lr"] = factor * base
+
+    found = [each.rule for each in examine("learning", Grouped()).findings]
+    assert found == ["schedule/groups-share-a-rate"] * (rates in ("one peak for all", "one by hand"))
+
+
+@pytest.mark.parametrize("tested", ["as trained", "best", "loaded"])
+def test_weights_that_are_tested(examine, net, tested):
+    class Tests(net):
+        def teardown(self, stage):
+            with suppress(FitEnded):
+                if tested == "as trained":
+                    self.trainer.test(self)
+                elif tested == "best":
+                    self.trainer.test(self, ckpt_path="best")
+                else:
+                    self.trainer.test(net())
+
+    chosen = ModelCheckpoint(monitor="val/loss")
+    verdict = examine("learning", Tests(), enable_checkpointing=True, more=[chosen])
+    found = [each for each in verdict.findings if each.rule == "learning/last-weights-tested"]
+    assert len(found) == (tested == "as trained")
+    assert verdict.status == "passed" if not found else found[0].place.source == "self.trainer.test(self)"

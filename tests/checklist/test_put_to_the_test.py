@@ -979,3 +979,87 @@ def test_looking_for_rounding_leaves_the_weights_of_32_bits_as_they_are():
     optimizer.step()
     assert steps.lost_of_all
     assert weights[0].tolist() == weights[1].tolist() == [0.5] * 4
+
+
+class Restored(Dataset):
+    """Images with shades at random places, and the same with noise; some are turned upside down."""
+
+    def __init__(self, turned):
+        self.turned = turned
+        random = torch.Generator().manual_seed(0)
+        rough = torch.rand(120, 1, 4, 4, generator=random)
+        self.clean = functional.interpolate(rough, 12, mode="bilinear")
+        self.noisy = self.clean + 0.1 * torch.randn(self.clean.shape, generator=random)
+
+    def __len__(self):
+        return len(self.clean)
+
+    def __getitem__(self, index):
+        clean, noisy = self.clean[index], self.noisy[index]
+        if torch.rand(()) < 0.5 and self.turned != "none":
+            noisy = noisy.flip(-2)
+            clean = clean.flip(-2) if self.turned == "both" else clean
+        return noisy, clean
+
+
+class Restoring(LightningModule):
+    def __init__(self, by_hand):
+        super().__init__()
+        self.by_hand, self.net = by_hand, nn.Conv2d(1, 1, 3, padding=1)
+
+    def training_step(self, batch, batch_idx):
+        noisy, clean = batch
+        answers = noisy + self.net(noisy)
+        if self.by_hand:  # Charbonnier's
+            return ((answers - clean).square() + 1e-6).sqrt().mean()
+        return functional.l1_loss(answers, clean)
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", functional.l1_loss(batch[0] + self.net(batch[0]), batch[1]))
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=1e-3)
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("turned", ["none", "both", "inputs"])
+def test_image_that_is_turned_without_its_target(examine, turned, by_hand):
+    class Images(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(Restored(turned), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(Restored("none"), 16)
+
+    rules = found(examine("limit_batches", Restoring(by_hand), Images()), "data/target-stays-behind")
+    assert bool(rules) == (turned == "inputs")
+
+
+class Basket(LightningModule):
+    """Scores things by what was bought before."""
+
+    def __init__(self):
+        super().__init__()
+        self.things = nn.Embedding(200, 8)
+
+    def training_step(self, batch, batch_idx):
+        before, bought, other = (self.things(part) for part in batch)
+        taste = before.mean(1)
+        return -functional.logsigmoid((taste * (bought - other)).sum(1)).mean()
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=1e-2)
+
+
+@pytest.mark.parametrize("last", ["before", "bought"])
+def test_thing_that_stands_in_its_own_history(examine, last):
+    random = torch.Generator().manual_seed(0)
+    before = torch.randint(1, 200, (160, 9), generator=random)
+    parts = before[:, 1:] if last == "bought" else before[:, :-1], before[:, -1], torch.randint(1, 200, (160,))
+
+    class Baskets(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(TensorDataset(*parts), 16, shuffle=True)
+
+    rules = found(examine("limit_batches", Basket(), Baskets()), "data/part-of-target")
+    assert bool(rules) == (last == "bought")

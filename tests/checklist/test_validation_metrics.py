@@ -136,3 +136,64 @@ def test_values_that_are_the_same_in_one_batch_are_told_apart_by_the_others(exam
 
     found = [each for each in examine("learning", Both(), Data()).findings if each.rule == "learning/mean-of-batches"]
     assert [each.what.split()[0] for each in found] == ["val/f1"]
+
+
+class YesOrNo(Classifier):
+    """Foretells whether the first number is positive, and logs how often it is right."""
+
+    line, squash = 0.0, staticmethod(lambda logits: logits)
+
+    def training_step(self, batch, batch_idx):
+        return functional.binary_cross_entropy_with_logits(self.net(batch[0])[:, 0], (batch[0][:, 0] > 0).float())
+
+    def validation_step(self, batch, batch_idx):
+        logits, labels = self.net(batch[0])[:, 0], (batch[0][:, 0] > 0).float()
+        self.log("val/loss", functional.binary_cross_entropy_with_logits(logits, labels))
+        answers = self.squash(logits)
+        self.log("val/acc", ((answers > self.line).float() == labels).float().mean())
+        self.log("val/sureness", answers.abs().mean())
+
+
+class Squashed(YesOrNo):
+    line, squash = 0.5, torch.sigmoid
+
+
+class OwnThreshold(Squashed):
+    line = 0.3  # positives are rare, and missing one is worse
+
+
+class LogitsAgainstAHalf(YesOrNo):
+    line = 0.5
+
+
+@pytest.mark.parametrize("module", [YesOrNo, Squashed, OwnThreshold, LogitsAgainstAHalf])
+def test_threshold_of_another_scale(examine, module):
+    found = [finding.rule for finding in examine("learning", module(), Data()).findings]
+    assert ("learning/threshold-of-other-scale" in found) == (module is LogitsAgainstAHalf)
+
+
+class Recurrent(Classifier):
+    """Reads the numbers one by one, with a state that begins with zeros or goes on from the last batch."""
+
+    def __init__(self, carried):
+        super().__init__()
+        self.carried, self.state = carried, None
+        self.rnn, self.head = nn.GRU(1, 8, batch_first=True), nn.Linear(8, 4)
+
+    def answer(self, inputs):
+        known = self.state is not None and self.state.shape[1] == len(inputs)
+        answers, state = self.rnn(inputs[..., None], self.state if known else None)
+        self.state = state.detach() if self.carried else None
+        return self.head(answers[:, -1])
+
+    def training_step(self, batch, batch_idx):
+        return functional.cross_entropy(self.answer(batch[0]), batch[1])
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", functional.cross_entropy(self.answer(batch[0]), batch[1]))
+
+
+@pytest.mark.parametrize("carried", [False, True])
+def test_state_of_other_samples(examine, carried):
+    found = [finding.rule for finding in examine("learning", Recurrent(carried), Data()).findings]
+    assert ("learning/answers-depend-on-last-batch" in found) == carried

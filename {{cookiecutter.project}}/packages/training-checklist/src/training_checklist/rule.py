@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from training_checklist.finding import FAILED, NOWHERE, WARNING, Finding, Fix, Place
+from training_checklist.finding import FAILED, NOWHERE, REMARK, WARNING, Finding, Fix, Place
 
 ID = re.compile(r"[a-z0-9-]+/[a-z0-9-]+")
 
@@ -80,8 +80,9 @@ class Rule:
     def __post_init__(self) -> None:
         if not ID.fullmatch(self.id):
             raise ValueError(f"rule id {self.id!r}: expected topic/name of lower-case letters, digits and -")
-        if self.severity not in (FAILED, WARNING):
-            raise ValueError(f"rule {self.id}: severity is {self.severity!r}; expected {FAILED!r} or {WARNING!r}")
+        if self.severity not in (FAILED, WARNING, REMARK):
+            known = f"{FAILED!r}, {WARNING!r} or {REMARK!r}"
+            raise ValueError(f"rule {self.id}: severity is {self.severity!r}; expected {known}")
 
     def limits(self, chosen: Mapping[str, Any]) -> SimpleNamespace:
         """Return the thresholds as attributes: the project's own choice, else the default."""

@@ -129,6 +129,25 @@ class Unheld:
 
 
 @dataclass
+class GroupRates:
+    """The learning rates of an optimizer's groups.
+
+    Args:
+        made: that it was made with.
+        led_to: the highest that its schedule leads to.
+        taken: after some steps.
+        schedule: "" for none.
+        place: of configure_optimizers.
+    """
+
+    made: list[float]
+    led_to: list[float]
+    taken: list[float]
+    schedule: str = ""
+    place: Place = NOWHERE
+
+
+@dataclass
 class Plateau:
     """A schedule that waits for a metric.
 

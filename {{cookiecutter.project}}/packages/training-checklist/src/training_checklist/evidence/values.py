@@ -229,6 +229,7 @@ class TargetParts:
         target: its place in the batch.
         numbers: of it, that are not the same in all samples.
         found: places of its numbers, "batch[1][:, 0]", and of the inputs that are them up to scale and shift.
+        kinds: different numbers, where the target is one that stands for a thing, such as an item.
     """
 
     target: str
@@ -236,6 +237,7 @@ class TargetParts:
     found: list[tuple[str, str]]
     samples: int
     place: Place = NOWHERE
+    kinds: int | None = None
 
 
 @dataclass

@@ -3,8 +3,9 @@
 import math
 import time
 from contextlib import suppress
+from functools import partial
 from itertools import islice, zip_longest
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.criteria import CriterionCall
 from training_checklist.engines.left_in_eval import left_in_eval
 from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.places import Places
 from training_checklist.engines.splits import splits
 from training_checklist.engines.trial import Trial, exchanged
 from training_checklist.evidence.epochs import LeftInEval
@@ -29,11 +31,20 @@ from training_checklist.evidence.learning import (
     Monitor,
     NeverFell,
     RangeTest,
+    Tested,
 )
-from training_checklist.experiments.experiment import Experiment
+from training_checklist.experiments.experiment import Experiment, end
 from training_checklist.experiments.learning.epochs import EpochWatch, norms
+from training_checklist.experiments.learning.last_batch import after_another
 from training_checklist.experiments.learning.perfect_answers import answered
-from training_checklist.experiments.learning.schedules import CallCounter, plateau_turns, plateaus, rehearsal, unheld
+from training_checklist.experiments.learning.schedules import (
+    CallCounter,
+    RatesOfGroups,
+    plateau_turns,
+    plateaus,
+    rehearsal,
+    unheld,
+)
 from training_checklist.finding import Finding
 from training_checklist.lightning import (
     Callback,
@@ -93,6 +104,7 @@ class Learning(Experiment):
         self.notes: list[str] = []
         self.watch: EpochWatch | None = None
         self.counter: CallCounter | None = None
+        self.rates = RatesOfGroups()
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage == "fit":
@@ -101,6 +113,7 @@ class Learning(Experiment):
                 for callback in trainer.callbacks
                 if getattr(callback, "monitor", None) is not None
             ]
+            self.watching.enter_context(self.rates)
         super().setup(trainer, pl_module, stage)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -140,7 +153,7 @@ class Learning(Experiment):
                 continue
             if found is not None:
                 self.judge(found[0])
-                rates = found[1]
+                rates = self.rates.given[id(config.scheduler.optimizer)] = found[1]
         return rates
 
     def _try(self, trainer: Trainer, pl_module: LightningModule, rates: list[float]) -> None:
@@ -257,7 +270,7 @@ class Learning(Experiment):
         if self.watch is None or self.counter is None:
             return
         self.judge(*self.watch.evidence(), *self.counter.calls.values())
-        self.judge(*plateau_turns(trainer))
+        self.judge(*plateau_turns(trainer), *self.rates.evidence(trainer))
         if not self.watch.modes.asleep:  # else the line is known already
             left = [LeftInEval(call, place) for call, place in left_in_eval(trainer, pl_module)]
             self.judge(*left or [LeftInEval("")])
@@ -268,6 +281,20 @@ class Learning(Experiment):
         if not self.judged and not self.unjudged:
             self.skip(self.seen)
 
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        super().teardown(trainer, pl_module, stage)
+        if stage == "fit":
+            trainer.test = partial(self._asked_to_test, pl_module)
+
+    def _asked_to_test(
+        self, trained: LightningModule, model: Any = None, dataloaders: Any = None, ckpt_path: Any = None, **_: Any
+    ) -> NoReturn:
+        """Stand for `Trainer.test`, and see which weights it was to test."""
+        chosen = [metric for name, metric in self.monitors if name == "ModelCheckpoint"]
+        if chosen:
+            self.judge(Tested(chosen[0], model is trained and ckpt_path is None, Places(trained).here()))
+        end()
+
     def _ask_about_answers(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Put right and wrong answers in place of the network's, where other ranks wait for nothing."""
         if not pl_module.automatic_optimization or trainer.world_size > 1:
@@ -276,6 +303,10 @@ class Learning(Experiment):
             with suppress(Exception):  # of the project's step, on a batch that the run does not have
                 found = answered(split, trainer, pl_module, time.monotonic() + self.seconds)
                 self.judge(*[found] if found is not None else [])
+        for split in splits("val", trainer.val_dataloaders)[:1]:
+            with suppress(Exception):  # likewise
+                state = after_another(split, trainer, pl_module, time.monotonic() + self.seconds)
+                self.judge(*[state] if state is not None else [])
 
     def explain(self, error: Exception) -> Finding | None:
         """A schedule that waits for a metric stops the run."""

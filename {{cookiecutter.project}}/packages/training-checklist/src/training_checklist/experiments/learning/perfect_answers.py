@@ -24,6 +24,7 @@ from training_checklist.evidence.answers import Answered
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
 SURE = 15.0  # logit of a right answer, and less that of a wrong one: of 1,000 classes, softmax gives it all but 1e-10
+LOGITS = (0.6, 0.4)  # of right answers, to both sides of 0.5, which is a threshold of probabilities, and not of these
 SAMPLES = 64
 NAMES = {"train": ("training_step", "train_epoch"), "val": ("validation_step", "validation_epoch")}  # step and hooks
 DISTANCES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
@@ -51,16 +52,23 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
     if place is None or any(seen.place_of(each.target) is not None for each in criteria.calls):
         return None
     results = []
-    for answer in answers(call) or ():
+    binary = barely(call) or {}
+    for answer in (*(answers(call) or ()), *(elsewhere(call) or ()), *binary.values()):
         logged, loss = taken(stand_in(pl_module, trainer), split, batch, place, partial(put, call.input, answer))
         if logged is None:
             return None
         results.append((logged, loss))
     if not results:
         return None
-    (right, one), (wrong, two) = results
+    (right, one), (wrong, two), *further = results
     losses = None if one is None or two is None else (one, two)
-    return Answered(step, right, wrong, losses, call.place)
+    found = Answered(step, right, wrong, losses, call.place)
+    if binary:
+        found.barely = {score: values for score, (values, _) in zip(binary, further, strict=True)}
+    elif further:
+        (found.one_elsewhere, _), (found.other_elsewhere, _) = further
+        found.ignored = int((call.target == call.ignored).sum())
+    return found
 
 
 @dataclass
@@ -138,11 +146,11 @@ def answers(call: CriterionCall) -> tuple[Answer, Answer] | None:
     """Return what gives right and wrong answers to a criterion, None where it asks for something else."""
     given, target = call.input, call.target
     if call.num_classes is not None and given.ndim > 1 and given.shape[1] > 1:
-        if call.options.get("reduction") == "none" or bool((target == call.ignored).any()) or call.outside:
+        if call.options.get("reduction") == "none" or call.outside:
             return None
 
         def scores(shift: int) -> Tensor:
-            asked = (target + shift) % given.shape[1]
+            asked = torch.where(target == call.ignored, given.argmax(1), (target + shift) % given.shape[1])
             hot = nn.functional.one_hot(asked, given.shape[1]).movedim(-1, 1).to(given.dtype)
             logits = SURE * (2 * hot - 1)
             return logits.log_softmax(1) if call.name == "nll_loss" else logits
@@ -159,13 +167,40 @@ def answers(call: CriterionCall) -> tuple[Answer, Answer] | None:
     return None
 
 
+def barely(call: CriterionCall) -> dict[float, Answer] | None:
+    """Return what answers yes or no rightly, with more doubts or less, by the logit of the answers."""
+    if answers(call) is None or not call.name.startswith("binary"):
+        return None
+
+    def scores(logit: float) -> Tensor:
+        logits = logit * (2 * call.target - 1)
+        return logits if "logits" in call.name else logits.sigmoid()
+
+    return {logit: partial(lambda logit, _: scores(logit), logit) for logit in LOGITS}
+
+
+def elsewhere(call: CriterionCall) -> tuple[Answer, Answer] | None:
+    """Return what gives the network's answers, but for one class, or another, where the target is ignored."""
+    ignored = call.target == call.ignored
+    if answers(call) is None or call.num_classes is None or not bool(ignored.any()):
+        return None
+
+    def sure(own: Tensor, answer: int) -> Tensor:
+        scores = torch.full_like(own, -SURE).index_fill(1, torch.tensor(answer, device=own.device), SURE)
+        scores = scores.log_softmax(1) if call.name == "nll_loss" else scores
+        return torch.where(ignored.unsqueeze(1), scores, own)
+
+    return partial(sure, answer=0), partial(sure, answer=1)
+
+
 def put(like: Tensor, answer: Answer, offset: int, own: Tensor) -> Tensor | None:
     """Return an output with other answers where the criterion looks; None where it does not look at this one."""
     last = offset + sum((size - 1) * stride for size, stride in zip(like.shape, like.stride(), strict=True))
     if not own.is_contiguous() or own.dtype != like.dtype or offset < 0 or not 0 <= last < own.numel():
         return None
     new = own.detach().clone()
-    new.as_strided(like.shape, like.stride(), offset).copy_(answer(like))
+    part = new.as_strided(like.shape, like.stride(), offset)
+    part.copy_(answer(part))
     return new
 
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 from omegaconf import OmegaConf
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from training_checklist.direction import better
@@ -16,7 +18,7 @@ from training_checklist.engines.own_code import is_own, pass_on
 from training_checklist.engines.own_config import own_config
 from training_checklist.engines.places import of_frame, of_function
 from training_checklist.engines.rehearsal import rehearse
-from training_checklist.evidence.schedules import Calls, Plateau, PlateauTurns, Rehearsal, Unheld
+from training_checklist.evidence.schedules import Calls, GroupRates, Plateau, PlateauTurns, Rehearsal, Unheld
 from training_checklist.lightning import LightningModule, Trainer
 
 MOST = 20_000  # calls that are rehearsed
@@ -87,6 +89,38 @@ def plateau_turns(trainer: Trainer) -> Iterator[PlateauTurns]:
     for each in trainer.lr_scheduler_configs if isinstance(every, int) else ():
         if each.reduce_on_plateau and each.interval == "epoch" and each.strict:
             yield PlateauTurns(str(each.monitor), each.frequency, every, each.monitor in logged)
+
+
+class RatesOfGroups:
+    """While it is entered, keeps the rates that optimizers are made with, group by group."""
+
+    def __init__(self) -> None:
+        self.made: dict[int, list[float]] = {}
+        self.given: dict[int, list[float]] = {}  # by schedules, at their highest
+
+    def __enter__(self) -> "RatesOfGroups":
+        inner = Optimizer.add_param_group
+
+        def add_param_group(optimizer: Optimizer, group: dict[str, Any]) -> None:
+            pass_on(inner, optimizer, group)
+            self.made.setdefault(id(optimizer), []).append(float(optimizer.param_groups[-1].get("lr") or 0))
+
+        self.watching = patch.object(Optimizer, "add_param_group", add_param_group)
+        self.watching.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.watching.stop()
+
+    def evidence(self, trainer: Trainer) -> Iterator[GroupRates]:
+        """Yield what became of them, when some steps were taken."""
+        for optimizer in trainer.optimizers:
+            made, now = self.made.get(id(optimizer), []), [float(group["lr"]) for group in optimizer.param_groups]
+            if len(made) == len(now) > 1:
+                schedules = [c.scheduler for c in trainer.lr_scheduler_configs if c.scheduler.optimizer is optimizer]
+                place = of_function(type(trainer.lightning_module).configure_optimizers)
+                given = self.given.get(id(optimizer), now)
+                yield GroupRates(made, given, now, " and ".join(map(shown, schedules)), place)
 
 
 class CallCounter:

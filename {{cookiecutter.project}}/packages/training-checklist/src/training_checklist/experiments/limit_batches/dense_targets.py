@@ -32,11 +32,15 @@ def pixel_targets(own: Part, other: Part, roles: Roles) -> PixelTargets | None:
 
 def fits_turned(part: Part, roles: Roles) -> list[str] | None:
     """Return for each sample how its target would fit better, "" where it lies as it should."""
-    images, targets = part.of(roles.input), part.of(roles.target)
+    images, targets = part.of(roles.input), part.of(target_of(roles))
     if images is None or targets is None or images.ndim != 4 or images.shape[-2:] != targets.shape[-2:]:
         return None
     targets = targets.reshape(len(targets), -1, *targets.shape[-2:])
-    if targets.shape[1] != 1 or len(targets.unique()) > CLASSES:
+    if targets.is_floating_point() and len(targets[:SAMPLES].unique()) > CLASSES:
+        explained, targets = explained_by_shades, targets.mean(1, keepdim=True)
+    elif targets.shape[1] == 1 and len(targets.unique()) <= CLASSES:
+        explained = explained_by_classes
+    else:
         return None
     found = []
     for image, target in zip(images[:SAMPLES].double(), targets[:SAMPLES, 0], strict=True):
@@ -46,7 +50,19 @@ def fits_turned(part: Part, roles: Roles) -> list[str] | None:
     return found
 
 
-def explained(image: Tensor, target: Tensor) -> float:
+def target_of(roles: Roles) -> str | None:
+    """Return the place of the targets, also where a loss by hand compares with them alone."""
+    compared = [*roles.compared]
+    return compared[0] if roles.target is None and len(compared) == 1 else roles.target
+
+
+def explained_by_shades(image: Tensor, target: Tensor) -> float:
+    """Return the share of the variance of an image's mean channel that the shades of its target, (H, W), tell."""
+    together = torch.stack([image.mean(0).flatten(), target.double().flatten()])
+    return float(torch.corrcoef(together)[0, 1].nan_to_num().square())
+
+
+def explained_by_classes(image: Tensor, target: Tensor) -> float:
     """Return the share of the variance of an image, (C, H, W), that is between the classes of its target, (H, W)."""
     pixels = image.flatten(1) - image.flatten(1).mean(1, keepdim=True)
     labels, index, counts = target.flatten().unique(return_inverse=True, return_counts=True)

@@ -85,8 +85,9 @@ from training_checklist.experiments.limit_batches.stored_samples import (
     stored_labels,
 )
 from training_checklist.experiments.limit_batches.texts import token_share
+from training_checklist.experiments.limit_batches.token_labels import bags, token_fit, token_labels
 from training_checklist.experiments.limit_batches.whole_numbers import coarse_numbers
-from training_checklist.experiments.limit_batches.windows import target_parts
+from training_checklist.experiments.limit_batches.windows import parts_of_sequences, target_parts
 from training_checklist.experiments.limit_batches.wrapping import wrapped
 from training_checklist.finding import Finding, Place
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
@@ -375,6 +376,7 @@ class LimitBatches(Experiment):
             self._look(neighbours, train, self.roles, trainer, self.until)
         self._look(target_copies, own, self.roles)
         self._look(target_parts, own, self.roles)
+        self._look(parts_of_sequences, own, self.roles)
         self._look(columns, own, self.roles)
         if not self.has_found("data/samples-mixed-by-collate"):  # then a sample that is loaded alone is another one
             self._look(same_inputs, own, self.roles, trainer, self.until)
@@ -383,6 +385,9 @@ class LimitBatches(Experiment):
             self._look(self._split_labels, own, others)
             self._look(self._labelled, own, others)
             self._look(self._whole, own)
+            self._look(token_labels, own, self.roles)
+            for other in others:
+                self._look(token_fit, own, other, self.roles)
             self._look(self._label_fits, own, others, trainer)
 
     def _orders(self, train: Split, held_out: list[Split]) -> Orders:
@@ -486,14 +491,16 @@ class LimitBatches(Experiment):
     def _label_fits(self, own: Part, held_out: list[Part], trainer: Trainer) -> list[LabelFit]:
         """Hold labels against inputs as the network gets them, and training labels against plain ones too."""
         labels, chosen = own.of(self.roles.target), (self.roles.classes, self.roles.ignored)
-        train = sample_of(own.of(self.roles.input), labels, *chosen)
+        texts = bags(own, self.roles)
+        train = sample_of(own.of(self.roles.input) if texts is None else texts, labels, *chosen)
         again = reloaded(own.split, self.roles, trainer, self.until)
         plain = train if again is not None and not again.differ else None
         if plain is None and labels is not None:
             plain = sample_of(stored_inputs(own.split.dataset, own.indices), labels, *chosen)
         found: list[LabelFit] = []
         for part in held_out:
-            held = sample_of(part.of(self.roles.input), part.of(self.roles.target), *chosen)
+            inputs = part.of(self.roles.input) if texts is None else bags(part, self.roles)
+            held = sample_of(inputs, part.of(self.roles.target), *chosen)
             for kind, inputs in ((LabelFit, train), (TrainingLabels, plain)):
                 if inputs is None or held is None or inputs.inputs.shape[1] != held.inputs.shape[1]:
                     continue

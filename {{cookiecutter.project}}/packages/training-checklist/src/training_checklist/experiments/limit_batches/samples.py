@@ -42,12 +42,14 @@ class Part:
         indices: ascending.
         chunks: of each place in the batch, one for each time that some were loaded.
         values: (N, ...) of each place that has one entry for each sample, and one shape.
+        rows: of each place that has one entry for each sample, of whatever shape.
     """
 
     split: Split
     indices: list[int] = field(default_factory=list)
     chunks: dict[str, list[Tensor]] = field(default_factory=dict)
     values: dict[str, Tensor] = field(default_factory=dict)
+    rows: dict[str, list[Tensor]] = field(default_factory=dict)
 
     def of(self, place: str | None) -> Tensor | None:
         return self.values.get(place) if place is not None else None
@@ -67,9 +69,12 @@ def load(split: Split, indices: list[int], roles: Roles, trainer: Trainer, until
                 part.chunks.setdefault(place, []).append(found[place].detach().cpu())
     for place, chunks in part.chunks.items():
         one_each = [len(chunk) if chunk.ndim else None for chunk in chunks] == numbers
+        if one_each:
+            part.rows[place] = [row for chunk in chunks for row in chunk]
         if one_each and len({chunk.shape[1:] for chunk in chunks}) == 1:
             part.values[place] = torch.cat(chunks)
     order = torch.tensor(part.indices).argsort()
+    part.rows = {place: [rows[index] for index in order.tolist()] for place, rows in part.rows.items()}
     part.indices = sorted(part.indices)
     part.values = {place: values[order] for place, values in part.values.items()}
     return part

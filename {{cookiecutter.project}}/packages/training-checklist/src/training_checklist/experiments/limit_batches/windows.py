@@ -10,6 +10,7 @@ from training_checklist.experiments.limit_batches.samples import LEAST, Part
 
 MOST_NUMBERS = 256  # of a target, which are held against each number of a window
 LONGEST = 20_000  # numbers of a window
+KINDS = 20  # of a number that stands for a thing: of fewer, it may well be a class that is told beside a sequence
 ROUNDING = 1e-6  # of a correlation: float32 keeps 7 digits, and a sum of squares loses one
 
 
@@ -34,6 +35,22 @@ def target_parts(part: Part, roles: Roles) -> list[TargetParts]:
                 found.append((at(name, number, target), at(place, int(alike[number].nonzero()[0]), values)))
         parts.append(TargetParts(name, int(varies.sum()), found, len(target), part.split.place))
     return parts
+
+
+def parts_of_sequences(part: Part, roles: Roles) -> list[TargetParts]:
+    """Hold each number of a sample that is one of many kinds, such as an item, against sequences of such numbers."""
+    known = {place: part.of(place) for place in sorted(roles.inputs | roles.compared)}
+    whole = {place: each for place, each in known.items() if each is not None and not each.is_floating_point()}
+    found = []
+    for place, single in whole.items():
+        if single.ndim != 1 or len(single) < LEAST or len(single.unique()) < KINDS:
+            continue
+        for name, sequences in whole.items():
+            if sequences.ndim == 2 and sequences.shape[1] > 1 and len(sequences) == len(single):
+                columns = (sequences == single[:, None]).all(0).nonzero().flatten().tolist()
+                here = [(place, at(name, column, sequences)) for column in columns]
+                found.append(TargetParts(place, 1, here, len(single), part.split.place, len(single.unique())))
+    return found
 
 
 def standardised(values: Tensor) -> tuple[Tensor, Tensor]:

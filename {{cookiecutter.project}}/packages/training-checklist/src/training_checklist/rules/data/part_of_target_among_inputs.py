@@ -11,10 +11,10 @@ def judge(parts: TargetParts, limits: Any) -> Iterator[Hit]:
     # Of a target of one number, the inputs hold all or nothing.
     if answers and (len(answers) <= limits.max_share * parts.numbers or parts.numbers == 1):
         answer, place = parts.found[0]
+        of_what = "which is to be foretold" if parts.kinds is None else f"one of {parts.kinds} different numbers"
         more = f", and {len(answers) - 1} more of its numbers stand there too" if len(answers) > 1 else ""
         yield Hit(
-            f"{answer}, which is to be foretold, stands among the inputs, as {place}, in all of {parts.samples} "
-            f"samples{more}",
+            f"{answer}, {of_what}, stands among the inputs, as {place}, in all of {parts.samples} samples{more}",
             parts.place.beside(note=place),
         )
 

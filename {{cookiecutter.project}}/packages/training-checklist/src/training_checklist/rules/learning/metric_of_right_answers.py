@@ -14,7 +14,8 @@ UNITS = (1.0, 100.0)  # of a share, and of percent
 
 
 def judge(answered: Answered, limits: Any) -> Iterator[Hit]:
-    known = {name: best for name in answered.right if (best := best_of(name)) is not None}
+    counted = answered.counting_ignored  # which is said of them
+    known = {name: best for name in answered.right if (best := best_of(name)) is not None and name not in counted}
     if not known:
         raise CannotJudge(f"{answered.step} logs nothing that is named as a metric whose best value is known")
     changing = {name for name in known if changes(answered, name, limits)}

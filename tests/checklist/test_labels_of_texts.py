@@ -1,0 +1,129 @@
+"""Labels of texts and of their tokens: where they stand, what they mean, and which of them metrics count."""
+
+import pytest
+import torch
+from pytorch_lightning import LightningDataModule, LightningModule
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader
+
+WORDS, TAGS, IGNORED = 60, 5, -100
+
+
+def texts(number, seed, shift=0, renamed=0, of_neighbour=False):
+    """Return tokens of several lengths with their tags: a tag for each of four words, and 0 for all others."""
+    random = torch.Generator().manual_seed(seed)
+    found = []
+    for _ in range(number):
+        length = int(torch.randint(6, 14, (), generator=random))
+        tokens = torch.randint(1, WORDS, (length,), generator=random)
+        tags = torch.where(tokens < 25, 1 + tokens % 4, 0)
+        if of_neighbour:  # which of two tags a word has, the word in front of it says
+            tags = torch.where(tags > 0, 1 + tokens.roll(1) % 4, 0)
+        tags = torch.where(tags > 0, 1 + (tags - 1 + renamed) % 4, 0)
+        found.append((tokens, tags.roll(shift)))
+    return found
+
+
+def collate(samples):
+    tokens, tags = zip(*samples, strict=True)
+    pad = nn.utils.rnn.pad_sequence
+    return pad(tokens, batch_first=True), pad(tags, batch_first=True, padding_value=IGNORED)
+
+
+def collate_whole(samples):
+    """Give each text one label: whether its words are mostly of the first half."""
+    tokens = nn.utils.rnn.pad_sequence([tokens for tokens, _ in samples], batch_first=True)
+    return tokens, torch.tensor([int((text < 30).float().mean() > 0.5) for text, _ in samples])
+
+
+class Texts(LightningDataModule):
+    def __init__(self, train, held, collate=collate):
+        super().__init__()
+        self.train, self.held, self.collate = train, held, collate
+
+    def train_dataloader(self):
+        return DataLoader(self.train, 16, shuffle=True, collate_fn=self.collate)
+
+    def val_dataloader(self):
+        return DataLoader(self.held, 16, collate_fn=self.collate)
+
+
+class Tagger(LightningModule):
+    def __init__(self, counts="all that count"):
+        super().__init__()
+        self.counts = counts
+        self.embedding, self.head = nn.Embedding(WORDS, 16, padding_idx=0), nn.Linear(16, TAGS)
+
+    def forward(self, tokens):
+        return self.head(self.embedding(tokens))
+
+    def training_step(self, batch, batch_idx):
+        return functional.cross_entropy(self(batch[0]).transpose(1, 2), batch[1], ignore_index=IGNORED)
+
+    def validation_step(self, batch, batch_idx):
+        logits = self(batch[0])
+        self.log("val/loss", functional.cross_entropy(logits.transpose(1, 2), batch[1], ignore_index=IGNORED))
+        answers, tags = logits.argmax(-1), batch[1]
+        if self.counts == "all that count":
+            answers, tags = answers[tags != IGNORED], tags[tags != IGNORED]
+        if self.counts == "padding as right":
+            tags = tags.clamp_min(0)
+        self.log("val/f1", 2 * ((answers == tags) & (tags > 0)).sum() / ((answers > 0).sum() + (tags > 0).sum()))
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), 1e-2)
+
+
+class Reader(Tagger):
+    """Answers once for a text."""
+
+    def forward(self, tokens):
+        return self.head(self.embedding(tokens).mean(1))
+
+    def training_step(self, batch, batch_idx):
+        return functional.cross_entropy(self(batch[0]), batch[1])
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", functional.cross_entropy(self(batch[0]), batch[1]))
+
+
+def rules(verdict):
+    return [finding.rule for finding in verdict.findings]
+
+
+@pytest.mark.parametrize("counts", ["all that count", "padding as wrong", "padding as right"])
+def test_metric_that_counts_padding(examine, counts):
+    found = rules(examine("learning", Tagger(counts), Texts(texts(160, 0), texts(64, 1))))
+    assert ("learning/metric-counts-ignored" in found) == (counts != "all that count")
+
+
+@pytest.mark.parametrize("shift", [-1, 0, 1])
+@pytest.mark.parametrize("of_neighbour", [False, True])
+def test_tags_one_place_beside_their_tokens(examine, shift, of_neighbour):
+    data = [texts(number, seed, shift, of_neighbour=of_neighbour) for number, seed in ((160, 0), (64, 1))]
+    verdict = examine("limit_batches", Tagger(), Texts(*data))
+    found = [finding for finding in verdict.findings if finding.rule == "data/labels-of-other-tokens"]
+    assert len(found) == abs(shift)
+    if found:
+        assert f"the tokens 1 {'before' if shift > 0 else 'after'} those at its place" in found[0].what
+
+
+@pytest.mark.parametrize("renamed", [0, 1])
+def test_tags_that_mean_something_else_in_validation(examine, renamed):
+    data = Texts(texts(160, 0), texts(64, 1, renamed=renamed))
+    assert ("data/classes-renamed" in rules(examine("limit_batches", Tagger(), data))) == bool(renamed)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_labels_of_other_texts(examine, shuffled):
+    class Data(Texts):
+        def val_dataloader(self):
+            return DataLoader(self.held, 16, collate_fn=self.shuffling if shuffled else self.collate)
+
+        def shuffling(self, samples):
+            tokens, labels = collate_whole(samples)
+            return tokens, labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(len(tokens)))]
+
+    verdict = examine("limit_batches", Reader(), Data(texts(400, 0), texts(200, 1), collate_whole))
+    assert ("data/held-out-labels-unrelated" in rules(verdict)) == shuffled
