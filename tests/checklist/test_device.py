@@ -94,6 +94,15 @@ class TestHealthy:
 
         self.judge(examine, Asking())
 
+    def test_number_in_a_message(self, examine, net):
+        class Telling(net):
+            def training_step(self, batch, batch_idx):
+                loss = super().training_step(batch, batch_idx)
+                assert f"{loss.detach():.3f}"
+                return loss
+
+        self.judge(examine, Telling())
+
     def test_attribute_that_a_hook_moves(self, examine, net):
         class Moving(net):
             def on_fit_start(self):

@@ -802,6 +802,19 @@ def test_schedule_that_nobody_steps_by_hand(examine, net, steps_it):
     assert found == ["schedule/nobody-steps-it"] * (not steps_it)
 
 
+def test_line_that_puts_the_network_into_eval_mode_before_training_is_named(examine, net):
+    class Asleep(net):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Sequential(nn.Linear(8, 32), nn.Dropout(0.1))
+
+        def on_fit_start(self):
+            self.eval()
+
+    [finding] = [each for each in examine("learning", Asleep()).findings if "eval-mode" in each.rule]
+    assert finding.place.source == "self.eval()"
+
+
 @pytest.mark.parametrize("mode", ["left in eval mode", "looked at in eval mode", "trained"])
 def test_mode_is_that_of_the_training_step(examine, net, mode):
     class Probing(net):

@@ -1,6 +1,7 @@
 import json
 import time
 
+import pandas
 import pytest
 import torch
 from pytorch_lightning import Callback
@@ -171,3 +172,33 @@ def test_hook_that_takes_longer_than_the_step(examine, net, data, every):
 def test_loading_at_the_usual_pace_is_a_remark(waited, severity):
     times = StepTimes(waited, 0.005, 20, Loader("ImageFolder", 0, False, False), samples=32)
     assert [finding.severity for finding in RULE.findings(times, {})] == [severity]
+
+
+class Searched(Dataset):
+    """Numbers that are looked up in a table, or in an array that was made of it."""
+
+    def __init__(self, as_table):
+        self.table = pandas.DataFrame({"sample": range(20_000), "number": 0.5})
+        self.numbers = None if as_table else self.table["number"].to_numpy()
+
+    def __len__(self):
+        return 160
+
+    def __getitem__(self, index):
+        if self.numbers is None:
+            number = self.table[self.table["sample"] == index]["number"].sum()
+        else:
+            time.sleep(0.001)
+            number = self.numbers[index]
+        return torch.full((8,), float(number)), index % 4
+
+
+@pytest.mark.parametrize("as_table", [False, True])
+def test_table_that_is_searched_for_each_sample(examine, net, data, as_table):
+    class Data(data):
+        def train_dataloader(self):
+            return DataLoader(Searched(as_table), 16)
+
+    verdict = examine("profile", net(), Data())
+    found = [each for each in verdict.findings if each.rule == "profile/table-read-for-each-sample"]
+    assert [each.place.function for each in found] == ["__getitem__"] * as_table

@@ -568,6 +568,23 @@ def test_samples_draw_numbers_of_their_own(examine, noise, expected):
     assert bool(found(verdict, "data/one-seed-for-every-sample")) == expected
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_batches_draw_numbers_of_their_own(examine, anew):
+    kept = np.random.default_rng(3)
+
+    def collate(samples):
+        drawn = np.random.default_rng(3) if anew else kept
+        inputs, labels = torch.utils.data.default_collate(samples)
+        return inputs + torch.as_tensor(drawn.normal(size=inputs.shape).astype("float32")), labels
+
+    class Data(Numbers):
+        def train_dataloader(self):
+            return DataLoader(super().train_dataloader().dataset, 16, shuffle=True, collate_fn=collate)
+
+    verdict = examine("limit_batches", Module(), Data(of_classes=True))
+    assert bool(found(verdict, "data/one-seed-for-every-sample")) == anew
+
+
 class Rows(Dataset):
     """Reads some rows of an array that it keeps as a whole, and adds noise."""
 

@@ -632,3 +632,26 @@ def test_term_of_the_loss_without_gradient_is_warned_of(examine, net, case):
 
     found = [each for each in examine("trace", Adding()).findings if each.rule == "network/term-without-gradient"]
     assert [each.place.file.endswith("test_trace.py") for each in found] == [True] * dead
+
+
+SQUASHES = {
+    "difference of probabilities": (lambda answers: answers.sigmoid(), True),
+    "softmax in front of log_softmax": (lambda answers: answers.softmax(1), True),
+    "difference of logits": (lambda answers: answers, False),
+    "probabilities in a scale of their own": (lambda answers: answers.sigmoid() * 10, False),
+}
+
+
+@pytest.mark.parametrize("case", SQUASHES)
+def test_probabilities_where_a_loss_by_hand_takes_logits(examine, net, case):
+    squash, twice = SQUASHES[case]
+
+    class Ranking(net):
+        def training_step(self, batch, batch_idx):
+            answers = squash(self(batch[0]))
+            if "log_softmax" in case:
+                return -answers.log_softmax(1)[:, 0].mean()
+            return -nn.functional.logsigmoid(answers[:, :1] - answers[:, 1:]).mean()
+
+    found = [each for each in examine("trace", Ranking()).findings if each.rule == "network/squashed-twice"]
+    assert [each.place.file.endswith("test_trace.py") for each in found] == [True] * twice

@@ -1,4 +1,4 @@
-"""Which function of the project takes most of the time of some code."""
+"""Which function of the project takes most of the time of some code, and how much of it a library takes."""
 
 import cProfile
 import pstats
@@ -14,16 +14,35 @@ BUILT_IN = "~"  # in place of a file
 MOST = 0.5  # of the time: what a single function is to blame for
 
 
-def slowest(calls: Iterable[Callable[[], Any]]) -> Place:
-    """Return the innermost function of the project in which most of the time of some calls goes.
-
-    Its note is what it calls for most of that time, "" where it computes itself.
-    """
+def profiled(calls: Iterable[Callable[[], Any]]) -> dict[Any, Any]:
+    """Return what cProfile knows of some calls, by function."""
     profiler = cProfile.Profile()
     for call in calls:
         with suppress(Exception):  # of a sample that the run does not have
             profiler.runcall(call)
-    known: dict[Any, Any] = pstats.Stats(profiler).stats if profiler.getstats() else {}
+    return pstats.Stats(profiler).stats if profiler.getstats() else {}
+
+
+def share_in(library: str, known: dict[Any, Any]) -> tuple[float, Place]:
+    """Return the share of the time that calls from the project into a library take, and where most of them are."""
+    whole = max((spent for _, _, _, spent, _ in known.values()), default=0.0)
+    by: dict[Any, float] = {}
+    for (file, _, _), (_, _, _, _, callers) in known.items():
+        if f"/{library}/" in file.replace("\\", "/"):
+            for caller, (_, _, _, spent) in callers.items():
+                if is_own(caller[0]):
+                    by[caller] = by.get(caller, 0.0) + spent
+    if not by or not whole:
+        return 0.0, NOWHERE
+    file, line, function = max(by, key=by.__getitem__)
+    return min(sum(by.values()) / whole, 1.0), Place(file=shorten(file), line=line, function=function)
+
+
+def slowest(known: dict[Any, Any]) -> Place:
+    """Return the innermost function of the project in which most of the time of some calls goes.
+
+    Its note is what it calls for most of that time, "" where it computes itself.
+    """
     whole = max((spent for _, _, _, spent, _ in known.values()), default=0.0)
     # A comprehension is told by the function that it stands in.
     functions = (name for name in known if name[2][:1] != "<" and name[0] != BUILT_IN and is_own(name[0]))

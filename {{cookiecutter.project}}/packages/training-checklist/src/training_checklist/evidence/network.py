@@ -333,6 +333,22 @@ class DeadTerms:
     terms: list[DeadTerm] = field(default_factory=list)
 
 
+@dataclass
+class Squash:
+    """A call of a function that takes logits, with what another one has made of them: "logsigmoid", "sigmoid"."""
+
+    function: str
+    made_by: str
+    place: Place = NOWHERE
+
+
+@dataclass
+class SquashesFound:
+    """Those of a step; once a line."""
+
+    calls: list[Squash] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class PaddingMask:
     """A mask of attention, beside the padding of the token ids that it is for.

@@ -66,6 +66,21 @@ class RepeatedWork:
 
 
 @dataclass
+class TableReads:
+    """What a dataset reads from tables of pandas for each sample.
+
+    Args:
+        share: of the time of loading.
+        waiting: share of the median step that waits for data.
+        place: of the function that reads most of it.
+    """
+
+    share: float
+    waiting: float
+    place: Place = NOWHERE
+
+
+@dataclass
 class Hook:
     """The hook of the project's own, beside the step, that takes most of the time between two batches.
 

@@ -17,10 +17,10 @@ from torch.utils.data import DataLoader
 from training_checklist.engines.hooks import restore
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.repeated_work import repeated
-from training_checklist.engines.slow_code import slowest
+from training_checklist.engines.slow_code import profiled, share_in, slowest
 from training_checklist.engines.slow_hooks import slowest_hook
 from training_checklist.engines.splits import splits
-from training_checklist.evidence.step_times import Hook, Loader, RepeatedWork, StepTimes
+from training_checklist.evidence.step_times import Hook, Loader, RepeatedWork, StepTimes, TableReads
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import NOWHERE
 from training_checklist.lightning import (
@@ -123,8 +123,9 @@ class Profile(Experiment):
         waited, computed = typical(self.waited, getattr(self.loader, "num_workers", 0)), typical(self.computed, 0)
         loads = self._loads()
         with isolate_rng():
-            slow = slowest(timely(loads)) if waited > computed else NOWHERE
+            known = profiled(timely(loads))
             share, function, place = repeated(timely(loads))
+        slow = slowest(known) if waited > computed else NOWHERE
         samples = getattr(self.loader, "batch_size", None)
         times = StepTimes(waited, computed, len(self.waited), settings(self.loader), slow, samples)
         self.facts |= {"waiting": times.share, "waited_s": waited, "computed_s": computed, "steps": times.steps}
@@ -132,7 +133,9 @@ class Profile(Experiment):
             f"{1000 * waited:.1f} ms waiting for data + {1000 * computed:.1f} ms computing a step "
             f"({times.share:.0%} waiting, median of {times.steps})"
         )
+        in_tables, reader = share_in("pandas", known)
         self.judge(times, RepeatedWork(function, share, times.share, place), Hook(*slowest_hook(self.calls)))
+        self.judge(TableReads(in_tables, times.share, reader))
 
     def _loads(self) -> list[Callable[[], Any]]:
         """Return calls that load a sample each once more, in this process."""

@@ -77,6 +77,9 @@ class Far(Tensor):
     def tolist(self) -> Any:
         return self.near.tolist()
 
+    def __format__(self, form: str) -> str:
+        return format(self.near, form)
+
     def __repr__(self, **options: Any) -> str:
         return f"Far({self.near!r})"
 

@@ -48,9 +48,10 @@ class EpochWatch(Callback):
 
     Args:
         steps: of the optimizer in the whole training, of which these epochs are the beginning.
+        switches: what is known of calls of eval() so far.
     """
 
-    def __init__(self, pl_module: LightningModule, steps: float) -> None:
+    def __init__(self, pl_module: LightningModule, steps: float, switches: "Switches") -> None:
         self.root, self.averages = type(pl_module).__name__, Averages(pl_module, steps)
         self.modes = Modes()
         self.epochs: list[dict[str, Series]] = []
@@ -69,8 +70,7 @@ class EpochWatch(Callback):
             self.watching.enter_context(around_step(pl_module, tracer, step="validation_step"))
         self.in_step = Inside(partial(self._look_at_root, pl_module))
         self.watching.enter_context(around_step(pl_module, self.in_step))
-        self.switches = Switches(pl_module)
-        self.watching.enter_context(self.switches)
+        self.switches = switches
         self.validated = Validated()
         self.weights: dict[str, dict[str, str]] = {}  # digests of parameters by when they were taken
         self.over_validation: WeightsOverValidation | None = None
@@ -235,7 +235,7 @@ class Switches:
         self.by: dict[int, Place] = {}
         self.places = Places(root)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> "Switches":
         self._train = train = nn.Module.train
 
         @wraps(train)
@@ -247,6 +247,7 @@ class Switches:
             return pass_on(train, module, mode)
 
         nn.Module.train = switch
+        return self
 
     def __exit__(self, *error: object) -> None:
         nn.Module.train = self._train

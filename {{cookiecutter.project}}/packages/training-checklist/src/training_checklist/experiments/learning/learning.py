@@ -34,7 +34,7 @@ from training_checklist.evidence.learning import (
     Tested,
 )
 from training_checklist.experiments.experiment import Experiment, end
-from training_checklist.experiments.learning.epochs import EpochWatch, norms
+from training_checklist.experiments.learning.epochs import EpochWatch, Switches, norms
 from training_checklist.experiments.learning.last_batch import after_another
 from training_checklist.experiments.learning.perfect_answers import answered
 from training_checklist.experiments.learning.schedules import (
@@ -114,6 +114,7 @@ class Learning(Experiment):
                 if getattr(callback, "monitor", None) is not None
             ]
             self.watching.enter_context(self.rates)
+            self.switches = self.watching.enter_context(Switches(pl_module))
         super().setup(trainer, pl_module, stage)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -128,7 +129,7 @@ class Learning(Experiment):
         else:
             self.notes.append(f"two epochs watched; {BY_HAND}")
         self._shorten(trainer, whole)
-        self.watch, self.counter = EpochWatch(pl_module, steps), CallCounter(trainer)
+        self.watch, self.counter = EpochWatch(pl_module, steps, self.switches), CallCounter(trainer)
         trainer.callbacks = [*trainer.callbacks, self.watch]  # Lightning is going through the old list
         self.watching.callback(self.watch.close)
         self.watching.enter_context(self.counter.counting(pl_module))

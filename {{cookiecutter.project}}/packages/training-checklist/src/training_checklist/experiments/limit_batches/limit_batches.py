@@ -87,7 +87,7 @@ from training_checklist.experiments.limit_batches.stored_samples import (
 from training_checklist.experiments.limit_batches.texts import token_share
 from training_checklist.experiments.limit_batches.token_labels import bags, token_fit, token_labels
 from training_checklist.experiments.limit_batches.whole_numbers import coarse_numbers
-from training_checklist.experiments.limit_batches.windows import parts_of_sequences, target_parts
+from training_checklist.experiments.limit_batches.windows import ThingsInSequences, target_parts
 from training_checklist.experiments.limit_batches.wrapping import wrapped
 from training_checklist.finding import Finding, Place
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
@@ -138,6 +138,7 @@ class LimitBatches(Experiment):
         self.layer = ""
         self.ranges: dict[tuple[str, str], Entering] = {}  # by place in the batch and layer
         self.in_order = False
+        self.things = ThingsInSequences()
         self.tables: dict[str, Part] = {}  # splits that were read as a whole
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -169,6 +170,7 @@ class LimitBatches(Experiment):
             self._judge_values(entrance.leaf, entrance.value, where)
         self._see_layer()
         self._see_batch(batch, where)
+        self.things.see(batch)
         loss = reported_loss(outputs, trainer)
         self.losses += [] if loss is None else [float(loss)]
         self.weighted.add(self.criteria.calls)
@@ -206,7 +208,7 @@ class LimitBatches(Experiment):
             self._look(self._short_batch, train[0], trainer, pl_module)
             self._judge_splits(train[0], held_out, trainer)
         self._look(self._input_scale, train, trainer)
-        self.judge(*self.weighted.evidence, *self.positives.found.values())
+        self.judge(*self.things.evidence(train[0].place_of("__getitem__")), *self.weighted.evidence, *self.positives.found.values())
         self.judge(Losses(self.losses, self.has_found(), Place(function="training_step")))
         sizes = [
             f"{each.name.removesuffix('_dataloader')} {each.samples or 'unknown (no length)'}"
@@ -376,7 +378,6 @@ class LimitBatches(Experiment):
             self._look(neighbours, train, self.roles, trainer, self.until)
         self._look(target_copies, own, self.roles)
         self._look(target_parts, own, self.roles)
-        self._look(parts_of_sequences, own, self.roles)
         self._look(columns, own, self.roles)
         if not self.has_found("data/samples-mixed-by-collate"):  # then a sample that is loaded alone is another one
             self._look(same_inputs, own, self.roles, trainer, self.until)

@@ -144,15 +144,17 @@ def knows_epoch(dataset: Any) -> bool:
 
 
 def seeds_of(split: Split, trainer: Trainer, index: int, seed: int, shift: int = 0) -> tuple[dict[Place, Any], Tensor]:
-    """Return what lines seed with while a sample is loaded, and its numbers."""
+    """Return what lines seed with while a batch of one sample is loaded, and the sample's numbers."""
     seeds, numbers = Seeds(shift), torch.zeros(0)
     with isolate_rng():
         torch.manual_seed(seed)
         np.random.seed(seed)
         random.seed(seed)
         with suppress(Exception), seeds, Tracer(trainer.lightning_module, seeds):
-            found = [torch.as_tensor(each) for each in arrays(load_items(split.dataset, [index]))]
+            items = load_items(split.dataset, [index])
+            found = [torch.as_tensor(each) for each in arrays(items)]
             numbers = torch.cat([each.double().flatten() for each in found]) if found else numbers
+            split.loader.collate_fn(items)
     return seeds.found, numbers
 
 

@@ -1,12 +1,17 @@
 """Windows of sequences, beside the targets that follow them."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
+from training_checklist.engines.batches import leaves
 from training_checklist.evidence.values import TargetParts
 from training_checklist.experiments.limit_batches.roles import Roles
 from training_checklist.experiments.limit_batches.samples import LEAST, Part
+from training_checklist.finding import Place
 
 MOST_NUMBERS = 256  # of a target, which are held against each number of a window
 LONGEST = 20_000  # numbers of a window
@@ -37,20 +42,33 @@ def target_parts(part: Part, roles: Roles) -> list[TargetParts]:
     return parts
 
 
-def parts_of_sequences(part: Part, roles: Roles) -> list[TargetParts]:
-    """Hold each number of a sample that is one of many kinds, such as an item, against sequences of such numbers."""
-    known = {place: part.of(place) for place in sorted(roles.inputs | roles.compared)}
-    whole = {place: each for place, each in known.items() if each is not None and not each.is_floating_point()}
-    found = []
-    for place, single in whole.items():
-        if single.ndim != 1 or len(single) < LEAST or len(single.unique()) < KINDS:
-            continue
-        for name, sequences in whole.items():
-            if sequences.ndim == 2 and sequences.shape[1] > 1 and len(sequences) == len(single):
-                columns = (sequences == single[:, None]).all(0).nonzero().flatten().tolist()
-                here = [(place, at(name, column, sequences)) for column in columns]
-                found.append(TargetParts(place, 1, here, len(single), part.split.place, len(single.unique())))
-    return found
+class ThingsInSequences:
+    """Holds each number that stands for a thing, such as an item, against sequences of such numbers in its batch."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, set[int]] = {}
+        self.samples: dict[str, int] = {}
+        self.columns: dict[tuple[str, str], set[int]] = {}  # counted from the end: lengths may vary
+
+    def see(self, batch: Any) -> None:
+        whole = {place: each for place, each in leaves(batch).items() if each.ndim and not each.is_floating_point()}
+        for place, single in whole.items():
+            if single.ndim != 1:
+                continue
+            self.kinds.setdefault(place, set()).update(single.tolist())
+            self.samples[place] = self.samples.get(place, 0) + len(single)
+            for name, sequences in whole.items():
+                if sequences.ndim == 2 and sequences.shape[1] > 1 and len(sequences) == len(single):
+                    alike = (sequences == single[:, None]).all(0).nonzero().flatten() - sequences.shape[1]
+                    known = self.columns.setdefault((place, name), set(alike.tolist()))
+                    known &= set(alike.tolist())
+
+    def evidence(self, place: Place) -> Iterator[TargetParts]:
+        for (single, sequences), columns in self.columns.items():
+            kinds = len(self.kinds[single])
+            if self.samples[single] >= LEAST and kinds >= KINDS:
+                found = [(single, f"{sequences}[:, {column}]") for column in sorted(columns)]
+                yield TargetParts(single, 1, found, self.samples[single], place, kinds)
 
 
 def standardised(values: Tensor) -> tuple[Tensor, Tensor]:

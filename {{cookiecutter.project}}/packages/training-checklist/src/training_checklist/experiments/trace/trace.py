@@ -35,6 +35,7 @@ from training_checklist.evidence.network import (
     SampleOutputs,
     SoftmaxCall,
     Softmaxes,
+    SquashesFound,
     by,
 )
 from training_checklist.experiments.experiment import Experiment
@@ -53,6 +54,7 @@ from training_checklist.experiments.trace.operations import (
 )
 from training_checklist.experiments.trace.reshapes import ReshapesToTranspose
 from training_checklist.experiments.trace.sequences import sequences
+from training_checklist.experiments.trace.squashes import Squashes
 from training_checklist.experiments.trace.table import aligned, markdown
 from training_checklist.experiments.trace.targets import compared_tensors, place_in_batch
 from training_checklist.finding import Finding, Place
@@ -70,11 +72,11 @@ class Watch:
         self.step, self.size = step, size
         self.modules, self.criteria, self.masks = ForwardCalls(pl_module), Criteria(), Masks()
         self.dropouts, self.doubled, self.reshapes = DropoutCalls(), DoubledParts(), ReshapesToTranspose()
-        self.terms = DeadTermsOf()
+        self.terms, self.squashes = DeadTermsOf(), Squashes()
         self.softmaxes, self.pairs = SoftmaxesOverBatch(size), Pairs(size)
         self.linear, self.dimensions, self.axes = LinearPairs(), OverDimensions(), AttentionAxes()
         operations = self.softmaxes, self.pairs, self.masks, self.dropouts, self.doubled, self.reshapes, self.terms
-        tracer = Tracer(pl_module, self.criteria, *operations, self.linear, self.dimensions, self.axes)
+        tracer = Tracer(pl_module, self.criteria, *operations, self.linear, self.dimensions, self.axes, self.squashes)
         contexts = (self.modules, tracer) if step == "training_step" else (tracer,)
         self.around = ExitStack()
         self.around.enter_context(around_step(pl_module, *contexts, step=step))
@@ -133,7 +135,7 @@ class Trace(Experiment):
         self._measure(watch)
         self.judge(watch.modules.evidence, PaddingMasks(watch.masks.calls))
         self.judge(LinearPairsFound(watch.linear.evidence))
-        self.judge(DeadTerms(list(watch.terms.found.values())))
+        self.judge(DeadTerms(list(watch.terms.found.values())), SquashesFound(list(watch.squashes.found.values())))
         self.judge(Concatenations(list(watch.doubled.found.values())), Reshapes(list(watch.reshapes.found.values())))
         inputs = (measured(call, watch.dropouts) for call in watch.learned)
         self.judge(*(each for each in inputs if each is not None))
