@@ -235,6 +235,21 @@ def test_size_mismatch_in_an_expression_names_the_expression():
     assert finding.why == "sizes 3 and 5 in dimension 1 do not go together in a * 2 + b"
 
 
+def test_odd_size_that_a_network_halves_and_doubles_is_told_with_its_input():
+    class Skipping(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.down, self.up = nn.MaxPool2d(2), nn.Upsample(scale_factor=2)
+
+        def forward(self, x):
+            return torch.cat([x, self.up(self.down(x))], dim=1)
+
+    finding = diagnosed(Skipping(), torch.rand(2, 3, 15, 15))
+    assert finding.rule == "crash/halved-and-doubled"
+    assert "15 was halved to 7 and doubled to 14" in finding.why
+    assert "(2, 3, 15, 15)" in finding.why
+
+
 def test_samples_of_different_shapes_are_a_matter_of_the_dataset():
     finding = diagnosed(fit, Lit(), Samples(image=lambda index: torch.rand(1, 8, 8 + index)))
     assert "samples of different shapes" in finding.why

@@ -127,3 +127,30 @@ def test_labels_of_other_texts(examine, shuffled):
 
     verdict = examine("limit_batches", Reader(), Data(texts(400, 0), texts(200, 1), collate_whole))
     assert ("data/held-out-labels-unrelated" in rules(verdict)) == shuffled
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_words_that_are_unknown_in_held_out_texts_alone(examine, share):
+    def forget(tokens):
+        return torch.where(torch.rand(len(tokens), generator=random) < share, 59, tokens)
+
+    random = torch.Generator().manual_seed(2)
+    held = [(forget(tokens), tags) for tokens, tags in texts(160, 1)]
+    found = rules(examine("limit_batches", Tagger(), Texts(texts(320, 0), held)))
+    assert ("data/token-of-held-out-texts" in found) == bool(share)
+
+
+@pytest.mark.parametrize("ignored", ["padding", "words"])
+def test_class_of_words_that_is_ignored(examine, ignored):
+    class Ignoring(Tagger):
+        def training_step(self, batch, batch_idx):
+            tags = batch[1].clamp_min(0) if ignored == "words" else batch[1]
+            index = 0 if ignored == "words" else IGNORED
+            return functional.cross_entropy(self(batch[0]).transpose(1, 2), tags, ignore_index=index)
+
+    class Clamped(Texts):
+        def on_after_batch_transfer(self, batch, dataloader_idx):
+            return batch[0], batch[1].clamp_min(0) if ignored == "words" else batch[1]
+
+    found = rules(examine("limit_batches", Ignoring(), Clamped(texts(160, 0), texts(64, 1))))
+    assert ("data/words-ignored" in found) == (ignored == "words")

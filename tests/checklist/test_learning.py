@@ -925,3 +925,16 @@ def test_weights_that_are_tested(examine, net, tested):
     found = [each for each in verdict.findings if each.rule == "learning/last-weights-tested"]
     assert len(found) == (tested == "as trained")
     assert verdict.status == "passed" if not found else found[0].place.source == "self.trainer.test(self)"
+
+
+def test_network_whose_loss_falls_late_is_given_time(examine, net):
+    class Late(net):
+        steps = 0
+
+        def training_step(self, batch, batch_idx):
+            self.steps += 1
+            loss = self.loss(batch)
+            return loss if self.steps > 120 else loss.detach() + 0.0 * loss
+
+    found = {each.rule for each in examine("learning", Late()).findings}
+    assert found.isdisjoint({"learning/loss-does-not-fall", "learning/learning-rate"})

@@ -982,3 +982,22 @@ def test_file_that_is_read_as_a_whole_for_each_sample(examine, net, data, tmp_pa
 
     rules = [each.rule for each in examine("limit_batches", net(), FromFile()).findings]
     assert rules.count("data/reads-far-more-than-it-gives") == found
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+@pytest.mark.parametrize("normalised", [False, True])
+def test_column_of_another_scale_is_warned_of(examine, net, data, scale, normalised):
+    class Scaled(data):
+        def part(self, seed):
+            inputs, labels = super().part(seed).tensors
+            return TensorDataset(inputs * torch.tensor([scale, *[1.0] * 7]), labels)
+
+    class Normalising(net):
+        def __init__(self):
+            super().__init__()
+            if normalised:
+                self.first = nn.Sequential(nn.BatchNorm1d(8), self.first)
+
+    found = [each for each in examine("limit_batches", Normalising(), Scaled()).findings if "column" in each.rule]
+    assert [each.rule for each in found] == ["data/column-off-scale"] * (scale > 1 and not normalised)
+    assert all("column 0 of batch[0]" in each.what for each in found)

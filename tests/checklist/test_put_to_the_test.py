@@ -519,6 +519,56 @@ def test_whole_numbers_fit_into_their_type(examine, change, wraps):
         assert place.file.endswith("test_put_to_the_test.py")
 
 
+class Arrays(Dataset):
+    """The same as NumPy keeps them."""
+
+    def __init__(self, change):
+        self.change = change
+        self.images = np.random.default_rng(0).integers(0, 256, (64, 16)).astype(np.uint8)
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        return self.change(self.images[index]).astype(np.float32) / 255, index % 4
+
+
+def brighter_in_place(image):
+    image = image.copy()
+    image += 60
+    return image
+
+
+@pytest.mark.parametrize(
+    ("change", "wraps"),
+    [
+        (lambda image: image, False),
+        (lambda image: np.clip(image + 60.0, 0, 255).astype(np.uint8), False),
+        (lambda image: image.astype(np.int16) - 60, False),
+        (lambda image: np.asarray(list(image), dtype=np.uint8) // 2, False),
+        (lambda image: image + 60, True),
+        (lambda image: (np.pad(image, 1)[1:-1] * 1.4).astype("uint8"), True),
+        (lambda image: image.astype(np.int16) ** 1 * 200, True),
+        (brighter_in_place, True),
+    ],
+)
+def test_numbers_of_arrays_fit_into_their_type(examine, change, wraps):
+    class Brighter(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(Arrays(change), 16, shuffle=True)
+
+    class Large(Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(16, 16)
+
+    data = Brighter()
+    verdict = examine("limit_batches", Large(), data)
+    places = [each.place for each in verdict.findings if each.rule == "data/integers-wrap"]
+    assert [place.file.endswith("test_put_to_the_test.py") for place in places] == [True] * wraps
+    assert type(data.trainer.train_dataloader.dataset.images) is np.ndarray
+
+
 def noise_of_torch(index):
     return torch.rand(8, generator=torch.Generator().manual_seed(3))
 

@@ -1,5 +1,7 @@
+import inspect
 import random
 from copy import deepcopy
+from pathlib import Path
 
 import numpy
 import pytest
@@ -11,6 +13,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info, random_split
 from training_checklist.engines.fingerprints import rows_of
 from training_checklist.engines.salted import salted
+from training_checklist.engines.unseeded import unseeded
 from training_checklist.evidence.repetition import TwoRuns, made
 from training_checklist.experiments.reproducibility.repetition import Repetition
 from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
@@ -473,3 +476,17 @@ def test_split_by_salted_hash_is_blamed():
     assert (hit.place.file, hit.place.line, hit.place.loader) == ("src/split.py", 7, "train_dataloader")
     assert "hash() of a text" in hit.why
     assert "b.py:2" in hit.why
+
+
+def test_lines_that_make_generators_without_a_seed():
+    with unseeded() as lines:
+        assert isinstance(numpy.random.default_rng(3), numpy.random.Generator)
+        assert isinstance(random.Random(3), random.Random)
+        assert lines == set()
+        here = inspect.currentframe().f_lineno
+        made = [numpy.random.default_rng(), numpy.random.RandomState(None), random.Random()]
+    assert {(Path(file).name, line) for file, line in lines} == {("test_reproducibility.py", here + 1)}
+    assert [isinstance(one, kind) for one, kind in zip(made, UNSEEDED, strict=True)] == [True] * 3
+
+
+UNSEEDED = numpy.random.Generator, numpy.random.RandomState, random.Random

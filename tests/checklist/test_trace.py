@@ -655,3 +655,16 @@ def test_probabilities_where_a_loss_by_hand_takes_logits(examine, net, case):
 
     found = [each for each in examine("trace", Ranking()).findings if each.rule == "network/squashed-twice"]
     assert [each.place.file.endswith("test_trace.py") for each in found] == [True] * twice
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_term_with_a_weight_of_nothing_is_a_remark_where_others_are_left(examine, net, others):
+    class Weighted(net):
+        def training_step(self, batch, batch_idx):
+            answers = self(batch[0])
+            term = 0.0 * nn.functional.cross_entropy(answers, batch[1])
+            labels = nn.functional.one_hot(batch[1], 4)
+            return term + (answers - labels).square().mean() if others else term + answers.mean()
+
+    found = [each for each in examine("trace", Weighted()).findings if each.rule == "network/criterion-without-effect"]
+    assert [each.severity for each in found] == ["remark" if others else "failed"]

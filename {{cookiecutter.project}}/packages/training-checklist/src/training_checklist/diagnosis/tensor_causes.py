@@ -214,6 +214,19 @@ def not_probabilities(crash: Crash, match: re.Match) -> Cause:
     return Cause(f"{criterion(crash)} takes probabilities, and its {match[1]} goes from {low} to {high}", advice)
 
 
+def halved_and_doubled(crash: Crash, match: re.Match) -> Cause | None:
+    """Of an odd size, halving leaves out a row that doubling does not bring back: 15 becomes 7, and then 14."""
+    small, large = sorted(int(each) for each in match.groups()[:2])
+    if large - small != 1 or small % 2:
+        return None
+    given = crash.argument("x", "inputs", "input", "images")
+    shape = f": it gets {tuple(given.shape)}" if given is not None and given.ndim > 2 else ""
+    return Cause(
+        f"a size of {large} was halved to {small // 2} and doubled to {small} on its way through the network{shape}",
+        "make the input's sizes multiples of 2 for each time that the network halves them, as by a crop or by padding",
+    )
+
+
 def broadcast(crash: Crash, match: re.Match) -> Cause:
     first, second, axis = match.groups()
     expression = f" in {crash.own.expression}" if crash.own is not None and "\n" not in crash.own.expression else ""
@@ -396,6 +409,7 @@ PATTERNS: list[Pattern] = [
     (r"same dtype|dtypes match|Expected self\.dtype to be equal|expected scalar type \w+ but found", dtypes),
     (r"Input type \(.*?\) and (?:weight|bias) type \(.*?\) should be the same", dtypes),
     (r"tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)", broadcast),
+    (r"must match except in dimension 1\. Expected size (\d+) but got size (\d+)", halved_and_doubled),
     (r"shape '\[(.*?)\]' is invalid for input of size (\d+)", reshape),
     (r"view size is not compatible", not_contiguous),
     (r"stack expects each tensor to be equal size, but (got .*)", unequal_samples),

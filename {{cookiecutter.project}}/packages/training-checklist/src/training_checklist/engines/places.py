@@ -105,6 +105,10 @@ def of_frame(frame: FrameType, module: str = "", line: int | None = None) -> Pla
     )
 
 
+def of_line(file: str, line: int) -> Place:
+    return Place(file=shorten(file), line=line, source=COMMENT.sub("", linecache.getline(file, line).strip()))
+
+
 @cache
 def short(file: str, seen_from: str) -> str:
     return shorten(file)

@@ -222,3 +222,40 @@ class TokenLabels:
     labels: int
     errors: dict[int, float]
     place: Place = NOWHERE
+
+
+@dataclass
+class IgnoredTokens:
+    """The tokens that have the label which the criterion ignores, those that fill texts up left out.
+
+    Args:
+        label: that is ignored.
+        has_output: whether it is one of the network's classes.
+        share: of the tokens.
+        kinds: different tokens that have it.
+    """
+
+    label: int
+    has_output: bool
+    share: float
+    kinds: int
+    place: Place = NOWHERE
+
+
+@dataclass
+class HeldOutToken:
+    """The token whose share of the tokens is most above that in the training set.
+
+    Args:
+        name: place of the tokens in the batch.
+        split: name of the held-out split.
+        share: of its tokens.
+        train: of those of the training set.
+    """
+
+    name: str
+    split: str
+    token: int
+    share: float
+    train: float
+    place: Place = NOWHERE

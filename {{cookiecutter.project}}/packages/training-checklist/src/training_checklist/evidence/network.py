@@ -124,12 +124,18 @@ class LossSlopes:
     Args:
         optimizers: how many there are; several may play against each other.
         accumulated: batches of a step of the optimizer, by which Lightning has divided the loss.
+        others: whether the loss compares answers with a part of the batch in other ways, too; known of flat ones.
     """
 
     loss: float
     slopes: list[CriterionSlope]
     optimizers: int = 1
     accumulated: int = 1
+    others: bool = False
+
+    @property
+    def are_flat(self) -> bool:
+        return bool(self.slopes) and all(each.slope == 0 for each in self.slopes)
 
 
 @dataclass

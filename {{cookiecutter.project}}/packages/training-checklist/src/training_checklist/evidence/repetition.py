@@ -25,6 +25,7 @@ class Recording:
         steady: by loader, whether its dataset gives the same for the same position after the same seed; None: unknown.
         generators: that the training set holds: "Digits.rng (Generator)".
         listed: file and line of each line of the project that has listed a folder.
+        unseeded: likewise, that has made a generator without a seed.
         unordered: why this device may add up in another order each time; "" where it does not.
     """
 
@@ -36,6 +37,7 @@ class Recording:
     generators: list[str] = field(default_factory=list)
     unordered: str = ""
     listed: list[tuple[str, int]] = field(default_factory=list)
+    unseeded: list[tuple[str, int]] = field(default_factory=list)
 
 
 @dataclass
@@ -64,8 +66,8 @@ class TwoRuns:
         others = f", and {lines}" if lines else ""
         line = self.salted[0]
         why = (
-            "hash() of a text and the order of a set are others in each process, and that of a folder's files on each "
-            f"machine, whatever the seed: this line{others}"
+            "hash() of a text, the order of a set and a generator without a seed are others in each process, and the "
+            f"order of a folder's files on each machine, whatever the seed: this line{others}"
         )
         return place.beside(file=line.file, line=line.line, source=line.source), why
 

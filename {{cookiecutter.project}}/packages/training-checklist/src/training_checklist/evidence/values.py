@@ -92,12 +92,15 @@ class Entering:
 
     Args:
         largest: whether it is the largest input of the network.
+        columns: mean and standard deviation of each number that a linear or recurrent layer takes of a sample or step;
+            none of layers that take more of them than a table has.
     """
 
     low: float
     high: float
     largest: bool = True
     place: Place = NOWHERE
+    columns: list[tuple[float, float]] = field(default_factory=list)
 
 
 @dataclass

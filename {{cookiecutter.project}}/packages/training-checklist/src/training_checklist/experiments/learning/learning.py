@@ -214,7 +214,6 @@ class Learning(Experiment):
             fall = asked.train(known, self.steps)
         rate = max(origin.options("lr"))
         found = RangeTest(course(asked, fall), min_fall=self.min_fall, grad_norm=asked.grad_norm or 0.0)
-        self.notes.append(f"loss {found.asked} on {len(known)} batches")
         self.facts |= {"rate": rate, "fall": fall}
         learner = asked if fall >= self.min_fall else None
         for change, value, given, factor in [] if learner else changes(origin, fall < -self.min_fall, warms_up):
@@ -231,6 +230,12 @@ class Learning(Experiment):
             if fall >= self.min_fall:
                 learner = trial
                 break
+        # A network that begins with a good answer, as one that adds nothing to its input, has little to gain at first.
+        while learner is None and asked.steps < self.max_steps and time.monotonic() < self.deadline:
+            fall = asked.train(known, self.steps)
+            if fall >= self.min_fall:
+                learner, found.asked = asked, course(asked, fall)
+        self.notes.append(f"loss {found.asked} on {len(known)} batches")
         self.judge(found)
         return learner, found
 

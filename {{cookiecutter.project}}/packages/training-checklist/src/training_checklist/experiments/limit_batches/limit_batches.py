@@ -84,8 +84,8 @@ from training_checklist.experiments.limit_batches.stored_samples import (
     stored_inputs,
     stored_labels,
 )
-from training_checklist.experiments.limit_batches.texts import token_share
-from training_checklist.experiments.limit_batches.token_labels import bags, token_fit, token_labels
+from training_checklist.experiments.limit_batches.texts import held_out_tokens, token_share
+from training_checklist.experiments.limit_batches.token_labels import bags, ignored_tokens, token_fit, token_labels
 from training_checklist.experiments.limit_batches.whole_numbers import coarse_numbers
 from training_checklist.experiments.limit_batches.windows import ThingsInSequences, target_parts
 from training_checklist.experiments.limit_batches.wrapping import wrapped
@@ -94,6 +94,8 @@ from training_checklist.lightning import LightningModule, Trainer, is_overridden
 
 SHOWN = 8  # samples that are looked at as they are kept
 
+TAKES_COLUMNS = {"linear", "lstm", "gru", "rnn_tanh", "rnn_relu"}
+MOST_COLUMNS = 256  # of a table: more numbers of a sample are those of an image or a waveform
 ENOUGH = 20  # labels of a class, by which its share of the whole is known to a quarter
 
 
@@ -197,7 +199,7 @@ class LimitBatches(Experiment):
         self.until = time.monotonic() + self.seconds
         train = splits("train", trainer.train_dataloader)
         held_out = splits("val", trainer.val_dataloaders) + self._test_splits(trainer, pl_module)
-        self.judge(Forms(self.forms, self.roles.inputs), *self.ranges.values())
+        self.judge(Forms(self.forms, self.roles.inputs))
         for split in (*train, *held_out):
             self._look(loader_size, split)
         if len(train) == 1:
@@ -208,7 +210,12 @@ class LimitBatches(Experiment):
             self._look(self._short_batch, train[0], trainer, pl_module)
             self._judge_splits(train[0], held_out, trainer)
         self._look(self._input_scale, train, trainer)
-        self.judge(*self.things.evidence(train[0].place_of("__getitem__")), *self.weighted.evidence, *self.positives.found.values())
+        if self.has_found("data/inputs-off-scale", "data/unlike-claim"):  # which says it of all columns
+            for entering in self.ranges.values():
+                entering.columns.clear()
+        self.judge(*self.ranges.values())
+        self.judge(*self.things.evidence(train[0].place_of("__getitem__")))
+        self.judge(*self.weighted.evidence, *self.positives.found.values())
         self.judge(Losses(self.losses, self.has_found(), Place(function="training_step")))
         sizes = [
             f"{each.name.removesuffix('_dataloader')} {each.samples or 'unknown (no length)'}"
@@ -305,6 +312,10 @@ class LimitBatches(Experiment):
                     (each.leaf, each.place.module), Entering(low, high, each.leaf == self.roles.input, place)
                 )
                 known.low, known.high = min(known.low, low), max(known.high, high)
+                if each.operation in TAKES_COLUMNS and each.value.ndim > 1 and each.value.shape[-1] <= MOST_COLUMNS:
+                    rows = each.value.flatten(0, -2).cpu().double()
+                    if len(rows) > 1 and not known.columns:  # the first batch has enough of them to tell
+                        known.columns = list(zip(rows.mean(0).tolist(), rows.std(0).tolist(), strict=True))
 
     def _see_batch(self, batch: Any, where: Place) -> None:
         found = leaves(batch)
@@ -373,6 +384,7 @@ class LimitBatches(Experiment):
             self._look(shared_parts, own, other, self.roles)
             self._look(shared_groups, train, split, self.roles.classes)
             self._look(pixel_targets, own, other, self.roles)
+            self._look(held_out_tokens, own, other, self.roles)
             self._look(self._tables, own, other, trainer)
         if self.in_order and train.indexable:
             self._look(neighbours, train, self.roles, trainer, self.until)
@@ -387,6 +399,7 @@ class LimitBatches(Experiment):
             self._look(self._labelled, own, others)
             self._look(self._whole, own)
             self._look(token_labels, own, self.roles)
+            self._look(ignored_tokens, own, self.roles)
             for other in others:
                 self._look(token_fit, own, other, self.roles)
             self._look(self._label_fits, own, others, trainer)

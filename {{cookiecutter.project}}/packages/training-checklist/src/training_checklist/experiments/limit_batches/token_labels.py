@@ -4,11 +4,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from training_checklist.evidence.labels import LabelFit, TokenLabels
+from training_checklist.evidence.labels import IgnoredTokens, LabelFit, TokenLabels
 from training_checklist.experiments.limit_batches.label_fit import FEATURES, LEAST
 from training_checklist.experiments.limit_batches.roles import Roles
 from training_checklist.experiments.limit_batches.samples import Part
 
+NO_LABEL = -(2**31)
 SHIFTS = (-2, -1, 0, 1, 2)  # a mark in front or at the end, and both
 
 
@@ -62,6 +63,19 @@ def token_labels(part: Part, roles: Roles) -> TokenLabels | None:
         errors[shift] = 1 - float(table.diagonal().sum() / table.sum().clamp_min(1))
     [place] = roles.tables
     return TokenLabels(roles.target, place, len(labels), errors, part.split.place_of("__getitem__"))
+
+
+def ignored_tokens(part: Part, roles: Roles) -> IgnoredTokens | None:
+    """Return which tokens have the label that the criterion ignores; None where their labels are not one each."""
+    everything = Roles(tables=roles.tables, target=roles.target, ignored=NO_LABEL)
+    known = pairs(part, everything)
+    if not known or roles.classes is None:
+        return None
+    labels, tokens = (torch.cat([each[part] for each in known]) for part in (0, 1))
+    left_out = labels == roles.ignored
+    kinds, share = len(tokens[left_out].unique()), float(left_out.float().mean()) if len(labels) else 0.0
+    has_output = 0 <= roles.ignored < roles.classes
+    return IgnoredTokens(roles.ignored, has_output, share, kinds, part.split.place.beside(note=roles.target))
 
 
 def token_fit(own: Part, other: Part, roles: Roles) -> LabelFit | None:

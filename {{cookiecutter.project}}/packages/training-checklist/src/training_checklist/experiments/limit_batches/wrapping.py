@@ -3,11 +3,14 @@
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from training_checklist.engines.places import here_and_outwards, kind, of_frame
 from training_checklist.engines.splits import Split, load_items
 from training_checklist.engines.tracer import Call, Listener, Tracer
+from training_checklist.engines.watched_arrays import watching
 from training_checklist.evidence.loading import Wrapped
 from training_checklist.finding import Place
 from training_checklist.lightning import Trainer, isolate_rng
@@ -15,6 +18,7 @@ from training_checklist.lightning import Trainer, isolate_rng
 SAMPLES = 16
 SMALL = (torch.uint8, torch.int8, torch.int16)
 CASTS = {"to", "type", "byte", "char", "short"}
+ARRAYS = {"add", "subtract", "multiply", "negative", "square"}
 ARITHMETIC = {"add", "sub", "mul", "neg", "radd", "rsub", "rmul", "iadd", "isub", "imul"}
 
 
@@ -40,6 +44,25 @@ class Wraps(Listener):
             return
         self._keep(call, exact, result)
 
+    def see_array(self, name: str, function: Any, given: tuple[Any, ...], result: Any) -> None:
+        """Look at an operation on NumPy's arrays in the same way."""
+        if not isinstance(result, np.ndarray) or result.dtype.kind not in "iu" or result.itemsize > 2:
+            return
+        if name == "astype":
+            exact = given[0]
+        elif name in ARRAYS:
+            wide = [each.astype(np.int64) if isinstance(each, np.ndarray) else each for each in given]
+            exact = function(*wide)
+        else:
+            return
+        if not exact.size or exact.dtype == result.dtype or exact.dtype.kind not in "iuf":
+            return
+        limits, low, high = np.iinfo(result.dtype), float(exact.min()), float(exact.max())
+        if low <= limits.min - 1 or high >= limits.max + 1:
+            frame = next((frame for frame, _ in here_and_outwards() if kind(frame.f_code.co_filename) == "own"), None)
+            if frame is not None:
+                self.found.setdefault(of_frame(frame), (str(result.dtype), low, high))
+
     def _keep(self, call: Call, exact: Any, result: Tensor) -> None:
         limits = torch.iinfo(result.dtype)
         if not isinstance(exact, Tensor) or not exact.numel() or exact.dtype == result.dtype:
@@ -51,11 +74,12 @@ class Wraps(Listener):
 
 
 def wrapped(split: Split, trainer: Trainer) -> Wrapped | None:
-    """Load some samples; of NumPy's arrays nothing is seen."""
+    """Load some samples."""
     if not split.indexable:
         return None
     wraps = Wraps()
-    with isolate_rng(), suppress(Exception), Tracer(trainer.lightning_module, wraps):
+    arrays = watching(split.dataset, wraps.see_array)
+    with isolate_rng(), suppress(Exception), Tracer(trainer.lightning_module, wraps), arrays:
         load_items(split.dataset, split.chosen(SAMPLES))
     place, known = next(iter(wraps.found.items()), (split.place, ("", 0.0, 0.0)))
     return Wrapped(*known, place)

@@ -21,6 +21,7 @@ from training_checklist.ending import FitEnded
 from training_checklist.engines.fingerprints import state_of
 from training_checklist.engines.listings import listed_backwards
 from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.unseeded import unseeded
 from training_checklist.experiments.experiment import Experiment, schedules_of_short_runs
 from training_checklist.experiments.reproducibility.further_steps import Recorder
 from training_checklist.hydra_callbacks.checklist import is_group, keys_of_directory, replaced, run_command, silenced
@@ -48,6 +49,7 @@ class Repetition(HydraCallback):
         self.error: Exception | None = None
         self.listing = ExitStack()
         self.listed: set[tuple[str, int]] = set()  # lines of the project that list folders
+        self.unseeded: set[tuple[str, int]] = set()  # those that make generators without a seed
 
     def on_job_start(self, config: DictConfig, task_function: TaskFunction, **kwargs: Any) -> None:
         Repetition.current, self.config, self.train = self, config, task_function
@@ -60,6 +62,7 @@ class Repetition(HydraCallback):
             self.beside.start()
         else:
             self.listed = self.listing.enter_context(listed_backwards())
+            self.unseeded = self.listing.enter_context(unseeded())
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         try:

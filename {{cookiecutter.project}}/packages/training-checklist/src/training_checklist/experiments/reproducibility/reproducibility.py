@@ -15,7 +15,7 @@ from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import leaves
 from training_checklist.engines.drawn_indices import DrawnIndices, content_of
 from training_checklist.engines.fingerprints import Operations, digest_of, named, rows_of
-from training_checklist.engines.places import of_hooks
+from training_checklist.engines.places import of_hooks, of_line
 from training_checklist.engines.salted import salted
 from training_checklist.engines.tracer import Tracer
 from training_checklist.evidence.repetition import FurtherSteps, Recording, ResumedRun, TwoRuns
@@ -115,6 +115,7 @@ class Reproducibility(Experiment):
             return
         if self._is_repetition():
             self.recording.listed = sorted(repetition.listed)
+            self.recording.unseeded = sorted(repetition.unseeded)
             recordings.write(self.recording, folder / RECORDING)
             return
         self.seen = f"{self.step} steps, {len(self.recording.rows)} tensors compared"
@@ -159,6 +160,7 @@ class Reproducibility(Experiment):
         # A call repeats the run in this process, where both are the same.
         if runs.parted is not None and Repetition.current is not None:
             runs.salted = salted(sorted(loaded()), {(file, line) for file, line in other.listed})
+            runs.salted += [of_line(file, line) for file, line in other.unseeded] if not seeds else []
         self.judge(runs)
         if runs.parted is None:
             self.seen += ", equal in both runs"

@@ -11,7 +11,7 @@ from torchmetrics import Metric
 
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import batch_size
-from training_checklist.engines.compared import first_of, moved_look
+from training_checklist.engines.compared import compared_leaves, first_of, moved_look
 from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.dropouts import DropoutCalls
 from training_checklist.engines.own_code import shorten
@@ -103,6 +103,7 @@ class Trace(Experiment):
     def __init__(self) -> None:
         super().__init__()
         self.training: Watch | None = None
+        self.batch: Any = None
         self.validation: Watch | None = None
         self.reached: dict[str, bool] = {}  # parameter that got a gradient: whether it has anything but zeros
         self.paired: set[tuple[str, int]] = set()  # lines that have been judged
@@ -110,13 +111,17 @@ class Trace(Experiment):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if self.training is None:
-            self.training = Watch(pl_module, "training_step", batch_size(batch))
+            self.training, self.batch = Watch(pl_module, "training_step", batch_size(batch)), batch
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         if not self.ended and loss.requires_grad and self.training is not None:
             with suppress(RuntimeError):  # a part of the graph may be gone with an earlier backward
                 accumulated = trainer.accumulate_grad_batches if pl_module.automatic_optimization else 1
-                self.judge(slopes(loss, self.training.learned, len(trainer.optimizers), accumulated))
+                found = slopes(loss, self.training.learned, len(trainer.optimizers), accumulated)
+                if found.are_flat:
+                    with suppress(Exception):  # of the project's step, on a batch that the run does not have
+                        found.others = any(moves for _, _, moves in compared_leaves(trainer, pl_module, self.batch))
+                self.judge(found)
 
     def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.ended:
@@ -130,7 +135,7 @@ class Trace(Experiment):
     ) -> None:
         if self.ended or self.training is None:
             return
-        self.ended, watch = True, self.training
+        self.ended, self.batch, watch = True, None, self.training
         watch.close()
         self._measure(watch)
         self.judge(watch.modules.evidence, PaddingMasks(watch.masks.calls))

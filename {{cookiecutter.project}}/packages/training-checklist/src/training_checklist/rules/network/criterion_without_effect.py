@@ -2,14 +2,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from training_checklist.evidence.network import CriterionSlope, LossSlopes
-from training_checklist.finding import FAILED, Fix
+from training_checklist.finding import FAILED, REMARK, Fix
 from training_checklist.rule import Hit, Rule
 
 
 def judge(loss: LossSlopes, limits: Any) -> Iterator[Hit]:
-    if loss.slopes and all(each.slope == 0 for each in loss.slopes):
+    if loss.are_flat:
         first = loss.slopes[0]
-        yield Hit(f"{first.name} has no effect on the loss of training_step: its slope is exactly 0", first.place)
+        what = f"{first.name} has no effect on the loss of training_step: its slope is exactly 0"
+        # The weight of a term may be 0 on purpose, where others are left.
+        yield Hit(what, first.place, severity=REMARK if loss.others else None)
 
 
 RULE = Rule(
