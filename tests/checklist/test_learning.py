@@ -6,7 +6,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from pytorch_lightning import LightningModule
-from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import nn
 from torch.nn import functional
 from torch.optim import lr_scheduler
@@ -938,3 +938,31 @@ def test_network_whose_loss_falls_late_is_given_time(examine, net):
 
     found = {each.rule for each in examine("learning", Late()).findings}
     assert found.isdisjoint({"learning/loss-does-not-fall", "learning/learning-rate"})
+
+
+def stopping(**options):
+    return [ModelCheckpoint(monitor=options.pop("keeps")), EarlyStopping(options.pop("stops"), **options)]
+
+
+@pytest.mark.parametrize(
+    ("choices", "rule"),
+    [
+        (stopping(keeps="val/loss", stops="val/accuracy", mode="max", min_delta=0.01), None),
+        (stopping(keeps="train/accuracy", stops="val/loss"), "learning/chosen-by-training"),
+        (stopping(keeps="val/loss", stops="train/accuracy", mode="max"), "learning/chosen-by-training"),
+        (stopping(keeps="val/loss", stops="val/accuracy", mode="max", min_delta=0.5), "learning/gain-out-of-reach"),
+        (stopping(keeps="val/loss", stops="val/loss", min_delta=0.4), "learning/gain-out-of-reach"),
+    ],
+)
+def test_what_checkpoints_are_chosen_and_training_is_stopped_by(examine, net, choices, rule):
+    class Logging(Measured, net):
+        pass
+
+    found = [each.rule for each in examine("learning", Logging(), more=choices, enable_checkpointing=True).findings]
+    assert found == ([] if rule is None else [rule])
+
+
+@pytest.mark.parametrize(("steps", "epochs", "ends"), [(4, 5, True), (4, 1, False), (40, 5, False), (-1, 5, False)])
+def test_run_that_ends_in_the_first_of_several_epochs(examine, net, steps, epochs, ends):
+    found = [each.rule for each in examine("learning", net(), max_steps=steps, max_epochs=epochs).findings]
+    assert ("learning/ends-in-the-first-epoch" in found) == ends

@@ -668,3 +668,16 @@ def test_term_with_a_weight_of_nothing_is_a_remark_where_others_are_left(examine
 
     found = [each for each in examine("trace", Weighted()).findings if each.rule == "network/criterion-without-effect"]
     assert [each.severity for each in found] == ["remark" if others else "failed"]
+
+
+@pytest.mark.parametrize("precision", ["32-true", "64-true"])
+def test_weights_of_64_bits_that_nobody_asked_for(examine, net, precision):
+    class Double(net):
+        def on_fit_start(self):
+            self.double()
+
+        def on_after_batch_transfer(self, batch, dataloader_idx):
+            return batch[0].double(), batch[1]
+
+    found = [each.rule for each in examine("trace", Double(), precision=precision).findings]
+    assert ("network/double-precision" in found) == (precision == "32-true")

@@ -176,3 +176,57 @@ class Tested:
     metric: str
     as_trained: bool
     place: Place = NOWHERE
+
+
+@dataclass
+class Chosen:
+    """What checkpoints are chosen by, or training is stopped by.
+
+    Args:
+        who: "ModelCheckpoint", "EarlyStopping".
+        metric: its name.
+        validated: what validation logs; empty where nothing is validated.
+        in_validation: whether the metric is one of them.
+    """
+
+    who: str
+    metric: str
+    validated: list[str]
+    in_validation: bool
+
+
+@dataclass
+class LeastGain:
+    """The least change of a metric that counts as a gain.
+
+    Args:
+        metric: that EarlyStopping waits for.
+        least: its min_delta.
+        value: of the metric after two short epochs.
+        share: whether it lies between 0 and 1, and more of it is better.
+    """
+
+    metric: str
+    least: float
+    value: float
+    share: bool
+
+    @property
+    def of_range(self) -> float:
+        """The least gain as a share of what can be gained from nothing."""
+        return self.least / (1.0 if self.share else max(abs(self.value), 1e-12))
+
+
+@dataclass
+class Length:
+    """How long a run is to be.
+
+    Args:
+        max_steps: of the optimizer.
+        max_epochs: that are asked for, too.
+        steps: of the optimizer in an epoch.
+    """
+
+    max_steps: int
+    max_epochs: int
+    steps: float

@@ -355,6 +355,15 @@ class SquashesFound:
     calls: list[Squash] = field(default_factory=list)
 
 
+@dataclass
+class WeightTypes:
+    """The parameters of 64 bits, by name, of how many, and the precision that the Trainer is asked for."""
+
+    double: list[str]
+    number: int
+    precision: str
+
+
 @dataclass(frozen=True)
 class PaddingMask:
     """A mask of attention, beside the padding of the token ids that it is for.

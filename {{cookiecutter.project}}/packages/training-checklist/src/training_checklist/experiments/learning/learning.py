@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from training_checklist import session
+from training_checklist.direction import better
 from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.criteria import CriterionCall
 from training_checklist.engines.left_in_eval import left_in_eval
@@ -24,10 +25,13 @@ from training_checklist.evidence.learning import (
     DECAY,
     RATE,
     AddedUp,
+    Chosen,
     Course,
     FirstLoss,
     Inputs,
     Labels,
+    LeastGain,
+    Length,
     Monitor,
     NeverFell,
     RangeTest,
@@ -105,6 +109,7 @@ class Learning(Experiment):
         self.watch: EpochWatch | None = None
         self.counter: CallCounter | None = None
         self.rates = RatesOfGroups()
+        self.least_gains: dict[str, float] = {}  # of EarlyStopping, by its metric
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage == "fit":
@@ -113,6 +118,8 @@ class Learning(Experiment):
                 for callback in trainer.callbacks
                 if getattr(callback, "monitor", None) is not None
             ]
+            stoppers = [each for each in trainer.callbacks if isinstance(each, EarlyStopping)]
+            self.least_gains = {each.monitor: abs(each.min_delta) for each in stoppers}
             self.watching.enter_context(self.rates)
             self.switches = self.watching.enter_context(Switches(pl_module))
         super().setup(trainer, pl_module, stage)
@@ -121,6 +128,7 @@ class Learning(Experiment):
         self.deadline = time.monotonic() + self.seconds
         steps = trainer.estimated_stepping_batches
         whole = steps * trainer.accumulate_grad_batches
+        self._judge_length(trainer)
         self.judge(*norms(pl_module, whole))
         if pl_module.automatic_optimization and len(trainer.optimizers) == 1:  # else steps are the module's own affair
             self.judge(unheld(trainer), *plateaus(trainer))
@@ -133,6 +141,11 @@ class Learning(Experiment):
         trainer.callbacks = [*trainer.callbacks, self.watch]  # Lightning is going through the old list
         self.watching.callback(self.watch.close)
         self.watching.enter_context(self.counter.counting(pl_module))
+
+    def _judge_length(self, trainer: Trainer) -> None:
+        batches, epochs = trainer.num_training_batches, trainer.max_epochs
+        if trainer.max_steps > 0 and epochs is not None and epochs > 0 and math.isfinite(batches):
+            self.judge(Length(trainer.max_steps, epochs, math.ceil(batches / trainer.accumulate_grad_batches)))
 
     def _shorten(self, trainer: Trainer, whole: float) -> None:
         """Let the run have two epochs, by Lightning's own means: both are to end as epochs do."""
@@ -283,9 +296,20 @@ class Learning(Experiment):
         self._ask_about_answers(trainer, pl_module)
         logged = sorted(trainer.callback_metrics)
         self.judge(*(Monitor(name, metric, logged) for name, metric in self.monitors))
+        self._judge_choices(trainer)
         self.seen = "; ".join(self.notes)
         if not self.judged and not self.unjudged:
             self.skip(self.seen)
+
+    def _judge_choices(self, trainer: Trainer) -> None:
+        results = trainer.fit_loop.epoch_loop.val_loop._results.values()
+        validated = sorted({result.meta.name for result in results})
+        known = trainer.callback_metrics
+        self.judge(*(Chosen(who, name, validated, name in validated) for who, name in self.monitors if name in known))
+        for name, least in self.least_gains.items():
+            if name in known and known[name].numel() == 1:
+                share = better(name) == "max" and 0 <= float(known[name]) <= 1
+                self.judge(LeastGain(name, least, float(known[name]), share))
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().teardown(trainer, pl_module, stage)

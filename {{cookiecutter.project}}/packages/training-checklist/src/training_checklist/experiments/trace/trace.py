@@ -36,6 +36,7 @@ from training_checklist.evidence.network import (
     SoftmaxCall,
     Softmaxes,
     SquashesFound,
+    WeightTypes,
     by,
 )
 from training_checklist.experiments.experiment import Experiment
@@ -112,6 +113,9 @@ class Trace(Experiment):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if self.training is None:
             self.training, self.batch = Watch(pl_module, "training_step", batch_size(batch)), batch
+            weights = dict(pl_module.named_parameters())
+            double = [name for name, weight in weights.items() if weight.dtype == torch.float64]
+            self.judge(WeightTypes(double, len(weights), str(trainer.precision)))
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         if not self.ended and loss.requires_grad and self.training is not None:
