@@ -14,7 +14,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
-from pytorch_lightning import LightningModule, Trainer
+from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
@@ -248,6 +248,28 @@ def test_odd_size_that_a_network_halves_and_doubles_is_told_with_its_input():
     assert finding.rule == "crash/halved-and-doubled"
     assert "15 was halved to 7 and doubled to 14" in finding.why
     assert "(2, 3, 15, 15)" in finding.why
+
+
+def test_closure_that_a_hook_does_not_call():
+    class Alone(Lit):
+        def optimizer_step(self, epoch, batch_idx, optimizer, optimizer_closure):
+            optimizer.step()
+
+    finding = diagnosed(fit, Alone(), Samples())
+    assert (finding.rule, finding.place.function) == ("crash/closure-not-called", "Alone.optimizer_step")
+
+
+def test_loader_of_nothing_is_a_matter_of_setup():
+    class Unmade(LightningDataModule):
+        def setup(self, stage):
+            self.samples = None
+
+        def train_dataloader(self):
+            return DataLoader(self.samples)
+
+    trainer = Trainer(accelerator="cpu", enable_progress_bar=False, logger=False, enable_checkpointing=False)
+    finding = diagnosed(trainer.fit, Lit(), datamodule=Unmade())
+    assert (finding.rule, finding.place.function.rpartition(".")[2]) == ("crash/no-dataset", "setup")
 
 
 def test_samples_of_different_shapes_are_a_matter_of_the_dataset():

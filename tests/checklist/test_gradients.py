@@ -368,6 +368,26 @@ class TestFault:
         assert finding.rule == "gradients/tiny-updates"
         assert "of the gradients" in finding.what
 
+    def test_steps_that_are_longer_than_the_weights_though_norms_hide_it(self, examine, net):
+        class Normalised(net):
+            def __init__(self):
+                super().__init__(lr=0.5)
+                self.norm, self.last = nn.BatchNorm1d(32, affine=False), nn.BatchNorm1d(4, affine=False)
+
+            def forward(self, inputs):
+                return self.last(self.head(torch.relu(self.norm(self.first(inputs)))))
+
+        [finding] = examine("gradients", Normalised()).findings
+        assert (finding.rule, finding.where) == ("gradients/torn-weights", "optimizer.lr=0.5")
+
+    def test_normalisation_over_as_many_samples_as_there_are_features(self, examine, net, data):
+        class Mixing(net):
+            def forward(self, inputs):
+                return self.head(functional.normalize(torch.relu(self.first(inputs)), dim=0))  # over all samples
+
+        [finding] = examine("gradients", Mixing(), data(batch_size=8)).findings
+        assert (finding.rule, finding.place.line) == ("gradients/samples-mix", line_of("# over all samples"))
+
     def test_softmax_over_the_batch(self, examine, net):
         class Mixing(net):
             def forward(self, inputs):

@@ -154,3 +154,86 @@ def test_class_of_words_that_is_ignored(examine, ignored):
 
     found = rules(examine("limit_batches", Ignoring(), Clamped(texts(160, 0), texts(64, 1))))
     assert ("data/words-ignored" in found) == (ignored == "words")
+
+
+class ByLength(torch.utils.data.Sampler):
+    """Batches of texts of one length, as far as that is possible."""
+
+    def __init__(self, samples):
+        order = sorted(range(len(samples)), key=lambda index: len(samples[index][0]))
+        self.batches = [order[start : start + 16] for start in range(0, len(order), 16)]
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __iter__(self):
+        return iter(self.batches)
+
+
+class InBuckets(Texts):
+    def train_dataloader(self):
+        return DataLoader(self.train, batch_sampler=ByLength(self.train), collate_fn=self.collate)
+
+
+class WithPadding(Tagger):
+    """Takes padding for words of the first tag, or flattens the tags in another order than the answers."""
+
+    def __init__(self, mistake):
+        super().__init__()
+        self.mistake = mistake
+
+    def training_step(self, batch, batch_idx):
+        logits, tags = self(batch[0]), batch[1]
+        if self.mistake == "padding counts":
+            tags = tags.clamp_min(0)
+        tags = tags.t() if self.mistake == "order" else tags
+        return functional.cross_entropy(logits.flatten(0, 1), tags.flatten(), ignore_index=IGNORED)
+
+
+@pytest.mark.parametrize("mistake", ["none", "padding counts"])
+def test_padding_is_looked_at_where_batches_hold_texts_of_one_length(examine, mistake):
+    found = rules(examine("trace", WithPadding(mistake), InBuckets(texts(160, 0), texts(64, 1))))
+    assert ("network/loss-counts-padding" in found) == (mistake != "none")
+
+
+@pytest.mark.parametrize("mistake", ["none", "order"])
+def test_answers_that_are_compared_with_tags_of_other_texts(examine, mistake):
+    found = rules(examine("trace", WithPadding(mistake), Texts(texts(160, 0), texts(64, 1))))
+    assert ("network/targets-of-other-samples" in found) == (mistake == "order")
+
+
+class Recurrent(Tagger):
+    """Reads texts in both directions, up to their lengths, or padding as well."""
+
+    def __init__(self, asks):
+        super().__init__()
+        self.asks = asks
+        self.rnn, self.head = nn.GRU(16, 8, bidirectional=True, batch_first=True), nn.Linear(16, TAGS)
+
+    def training_step(self, batch, batch_idx):
+        words, tags, lengths = self.embedding(batch[0]), batch[1], batch[2]
+        if self.asks:
+            words = nn.utils.rnn.pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
+        answers = self.rnn(words)[0]
+        if self.asks:
+            answers, _ = nn.utils.rnn.pad_packed_sequence(answers, batch_first=True, total_length=tags.shape[1])
+        return functional.cross_entropy(self.head(answers).transpose(1, 2), tags, ignore_index=IGNORED)
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", self.training_step(batch, batch_idx))
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_lengths_that_nobody_asks_for_in_batches_of_one_length(examine, asks):
+    def with_lengths(samples):
+        return *collate(samples), torch.tensor([len(tokens) for tokens, _ in samples])
+
+    found = rules(examine("limit_batches", Recurrent(asks), InBuckets(texts(160, 0), texts(64, 1), with_lengths)))
+    assert ("data/mask-without-effect" in found) == (not asks)
+
+
+@pytest.mark.parametrize("cut", [None, 8])
+def test_texts_that_are_cut(examine, cut):
+    data = [[(tokens[:cut], tags[:cut]) for tokens, tags in texts(160, seed)] for seed in (0, 1)]
+    found = rules(examine("limit_batches", Tagger(), Texts(*data)))
+    assert ("data/texts-cut" in found) == (cut is not None)

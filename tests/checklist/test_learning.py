@@ -1,5 +1,4 @@
 import math
-from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -14,7 +13,6 @@ from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy, MulticlassPrecision, MulticlassRecall
-from training_checklist.ending import FitEnded
 from training_checklist.engines.rehearsal import rehearse
 from training_checklist.evidence.schedules import Rehearsal
 from training_checklist.experiments.learning import schedules
@@ -906,25 +904,6 @@ def test_rates_of_groups(examine, net, rates):
 
     found = [each.rule for each in examine("learning", Grouped()).findings]
     assert found == ["schedule/groups-share-a-rate"] * (rates in ("one peak for all", "one by hand"))
-
-
-@pytest.mark.parametrize("tested", ["as trained", "best", "loaded"])
-def test_weights_that_are_tested(examine, net, tested):
-    class Tests(net):
-        def teardown(self, stage):
-            with suppress(FitEnded):
-                if tested == "as trained":
-                    self.trainer.test(self)
-                elif tested == "best":
-                    self.trainer.test(self, ckpt_path="best")
-                else:
-                    self.trainer.test(net())
-
-    chosen = ModelCheckpoint(monitor="val/loss")
-    verdict = examine("learning", Tests(), enable_checkpointing=True, more=[chosen])
-    found = [each for each in verdict.findings if each.rule == "learning/last-weights-tested"]
-    assert len(found) == (tested == "as trained")
-    assert verdict.status == "passed" if not found else found[0].place.source == "self.trainer.test(self)"
 
 
 def test_network_whose_loss_falls_late_is_given_time(examine, net):

@@ -1001,3 +1001,23 @@ def test_column_of_another_scale_is_warned_of(examine, net, data, scale, normali
     found = [each for each in examine("limit_batches", Normalising(), Scaled()).findings if "column" in each.rule]
     assert [each.rule for each in found] == ["data/column-off-scale"] * (scale > 1 and not normalised)
     assert all("column 0 of batch[0]" in each.what for each in found)
+
+
+@pytest.mark.parametrize("same", ["the loader", "the samples", "nothing"])
+def test_samples_of_validation_that_are_tested(examine, net, data, same):
+    class Testing(data):
+        def setup(self, stage):
+            self.held = self.part(2)
+
+        def val_dataloader(self):
+            return DataLoader(self.held, 16)
+
+        def test_dataloader(self):
+            return DataLoader({"the loader": self.held, "the samples": self.part(2)}.get(same, self.part(3)), 16)
+
+    class Tested(net):
+        def test_step(self, batch, batch_idx):
+            self.log("test/loss", self.loss(batch))
+
+    found = [each.rule for each in examine("limit_batches", Tested(), Testing()).findings]
+    assert found == ["data/tested-on-validation"] * (same != "nothing")

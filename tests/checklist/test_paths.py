@@ -209,6 +209,53 @@ def test_loggers_that_get_nothing_fail(judge):
     assert all("nothing was logged" in found["why"] for found in findings)
 
 
+BUILT = """module, data = instantiate(cfg.model), instantiate(cfg.data)
+    trainer.fit(module, data)"""
+WITH_TEST = """
+
+class Tested(Lit):
+    def test_step(self, batch, batch_idx):
+        pass
+
+
+class Three(Data):
+    def test_dataloader(self):
+        return DataLoader(torch.randn(8, 2), 2)
+"""
+TESTS = {
+    "trainer.test(module, data)": True,
+    "trainer.test(module, data, ckpt_path='best')": False,
+    "trainer.test(module, data, ckpt_path=trainer.checkpoint_callback.best_model_path or None)": False,
+    "module.load_state_dict(torch.load(trainer.checkpoint_callback.best_model_path, weights_only=False)['state_dict'])"
+    "; trainer.test(module, data)": False,
+}
+
+
+@pytest.mark.parametrize("code", TESTS)
+def test_last_weights_that_are_tested_where_the_best_are_kept_are_a_remark(judge, code):
+    built = TRAIN.replace("trainer.fit(instantiate(cfg.model), instantiate(cfg.data))", BUILT)
+    files = {"train.py": built.replace("# the end", code), "parts.py": PARTS + WITH_TEST}
+    config = FILES["conf/train.yaml"].replace("parts.Lit", "parts.Tested").replace("parts.Data", "parts.Three")
+    files["conf/train.yaml"] = config
+    verdict = judge("+callbacks.checkpoint.monitor=val/loss", files=files)
+    assert [found["rule"] for found in verdict["findings"]] == ["paths/last-weights-tested"] * TESTS[code]
+    assert verdict["verdict"] == "passed"
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"), [("${hydra:runtime.output_dir}/checkpoints", True), ("${hydra:runtime.cwd}/kept", False)]
+)
+def test_last_checkpoint_in_a_folder_that_is_new_in_every_run(judge, folder, said):
+    files = {
+        "train.py": TRAIN.replace("instantiate(cfg.data))", "instantiate(cfg.data), ckpt_path='last')"),
+        "conf/callbacks/checkpoint.yaml": FILES["conf/callbacks/checkpoint.yaml"].replace(
+            "${hydra:runtime.output_dir}/checkpoints", folder
+        ),
+    }
+    found = [found["rule"] for found in judge(files=files)["findings"]]
+    assert ("paths/nothing-to-resume" in found) == said
+
+
 def test_nothing_in_the_trainers_own_logger_is_a_remark(judge):
     verdict = judge("+model.logs=false", "logger=none", "+trainer.default_root_dir=${hydra:runtime.output_dir}")
     assert [(found["rule"], found["severity"]) for found in verdict["findings"]] == [("paths/nothing-logged", "remark")]

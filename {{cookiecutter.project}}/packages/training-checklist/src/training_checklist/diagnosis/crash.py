@@ -164,6 +164,11 @@ class Crash:
                     return value
         return None
 
+    def everything(self, kind: type) -> Iterator[Any]:
+        """Yield the local variables of a kind, the deepest first."""
+        for step in reversed(self.steps):
+            yield from (value for _, value in flat_items(step.frame.f_locals) if isinstance(value, kind))
+
     def tensors(self) -> dict[str, Any]:
         """Return the tensors in reach of the line of one's own, then those of the library below it, by their names.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from torch.utils.data import DataLoader, Sampler
 from training_config.near_names import suggestion
 
 from training_checklist.diagnosis.cause import Cause, Pattern
@@ -17,6 +18,7 @@ from training_checklist.diagnosis.crash import TENSORS, Crash, is_a
 from training_checklist.engines.overwritten import overwriting_line
 from training_checklist.engines.own_code import is_own, shorten
 from training_checklist.engines.parameter_names import shown
+from training_checklist.engines.places import of_function
 from training_checklist.finding import NOWHERE, Fix, Place
 from training_checklist.lightning import LightningModule
 
@@ -48,6 +50,30 @@ def no_loss_key(crash: Crash, match: re.Match) -> Cause:
         "training_step returns a dictionary in which Lightning finds no loss to follow",
         'return the loss itself, or {"loss": loss, ...}',
         hook(crash, "training_step"),
+    )
+
+
+def closure_not_called(crash: Crash, match: re.Match) -> Cause:
+    return Cause(
+        "Lightning runs training_step and backward in the closure that it gives this hook, and the hook does not",
+        "optimizer.step(closure=optimizer_closure)",
+        hook(crash, "optimizer_step"),
+    )
+
+
+def no_dataset(crash: Crash, match: re.Match) -> Cause | None:
+    """Of a DataLoader that was made of None: Lightning asks for its length, where no line is the project's."""
+    found = [each.dataset for each in crash.everything(DataLoader)]
+    found += [each.data_source for each in crash.everything(Sampler) if hasattr(each, "data_source")]
+    if all(dataset is not None for dataset in found):
+        return None
+    source = getattr(crash.trainer, "datamodule", None) or crash.root
+    function = getattr(type(source), "setup", None)
+    return Cause(
+        "a DataLoader is made of None: setup() has not made its dataset in this stage, which is fit, validate, test or "
+        "predict",
+        "make the datasets of the stage in setup(stage), and all of them for None",
+        None if function is None else of_function(function),
     )
 
 
@@ -477,6 +503,8 @@ def no_such_file(crash: Crash, match: re.Match) -> Cause | None:
 
 
 PATTERNS: list[Pattern] = [
+    (r"The closure hasn't been executed", closure_not_called),
+    (r"object of type 'NoneType' has no len\(\)", no_dataset),
     (r"FileNotFoundError: .*?not found: (\S+)|FileNotFoundError: .*?No such file or directory: (.+)", no_such_file),
     (r"OutOfMemoryError|out of memory|can't allocate memory|CUBLAS_STATUS_ALLOC_FAILED|^MemoryError", out_of_memory),
     (r"grad can be implicitly created only for scalar outputs", not_a_scalar),

@@ -11,6 +11,7 @@ from training_checklist.engines.own_code import is_own, shorten
 from training_checklist.finding import NOWHERE, Place
 
 BUILT_IN = "~"  # in place of a file
+NEXT = "<built-in method builtins.next>"
 MOST = 0.5  # of the time: what a single function is to blame for
 
 
@@ -52,6 +53,10 @@ def slowest(known: dict[Any, Any]) -> Place:
     inner = min(own, key=own.__getitem__)
     called = {name: each[4][inner][3] for name, each in known.items() if inner in each[4]}
     most = max(called, key=called.__getitem__, default=None)
+    if most is not None and most[2] == NEXT:  # of a generator, which is what takes the time
+        made = {name: each[4][most][3] for name, each in known.items() if most in each[4]}
+        most = max(made, key=made.__getitem__, default=most)
+        called[most] = made.get(most, 0.0)
     note = "" if most is None or called[most] < MOST * own[inner] else named(most)
     return Place(file=shorten(inner[0]), line=inner[1], function=inner[2], note=note)
 

@@ -108,6 +108,10 @@ class Split:
                 batch = pass_on(self.loader.collate_fn, self.items(chunk))
                 yield chunk, pass_on(transferred, batch, trainer, self.index)
 
+    def spread(self, number: int, trainer: Trainer) -> Any:
+        """Return a batch of samples from all over the dataset: batches of neighbours in length have no padding."""
+        return next(batch for _, batch in self.fetch(self.chosen(number), trainer, time.monotonic(), number))
+
     def items(self, indices: list[int]) -> Any:
         """Return samples as the loader gets them before it collates them."""
         return load_items(self.dataset, indices)

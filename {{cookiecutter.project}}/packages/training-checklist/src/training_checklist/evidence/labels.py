@@ -259,3 +259,19 @@ class HeldOutToken:
     share: float
     train: float
     place: Place = NOWHERE
+
+
+@dataclass
+class TextLengths:
+    """How many tokens texts have.
+
+    Args:
+        longest: number of tokens.
+        cut: how many texts have as many.
+        texts: that were looked at.
+    """
+
+    longest: int
+    cut: int
+    texts: int
+    place: Place = NOWHERE

@@ -164,21 +164,6 @@ class Monitor:
 
 
 @dataclass
-class Tested:
-    """What the project asks Lightning to test when training is over.
-
-    Args:
-        metric: by which checkpoints are chosen.
-        as_trained: whether it is the network as the last step leaves it.
-        place: of the call.
-    """
-
-    metric: str
-    as_trained: bool
-    place: Place = NOWHERE
-
-
-@dataclass
 class Chosen:
     """What checkpoints are chosen by, or training is stopped by.
 

@@ -356,6 +356,23 @@ class SquashesFound:
 
 
 @dataclass
+class LinedUp:
+    """The positions of a criterion that change when one sample is exchanged for another.
+
+    Args:
+        answers: whose answer changes.
+        targets: whose target changes.
+        both: whose answer and target do.
+        place: of the criterion.
+    """
+
+    answers: int
+    targets: int
+    both: int
+    place: Place = NOWHERE
+
+
+@dataclass
 class WeightTypes:
     """The parameters of 64 bits, by name, of how many, and the precision that the Trainer is asked for."""
 

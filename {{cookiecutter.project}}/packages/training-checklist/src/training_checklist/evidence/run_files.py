@@ -112,3 +112,35 @@ class RunDirectory:
     typed: bool = False
     place: Place = NOWHERE
     unique: str = ""
+
+
+@dataclass
+class ResumedFolder:
+    """Where a run looks for the last checkpoint that it is to go on from.
+
+    Args:
+        found: the checkpoint, None where there is none.
+        is_new: whether each run has such a folder of its own, named after the time.
+        folder: its path.
+        place: of the call of fit.
+    """
+
+    found: str | None
+    is_new: bool
+    folder: str
+    place: Place = NOWHERE
+
+
+@dataclass
+class Tested:
+    """What the project asks Lightning to test when training is over.
+
+    Args:
+        metric: by which checkpoints are chosen.
+        as_trained: whether it is the network as the last step leaves it.
+        place: of the call.
+    """
+
+    metric: str
+    as_trained: bool
+    place: Place = NOWHERE

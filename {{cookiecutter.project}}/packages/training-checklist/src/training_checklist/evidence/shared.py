@@ -71,3 +71,21 @@ class SharedGroups:
     shared: int
     held: int
     place: Place = NOWHERE
+
+
+@dataclass
+class TestedAgain:
+    """Samples of the test set that training is validated with.
+
+    Args:
+        name: of the split that is tested.
+        validated: name of the other one.
+        shared: how many.
+        total: of the split, or as many as were looked at.
+    """
+
+    name: str
+    validated: str
+    shared: int
+    total: int
+    place: Place = NOWHERE

@@ -74,7 +74,10 @@ LEFTOVERS = {
     "fast_dev_run": "runs a few batches of each split, and keeps no checkpoint",
     "detect_anomaly": "looks for NaN after each operation of backward, which takes several times as long",
     "limit_train_batches": "trains on a part of the data",
+    "limit_val_batches": "validates on next to nothing",
+    "limit_test_batches": "tests on next to nothing",
 }
+FEW_BATCHES = 5  # of held-out samples, from none on: Lightning's own look before training takes 2
 # In the name of a file, these say that it is for such a look.
 TRIALS = re.compile(r"debug|smoke|quick|fast|tiny|demo|dev|test|profil|anomaly|overfit")
 DOTTED = re.compile(r"[A-Za-z_][\w.]*")
@@ -390,6 +393,8 @@ class ConfigCheck(Experiment):
         # A share alone: a whole number of batches may be how long an epoch is meant to be.
         shortened = type(value) is float and 0 < value < 1
         is_on = shortened if key == "limit_train_batches" else isinstance(value, (int, float)) and bool(value)
+        if key in ("limit_val_batches", "limit_test_batches"):  # 0 leaves a split out on purpose, as 1.0 takes all
+            is_on = type(value) is int and 0 < value <= FEW_BATCHES
         if is_on and place.origin != "command line" and not TRIALS.search(place.origin):
             yield Leftover(full_key, str(value), LEFTOVERS[key], place)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Sampler
 
 from training_checklist.engines.drawn_indices import DrawnIndices
 from training_checklist.engines.hooks import hooks_of
@@ -80,9 +80,11 @@ class BetweenEpochs:
 
 
 def draws(loader: DataLoader) -> bool:
-    """Whether a loader's samplers have anything to draw with."""
-    holders = [loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None)]
-    return any(DRAWS.search(name) for holder in holders for name in getattr(holder, "__dict__", {}))
+    """Whether a loader's samplers, or those that they draw from, have anything to draw with."""
+    holders = [loader.sampler, loader.batch_sampler]
+    holders += [value for holder in holders for value in getattr(holder, "__dict__", {}).values()]
+    samplers = [holder for holder in holders if isinstance(holder, Sampler)]
+    return any(DRAWS.search(name) for sampler in samplers for name in getattr(sampler, "__dict__", {}))
 
 
 def loaders(trainer: Trainer) -> list[DataLoader]:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -16,7 +16,6 @@ from training_checklist.engines.dropouts import DropoutCalls
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.hooks import hooks_of
 from training_checklist.engines.own_code import pass_on
-from training_checklist.engines.places import Places
 from training_checklist.engines.tracer import Tracer
 from training_checklist.evidence.epochs import (
     Logged,
@@ -30,7 +29,8 @@ from training_checklist.experiments.learning.averages import Averages
 from training_checklist.experiments.learning.batch_means import BatchMeans
 from training_checklist.experiments.learning.between_epochs import BetweenEpochs
 from training_checklist.experiments.learning.metrics import Metrics
-from training_checklist.finding import NOWHERE, Place
+from training_checklist.experiments.learning.mode_switches import Switches
+from training_checklist.finding import NOWHERE
 from training_checklist.lightning import Callback, LightningModule, Trainer, is_overridden
 
 WITH_DROPOUT = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)
@@ -51,7 +51,7 @@ class EpochWatch(Callback):
         switches: what is known of calls of eval() so far.
     """
 
-    def __init__(self, pl_module: LightningModule, steps: float, switches: "Switches") -> None:
+    def __init__(self, pl_module: LightningModule, steps: float, switches: Switches) -> None:
         self.root, self.averages = type(pl_module).__name__, Averages(pl_module, steps)
         self.modes = Modes()
         self.epochs: list[dict[str, Series]] = []
@@ -222,35 +222,6 @@ class EpochWatch(Callback):
             found.append(path)
             if found is self.modes.asleep and self.modes.put_to_sleep == NOWHERE:
                 self.modes.put_to_sleep = self.switches.by.get(id(module), NOWHERE)
-
-
-class Switches:
-    """While it is entered, knows which line of the project has put a module into eval mode.
-
-    Attributes:
-        by: the line, by id of the module; none of modules that have been put into training mode since.
-    """
-
-    def __init__(self, root: nn.Module) -> None:
-        self.by: dict[int, Place] = {}
-        self.places = Places(root)
-
-    def __enter__(self) -> "Switches":
-        self._train = train = nn.Module.train
-
-        @wraps(train)
-        def switch(module: nn.Module, mode: bool = True) -> nn.Module:
-            place = NOWHERE if mode else self.places.here()
-            self.by.pop(id(module), None)
-            if place.line:
-                self.by[id(module)] = place
-            return pass_on(train, module, mode)
-
-        nn.Module.train = switch
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        nn.Module.train = self._train
 
 
 class Inside:

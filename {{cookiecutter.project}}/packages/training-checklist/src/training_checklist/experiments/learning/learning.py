@@ -3,9 +3,8 @@
 import math
 import time
 from contextlib import suppress
-from functools import partial
 from itertools import islice, zip_longest
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +15,6 @@ from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.criteria import CriterionCall
 from training_checklist.engines.left_in_eval import left_in_eval
 from training_checklist.engines.own_code import pass_on
-from training_checklist.engines.places import Places
 from training_checklist.engines.splits import splits
 from training_checklist.engines.trial import Trial, exchanged
 from training_checklist.evidence.epochs import LeftInEval
@@ -35,11 +33,11 @@ from training_checklist.evidence.learning import (
     Monitor,
     NeverFell,
     RangeTest,
-    Tested,
 )
-from training_checklist.experiments.experiment import Experiment, end
-from training_checklist.experiments.learning.epochs import EpochWatch, Switches, norms
+from training_checklist.experiments.experiment import Experiment
+from training_checklist.experiments.learning.epochs import EpochWatch, norms
 from training_checklist.experiments.learning.last_batch import after_another
+from training_checklist.experiments.learning.mode_switches import ModeSwitches, Switches
 from training_checklist.experiments.learning.perfect_answers import answered
 from training_checklist.experiments.learning.schedules import (
     CallCounter,
@@ -121,7 +119,7 @@ class Learning(Experiment):
             stoppers = [each for each in trainer.callbacks if isinstance(each, EarlyStopping)]
             self.least_gains = {each.monitor: abs(each.min_delta) for each in stoppers}
             self.watching.enter_context(self.rates)
-            self.switches = self.watching.enter_context(Switches(pl_module))
+            self.switches = ModeSwitches.current or self.watching.enter_context(Switches())
         super().setup(trainer, pl_module, stage)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -310,20 +308,6 @@ class Learning(Experiment):
             if name in known and known[name].numel() == 1:
                 share = better(name) == "max" and 0 <= float(known[name]) <= 1
                 self.judge(LeastGain(name, least, float(known[name]), share))
-
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        super().teardown(trainer, pl_module, stage)
-        if stage == "fit":
-            trainer.test = partial(self._asked_to_test, pl_module)
-
-    def _asked_to_test(
-        self, trained: LightningModule, model: Any = None, dataloaders: Any = None, ckpt_path: Any = None, **_: Any
-    ) -> NoReturn:
-        """Stand for `Trainer.test`, and see which weights it was to test."""
-        chosen = [metric for name, metric in self.monitors if name == "ModelCheckpoint"]
-        if chosen:
-            self.judge(Tested(chosen[0], model is trained and ckpt_path is None, Places(trained).here()))
-        end()
 
     def _ask_about_answers(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Put right and wrong answers in place of the network's, where other ranks wait for nothing."""

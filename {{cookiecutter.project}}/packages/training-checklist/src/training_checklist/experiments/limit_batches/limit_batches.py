@@ -83,8 +83,9 @@ from training_checklist.experiments.limit_batches.stored_samples import (
     shared_samples,
     stored_inputs,
     stored_labels,
+    tested_again,
 )
-from training_checklist.experiments.limit_batches.texts import held_out_tokens, token_share
+from training_checklist.experiments.limit_batches.texts import held_out_tokens, text_lengths, token_share
 from training_checklist.experiments.limit_batches.token_labels import bags, ignored_tokens, token_fit, token_labels
 from training_checklist.experiments.limit_batches.whole_numbers import coarse_numbers
 from training_checklist.experiments.limit_batches.windows import ThingsInSequences, target_parts
@@ -205,6 +206,7 @@ class LimitBatches(Experiment):
         if len(train) == 1:
             self._look(bytes_read, train[0], self.until)
             self._look(reseeded, train[0], trainer)
+            self._look(text_lengths, train[0], self.until)
             self._look(frozen, train[0], trainer, self.until)
             self._look(wrapped, train[0], trainer)
             self._look(self._short_batch, train[0], trainer, pl_module)
@@ -362,7 +364,9 @@ class LimitBatches(Experiment):
             self.judge(SplitFails(f"{type(error).__name__}: {error}", place))
             return []
         self.judge(SplitFails(""))
-        for split in splits("train", trainer.train_dataloader)[:1]:
+        # A sample that stays as it first came out is another one in a new dataset.
+        kept = self.has_found("data/augmented-once")
+        for split in [] if kept else splits("train", trainer.train_dataloader)[:1]:
             self._look(set_up_again, split, source)
         return found
 
@@ -386,6 +390,10 @@ class LimitBatches(Experiment):
             self._look(pixel_targets, own, other, self.roles)
             self._look(held_out_tokens, own, other, self.roles)
             self._look(self._tables, own, other, trainer)
+        for split in held_out:
+            for tested in held_out if split.stage == "val" else ():
+                if tested.stage == "test":
+                    self._look(tested_again, split, tested, self.until)
         if self.in_order and train.indexable:
             self._look(neighbours, train, self.roles, trainer, self.until)
         self._look(target_copies, own, self.roles)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from training_checklist.engines.batches import leaves
 from training_checklist.engines.compared import SAMPLES, first_of, moved_look, replaced
+from training_checklist.engines.splits import splits
 from training_checklist.evidence.values import Mask
 from training_checklist.experiments.limit_batches.roles import Roles
 from training_checklist.finding import Place
@@ -17,8 +18,11 @@ from training_checklist.lightning import LightningModule, Trainer
 BESIDE = ("token_type_ids']", "special_tokens_mask']")  # of tokenizers, which many networks do not ask for
 
 
-def masks(trainer: Trainer, pl_module: LightningModule, batch: Any, roles: Roles) -> list[Mask]:
-    """Return what says of each time step or point of a sample whether it counts, and whether the loss depends on it."""
+def masks(trainer: Trainer, pl_module: LightningModule, batch: Any, roles: Roles, again: bool = True) -> list[Mask]:
+    """Return what says of each time step or point of a sample whether it counts, and whether the loss depends on it.
+
+    Of the run's batch, or, where that has none, `again` of samples from all over the dataset.
+    """
     if not pl_module.automatic_optimization or trainer.world_size > 1:
         return []
     few = first_of(batch, SAMPLES)
@@ -35,6 +39,9 @@ def masks(trainer: Trainer, pl_module: LightningModule, batch: Any, roles: Roles
         for place, leaf in known.items()
         if any(are_lengths(leaf, each) for each in used)
     }
+    if not others and again:
+        train = [split for split in splits("train", trainer.train_dataloader)[:1] if split.indexable]
+        return masks(trainer, pl_module, train[0].spread(SAMPLES, trainer), roles, again=False) if train else []
     evidence: list[Mask] = []
     with suppress(Exception):  # of the project's step, on a batch that the run does not have
         look = moved_look(trainer, pl_module) if others else None

@@ -126,8 +126,10 @@ def frozen(split: Split, trainer: Trainer, until: float) -> FrozenAugmentation |
         return FrozenAugmentation(SAMPLES, None, None, split.place)
     shifted = [seeds_of(split, trainer, index, seed=1, shift=SHIFT)[1] for index in chosen]
     values = [numbers for _, numbers in first]
-    if len({each.shape for each in (*values, *shifted)}) > 1:
+    if any(one.shape != other.shape for one, other in zip(values, shifted, strict=True)):
         return FrozenAugmentation(SAMPLES, None, None, split.place)
+    least = min(map(len, values))  # of texts of several lengths
+    values, shifted = ([each[:least] for each in those] for those in (values, shifted))
     own = torch.stack([(one - other).norm() for one, other in zip(values, shifted, strict=True)]).mean()
     others = torch.stack([(one - other).norm() for one, other in pairwise(values)]).mean()
     steady = all(torch.equal(one[1], other[1]) for one, other in zip(first, again, strict=True))

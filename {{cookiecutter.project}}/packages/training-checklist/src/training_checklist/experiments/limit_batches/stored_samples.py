@@ -18,7 +18,7 @@ from torch.utils.data import Dataset, IterableDataset
 from training_checklist.engines.batches import DEPTH, parts
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.splits import Split
-from training_checklist.evidence.shared import SharedSamples
+from training_checklist.evidence.shared import SharedSamples, TestedAgain
 
 COMPARED = 150  # samples that are compared with each other
 MANY_NUMBERS = 16  # in which two images or recordings differ, and two rows of a table need not
@@ -233,6 +233,14 @@ def shared_samples(train: Split, split: Split, until: float) -> SharedSamples | 
     first = positions[0] if positions else 0
     shared = (split.name, len(positions), len(others), first)
     return SharedSamples(*shared, False, repeatable, repeated, len(rows), split.of_several, split.place)
+
+
+def tested_again(validated: Split, tested: Split, until: float) -> TestedAgain | None:
+    """Return how many samples of a split that is tested are those that training is validated with."""
+    found = shared_samples(validated, tested, until)
+    if found is None or found.repeatable:
+        return None
+    return TestedAgain(tested.name, validated.name, found.shared, found.total, tested.place)
 
 
 def rows_read(dataset: Any) -> tuple[list[int], list[int]] | None:

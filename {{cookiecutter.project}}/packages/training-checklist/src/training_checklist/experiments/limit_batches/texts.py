@@ -1,12 +1,17 @@
-"""The tokens of texts."""
+"""The tokens of texts, and how long texts are."""
+
+import time
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
-from training_checklist.evidence.labels import HeldOutToken, TokenShare
+from training_checklist.engines.splits import Split
+from training_checklist.evidence.labels import HeldOutToken, TextLengths, TokenShare
 from training_checklist.experiments.limit_batches.roles import Roles
 from training_checklist.experiments.limit_batches.samples import LEAST, Part
 
+TEXTS = 200
 MARKS = 2 / 3  # of the texts begin with a mark, or with padding on their left
 
 
@@ -18,6 +23,21 @@ def token_share(part: Part, place: str, rows: int) -> list[TokenShare]:
     most = tokens.mode().values
     share = float((tokens == most).float().mean())
     return [TokenShare(place, int(most), share, rows, part.split.place.beside(note=place))]
+
+
+def text_lengths(split: Split, until: float) -> list[TextLengths]:
+    """Return how long texts are before they are padded; of those that have one length nothing is known."""
+    lengths: dict[int, list[int]] = {}
+    for index in split.chosen(TEXTS) if split.indexable else ():
+        if time.monotonic() > until:
+            break
+        for part, value in enumerate(tree_leaves(split.items([index]))):
+            if isinstance(value, Tensor) and value.ndim == 1 and not value.is_floating_point():
+                lengths.setdefault(part, []).append(len(value))
+    known = max(lengths.values(), key=len, default=[])
+    if len(known) < LEAST or len(set(known)) < 2:
+        return []
+    return [TextLengths(max(known), known.count(max(known)), len(known), split.place_of("__getitem__"))]
 
 
 def held_out_tokens(own: Part, other: Part, roles: Roles) -> list[HeldOutToken]:

@@ -18,13 +18,17 @@ from training_config.walk import value_of, walk
 
 from training_checklist.diagnosis.config_place import place_of
 from training_checklist.engines import loads
+from training_checklist.engines.own_code import pass_on, shorten
+from training_checklist.engines.places import Places, here_and_outwards
 from training_checklist.evidence.run_files import (
     Checkpoints,
     LoggedValues,
     OutsideFiles,
     RecordFile,
     RemovedCheckpoint,
+    ResumedFolder,
     RunDirectory,
+    Tested,
 )
 from training_checklist.experiments.config.code_reads import sources
 from training_checklist.experiments.experiment import Experiment
@@ -94,10 +98,36 @@ class Paths(Experiment):
         if stage != "fit":
             return
         self.trainer = trainer
+        self.test, trainer.test = trainer.test, self._test
+        self._look_at_resuming(trainer)
         # Lightning has put them last: they have not yet chosen a folder themselves.
         self.undirected = [
             callback for callback in trainer.callbacks if isinstance(callback, ModelCheckpoint) and not callback.dirpath
         ]
+
+    def _look_at_resuming(self, trainer: Trainer) -> None:
+        """See whether `fit` is to go on from the last checkpoint of a directory that is new in every run."""
+        asked = next((frame for frame, _ in here_and_outwards() if frame.f_code is Trainer.fit.__code__), None)
+        callback, config = trainer.checkpoint_callback, PathsWatch.config
+        if asked is None or asked.f_locals.get("ckpt_path") != "last" or config is None:
+            return
+        folder = Path(getattr(callback, "dirpath", None) or trainer.default_root_dir).resolve()
+        inside = folder.is_relative_to(Path(config.hydra.runtime.output_dir).resolve())
+        directory = str(OmegaConf.to_container(config.hydra.run, resolve=False)["dir"])
+        new = inside and "${now:" in directory
+        self.judge(ResumedFolder(trainer.ckpt_path, new, shorten(folder), Places(trainer.lightning_module).here()))
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.trained, self.versions = pl_module, versions(pl_module)
+
+    def _test(self, model: Any = None, *arguments: Any, **options: Any) -> Any:
+        """Look which weights the project tests; `Trainer.test` does what it always does."""
+        best = self.trainer.checkpoint_callback
+        if isinstance(best, ModelCheckpoint) and best.monitor is not None and best.best_model_path:
+            path = arguments[1] if len(arguments) > 1 else options.get("ckpt_path")
+            as_trained = model is self.trained and path is None and versions(model) == self.versions
+            self.judge(Tested(best.monitor, as_trained, Places(self.trained).here()))
+        return pass_on(self.test, model, *arguments, **options)
 
     def conclude(self, folder: Path) -> None:
         if self.rank != 0:
@@ -352,3 +382,8 @@ class Paths(Experiment):
         """Return a path from the working directory, at most two levels above it."""
         relative = os.path.relpath(path, self.here)
         return path.as_posix() if relative.startswith(os.path.join("..", "..", "..")) else Path(relative).as_posix()
+
+
+def versions(module: LightningModule) -> list[int]:
+    """Return how often each weight has been written to, as torch counts it."""
+    return [weight._version for weight in module.parameters()]

@@ -13,6 +13,7 @@ from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.evidence.sequences import MorePadding, OtherOrder, OwnTarget
+from training_checklist.experiments.trace.targets import scores
 from training_checklist.finding import Place
 from training_checklist.lightning import isolate_rng
 
@@ -60,11 +61,6 @@ def answered(look: Look, batch: Any) -> tuple[float, CriterionCall | None]:
         seed_all()
         loss = float(look.loss_of(batch))
     return loss, criteria.classification
-
-
-def scores(call: CriterionCall) -> Tensor:
-    """Return answers as (positions, classes), in the order of the targets."""
-    return call.input.movedim(1, -1).reshape(-1, call.input.shape[1])
 
 
 def own_targets(look: Look, batch: Any, call: CriterionCall) -> Iterator[OwnTarget]:

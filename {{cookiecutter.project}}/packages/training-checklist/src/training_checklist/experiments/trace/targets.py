@@ -7,12 +7,15 @@ import torch
 from torch import Tensor
 
 from training_checklist.engines.batches import batch_size, leaves
-from training_checklist.engines.compared import SAMPLES, Look, first_of, replaced
+from training_checklist.engines.compared import ROUNDING, SAMPLES, Look, first_of, replaced
+from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.tracer import Call, Listener, Tracer
-from training_checklist.evidence.network import ComparedTensor, PlaceInBatch, by
+from training_checklist.evidence.network import ComparedTensor, LinedUp, PlaceInBatch, by
 from training_checklist.finding import Place
 from training_checklist.lightning import isolate_rng
+
+CHANGED = 1  # the sample that is given what the first one has
 
 
 def compared_tensors(look: Look, step: Place, batch: Any) -> Iterator[ComparedTensor]:
@@ -39,6 +42,48 @@ def place_in_batch(look: Look, step: Place, batch: Any) -> PlaceInBatch | None:
     look.module.eval()
     seen = look.moved(some)
     return None if seen is None else PlaceInBatch(SAMPLES, *seen, step)
+
+
+@torch.no_grad()
+def lined_up(look: Look, batch: Any) -> LinedUp | None:
+    """Change one sample, and see which answers and which targets of the criterion change; None of no classification.
+
+    In eval mode, in which no answer depends on other samples.
+    """
+    some = first_of(batch, SAMPLES)
+    if batch_size(some) is None:
+        return None
+    look.module.eval()
+    known = criterion_call(look, some)
+    if known is None:
+        return None
+    answers = torch.zeros(known.target.numel(), dtype=torch.bool)
+    targets = answers.clone()
+    for path, leaf in leaves(some).items():
+        if not leaf.ndim or torch.equal(leaf[CHANGED], leaf[0]):
+            continue
+        other = leaf.clone()
+        other[CHANGED] = leaf[0]
+        call = criterion_call(look, replaced(some, {path: other}))
+        if call is None or call.input.shape != known.input.shape or call.target.shape != known.target.shape:
+            continue
+        change = (scores(call) - scores(known)).abs().amax(-1)
+        answers |= (change > ROUNDING * scores(known).abs().amax()).cpu()
+        targets |= (call.target != known.target).flatten().cpu()
+    return LinedUp(int(answers.sum()), int(targets.sum()), int((targets & answers).sum()), known.place)
+
+
+def criterion_call(look: Look, batch: Any) -> CriterionCall | None:
+    criteria = Criteria()
+    with isolate_rng(), Tracer(look.module, criteria):
+        seed_all()
+        look.loss_of(batch)
+    return criteria.classification
+
+
+def scores(call: CriterionCall) -> Tensor:
+    """Return answers as (positions, classes), in the order of the targets."""
+    return call.input.movedim(1, -1).reshape(-1, call.input.shape[1])
 
 
 class Meeting(Listener):

@@ -17,6 +17,7 @@ from training_checklist.engines.dropouts import DropoutCalls
 from training_checklist.engines.own_code import shorten
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import call_step, isolated
+from training_checklist.engines.splits import splits
 from training_checklist.engines.stages import first_batch, has_stage
 from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.tracer import Tracer
@@ -54,12 +55,14 @@ from training_checklist.experiments.trace.operations import (
     SoftmaxesOverBatch,
 )
 from training_checklist.experiments.trace.reshapes import ReshapesToTranspose
-from training_checklist.experiments.trace.sequences import sequences
+from training_checklist.experiments.trace.sequences import more_padding, sequences
 from training_checklist.experiments.trace.squashes import Squashes
 from training_checklist.experiments.trace.table import aligned, markdown
-from training_checklist.experiments.trace.targets import compared_tensors, place_in_batch
+from training_checklist.experiments.trace.targets import compared_tensors, lined_up, place_in_batch
 from training_checklist.finding import Finding, Place
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
+
+SPREAD = 16  # samples
 
 
 class Watch:
@@ -252,7 +255,11 @@ class Trace(Experiment):
             moved = place_in_batch(look, step, batch)
             self.judge(*[moved] if moved is not None else [])
         with suppress(Exception):
-            self.judge(*sequences(moved_look(trainer, pl_module), of_function(type(pl_module).training_step), batch))
+            found = lined_up(moved_look(trainer, pl_module), batch)
+            self.judge(*[found] if found is not None else [])
+        with suppress(Exception):
+            look = moved_look(trainer, pl_module)
+            self.judge(*sequences(look, of_function(type(pl_module).training_step), padded(trainer, batch)))
 
     def _judge_classes(self, watch: Watch, pl_module: LightningModule) -> None:
         call = watch.criteria.classification
@@ -278,6 +285,14 @@ class Trace(Experiment):
             call_step(pl_module, "training_step", batch)
         done = [call for call in criteria.calls if call.result is not None]
         self.judge(*outputs(done, modules.rows, watch.size, True))
+
+
+def padded(trainer: Trainer, batch: Any) -> Any:
+    """Return a batch of samples from all over the dataset, where those of the run's batch have one length."""
+    for split in splits("train", trainer.train_dataloader)[:1]:
+        if split.indexable and next(more_padding(batch), None) is None:
+            return split.spread(SPREAD, trainer)
+    return batch
 
 
 def slopes(loss: Tensor, calls: list[CriterionCall], optimizers: int, accumulated: int) -> LossSlopes:

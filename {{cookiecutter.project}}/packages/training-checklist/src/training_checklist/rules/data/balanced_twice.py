@@ -15,8 +15,8 @@ def judge(classes: ClassWeights, limits: Any) -> Iterator[Hit]:
         return
     drawn = classes.counts[often] / classes.counts[rare]
     weighted = classes.weights[rare] / max(classes.weights[often], 1e-12)
-    # On a scale of factors this is half of the way from balanced to as uneven as before, the other way round.
-    if weighted / max(drawn, 1 / sum(classes.counts)) > uneven**0.5:
+    drawn_evenly = drawn < uneven / limits.drawn_evenly
+    if drawn_evenly and weighted / max(drawn, 1 / sum(classes.counts)) > limits.beyond_balance:
         yield Hit(
             f"class {rare} is {uneven:.3g} times as rare as class {often} in the training set; in batches it is "
             f"{drawn:.2g} times as rare, and {classes.criterion} gives it {weighted:.3g} times the weight besides",
@@ -36,6 +36,8 @@ RULE = Rule(
     faulty=lambda: ClassWeights("cross_entropy", [0.2, 1.8], [160, 160], whole=[900, 100]),
     healthy=lambda: ClassWeights("cross_entropy", [0.2, 1.8], [288, 32], whole=[900, 100]),
     thresholds={
+        "drawn_evenly": Threshold(2.0, "times as often as in the training set: as a sampler by class draws rare ones"),
+        "beyond_balance": Threshold(2.0, "times as much as the frequent class: labels are known to a third at least"),
         "uneven": Threshold(3.0, "times as rare; of classes that are nearer to each other a few batches tell nothing"),
         "seen": Threshold(10, "labels of the rarest class in the batches; their number is known to a third then"),
     },

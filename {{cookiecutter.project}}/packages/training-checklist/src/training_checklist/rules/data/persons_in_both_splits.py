@@ -7,9 +7,7 @@ from training_checklist.rule import Hit, Rule, Threshold
 
 
 def judge(groups: SharedGroups, limits: Any) -> Iterator[Hit]:
-    # Where each has one sample, nobody can be in two splits by oversight.
-    several = groups.persons * 2 <= groups.samples
-    if several and groups.persons > 1 and groups.shared > limits.max_persons * groups.held:
+    if groups.persons > 1 and groups.shared > limits.max_persons * groups.held:
         yield Hit(
             f"{groups.shared} of {groups.held} samples of {groups.split} are of {groups.name} that the training set "
             f"has others of: {groups.samples} samples of {groups.persons}",

@@ -8,8 +8,9 @@ from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
 
 
 def judge(classes: ClassWeights, limits: Any) -> Iterator[Hit]:
+    numbers = classes.whole or classes.counts
     # A weight of 0 leaves a class out on purpose.
-    known = [(classes.counts[label], weight, label) for label, weight in enumerate(classes.weights) if weight > 0]
+    known = [(numbers[label], weight, label) for label, weight in enumerate(classes.weights) if weight > 0]
     counts, weights, _ = zip(*known, strict=True) if known else ((), (), ())
     if len(set(weights)) < 4:  # of three weights, one order in six is the best: chance alone makes that
         return

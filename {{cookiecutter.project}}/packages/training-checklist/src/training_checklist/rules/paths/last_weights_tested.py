@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from training_checklist.evidence.learning import Tested
+from training_checklist.evidence.run_files import Tested
 from training_checklist.finding import REMARK, Fix
 from training_checklist.rule import Hit, Rule
 
@@ -15,8 +15,8 @@ def judge(tested: Tested, limits: Any) -> Iterator[Hit]:
 
 
 RULE = Rule(
-    id="learning/last-weights-tested",
-    item="learning",
+    id="paths/last-weights-tested",
+    item="paths",
     question="Are the best weights tested, where checkpoints keep the best?",
     why="the score is that of the last epoch, which may have learnt the training set by heart",
     severity=REMARK,
