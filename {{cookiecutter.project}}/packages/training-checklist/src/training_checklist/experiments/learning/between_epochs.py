@@ -82,9 +82,9 @@ class BetweenEpochs:
 def draws(loader: DataLoader) -> bool:
     """Whether a loader's samplers, or those that they draw from, have anything to draw with."""
     holders = [loader.sampler, loader.batch_sampler]
-    holders += [value for holder in holders for value in getattr(holder, "__dict__", {}).values()]
-    samplers = [holder for holder in holders if isinstance(holder, Sampler)]
-    return any(DRAWS.search(name) for sampler in samplers for name in getattr(sampler, "__dict__", {}))
+    inner = [value for holder in holders for value in getattr(holder, "__dict__", {}).values()]
+    holders += [value for value in inner if isinstance(value, Sampler)]
+    return any(DRAWS.search(name) for holder in holders for name in getattr(holder, "__dict__", {}))
 
 
 def loaders(trainer: Trainer) -> list[DataLoader]:
