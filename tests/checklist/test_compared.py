@@ -58,6 +58,21 @@ def test_what_the_loss_compares_with_is_judged(examine, forecast, loss, zeros):
     assert [finding.rule for finding in findings] == RULES.get(loss, [])
 
 
+def test_numbers_that_are_read_without_a_slope_are_read(examine, forecast):
+    class Marked(Series):
+        """Yes, no, and a mark for what is not known."""
+
+        def part(self, seed):
+            inputs, wanted, mask = super().part(seed).tensors
+            return TensorDataset(inputs, torch.where(mask > 0, (wanted > 1).float(), -2.0), mask)
+
+    def of_known(answer, wanted, mask):
+        losses = nn.functional.softplus(answer) - answer * wanted.clamp(min=0)
+        return (losses * (wanted > -1)).sum() / (wanted > -1).sum()
+
+    assert examine("trace", forecast(of_known), Marked()).findings == []
+
+
 def test_operation_in_which_all_targets_meet_all_answers_is_named(examine, forecast):
     [finding] = examine("trace", forecast(LOSSES["of all pairs"]), Series()).findings
     assert "sub of 16x1x3 with 16x3" in finding.what

@@ -109,7 +109,8 @@ def run(
 ) -> Verdict:
     """Run one item on copies."""
     question = config.hydra.callbacks.debug["items"][item]
-    needed = [name for name in config.hydra.callbacks if name != "debug"]
+    # Without debug_modes, lines are not seen that put modules into eval mode before the call.
+    needed = [name for name in config.hydra.callbacks if name not in ("debug", "debug_modes")]
     if needed and item not in WITH_TWO_FITS:
         return Verdict(item, question, skipped="it examines a Hydra application and its command, and this is a call")
     root = OmegaConf.merge(config, {KEY: {name: dict(values) for name, values in settings.chosen.items()}})

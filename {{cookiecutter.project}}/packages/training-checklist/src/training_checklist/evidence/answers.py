@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from math import isclose
 
+from training_checklist.direction import better
 from training_checklist.finding import NOWHERE, Place
 
 SAME = 1e-5  # relative: the same float32 numbers, added up in another order
@@ -36,10 +37,15 @@ class Answered:
 
     @property
     def counting_ignored(self) -> list[str]:
-        """What it logs that is no loss, and changes with answers that the criterion does not ask for."""
+        """The metrics, but for losses, that change with answers which the criterion does not ask for."""
         one, other = self.one_elsewhere, self.other_elsewhere
-        names = [name for name in one if "loss" not in name.lower() and name in other]
+        names = [name for name in one if is_metric(name) and name in other]
         return [name for name in names if not isclose(one[name], other[name], rel_tol=SAME)]
+
+
+def is_metric(name: str) -> bool:
+    """Whether more or less of what is logged is better, as its name tells; not of a throughput, say."""
+    return "loss" not in name.lower() and better(name) is not None
 
 
 @dataclass

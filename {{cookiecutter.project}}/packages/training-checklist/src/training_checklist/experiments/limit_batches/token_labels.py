@@ -13,12 +13,17 @@ NO_LABEL = -(2**31)
 SHIFTS = (-2, -1, 0, 1, 2)  # a mark in front or at the end, and both
 
 
+def words(roles: Roles) -> str | None:
+    """Return the place of the tokens of the largest vocabulary: letters and cases may stand beside them."""
+    return max(roles.tables, key=roles.tables.__getitem__, default=None)
+
+
 def bags(part: Part, roles: Roles) -> Tensor | None:
     """Return for each text how often it has which token, (N, F); None where no tokens, or more than these, enter."""
-    if roles.input is not None or len(roles.tables) != 1:
+    place = words(roles)
+    if roles.input is not None or place is None:
         return None
-    [(place, size)] = roles.tables.items()
-    rows = part.rows.get(place, [])
+    size, rows = roles.tables[place], part.rows.get(place, [])
     width = min(size, FEATURES)
     if not rows or any(row.ndim != 1 or bool((row < 0).any()) for row in rows):
         return None
@@ -28,8 +33,7 @@ def bags(part: Part, roles: Roles) -> Tensor | None:
 
 def pairs(part: Part, roles: Roles, shift: int = 0) -> list[tuple[Tensor, Tensor]]:
     """Return for each text the labels that count, and the tokens that stand so many places after them."""
-    [place] = roles.tables if len(roles.tables) == 1 else [""]
-    texts, targets = part.rows.get(place, []), part.rows.get(roles.target or "", [])
+    texts, targets = part.rows.get(words(roles) or "", []), part.rows.get(roles.target or "", [])
     found = []
     for text, labels in zip(texts, targets, strict=False):
         if text.ndim != 1 or text.shape != labels.shape or labels.is_floating_point():
@@ -61,8 +65,7 @@ def token_labels(part: Part, roles: Roles) -> TokenLabels | None:
         )
         table = confusion(one, two, 2)
         errors[shift] = 1 - float(table.diagonal().sum() / table.sum().clamp_min(1))
-    [place] = roles.tables
-    return TokenLabels(roles.target, place, len(labels), errors, part.split.place_of("__getitem__"))
+    return TokenLabels(roles.target, words(roles) or "", len(labels), errors, part.split.place_of("__getitem__"))
 
 
 def ignored_tokens(part: Part, roles: Roles) -> IgnoredTokens | None:

@@ -119,5 +119,12 @@ def see_what_is_read(found: ComparedTensor, batch: Any, loss_of: Any) -> None:
     reads = slope != 0
     values = leaf[reads].unique()
     found.read, found.unread = int(reads.sum()), int((~reads).sum())
-    if len(values) == 1:
+    if len(values) == 1 and float(loss.detach()) == with_one_value(leaf, reads, values, found.leaf, batch, loss_of):
         found.filling, found.share = float(values), float((leaf == values).float().mean())
+
+
+def with_one_value(leaf: Tensor, reads: Tensor, value: Tensor, path: str, batch: Any, loss_of: Any) -> float:
+    """Return the loss where that value stands in place of all others: a clamp reads numbers, and has no slope there."""
+    with isolate_rng(), torch.no_grad():
+        seed_all()
+        return float(loss_of(replaced(batch, {path: torch.where(reads, leaf, value)})))

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from math import isclose
 from typing import Any
 
-from training_checklist.evidence.answers import SAME, Answered
+from training_checklist.evidence.answers import SAME, Answered, is_metric
 from training_checklist.finding import FAILED, Fix
 from training_checklist.rule import CannotJudge, Hit, Rule
 
@@ -12,7 +12,7 @@ def judge(answered: Answered, limits: Any) -> Iterator[Hit]:
         raise CannotJudge("no criterion asks for yes or no")
     more, less = answered.barely.values()
     for name, best in answered.right.items():
-        known = "loss" not in name.lower() and name in more and name in less
+        known = is_metric(name) and name in more and name in less
         if known and isclose(best, more[name], rel_tol=SAME) and not isclose(best, less[name], rel_tol=SAME):
             yield Hit(
                 f"{name} takes right answers for wrong ones where their logit is 0.4, and not where it is 0.6: it "
