@@ -681,3 +681,16 @@ def test_weights_of_64_bits_that_nobody_asked_for(examine, net, precision):
 
     found = [each.rule for each in examine("trace", Double(), precision=precision).findings]
     assert ("network/double-precision" in found) == (precision == "32-true")
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_marks_for_unknown_labels_in_a_criterion_of_yes_and_no(examine, net, masked):
+    class Marked(net):
+        def training_step(self, batch, batch_idx):
+            targets = nn.functional.one_hot(batch[1], 4).float()
+            targets[:, 0] = -1.0
+            weight = (targets >= 0).float() if masked else None
+            return nn.functional.binary_cross_entropy_with_logits(self(batch[0]), targets, weight)
+
+    found = [each.rule for each in examine("trace", Marked()).findings]
+    assert ("network/targets-beyond-yes-and-no" in found) == (not masked)

@@ -269,3 +269,35 @@ def test_augmentation_leaves_the_data_as_they_are_and_is_drawn_anew(forecast, ho
     kind = type("Kind", (Augmented,), {"how": how})
     rules = {*forecast(kind)} & {"data/augmented-once", "data/sample-depends-on-history"}
     assert rules == ({rule} if rule else set())
+
+
+class OfRecordings(Dataset):
+    """Windows of recordings, with a little noise."""
+
+    def __init__(self, recordings, windows):
+        self.series, self.windows = [torch.tensor(each) for each in recordings], windows
+
+    def __len__(self):
+        return len(self.windows)
+
+    def __getitem__(self, index):
+        series, start = self.windows[index]
+        window = self.series[series][start : start + 8]
+        return window + 0.01 * torch.randn(8), index % 4
+
+
+@pytest.mark.parametrize("held", ["others", "some of them", "the same list"])
+def test_recordings_of_the_training_set_that_are_held_out(examine, net, held):
+    known = walks()
+    windows = [(series, start) for series in range(3) for start in range(0, 112, 4)]
+    recordings = {"others": known[3:], "some of them": known[:3], "the same list": known}[held]
+
+    class Data(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(OfRecordings(known if held != "others" else known[:3], windows), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(OfRecordings(recordings, windows), 16)
+
+    found = [each.rule for each in examine("limit_batches", net(), Data()).findings]
+    assert ("data/shared-recordings" in found) == (held == "some of them")

@@ -373,6 +373,24 @@ class LinedUp:
 
 
 @dataclass
+class TargetsBeyond:
+    """Targets of a cross-entropy of yes and no that are less than 0 or more than 1, and that the loss counts.
+
+    Args:
+        beyond: how many.
+        number: of all targets.
+        low: the least target.
+        high: the greatest.
+    """
+
+    beyond: int
+    number: int
+    low: float
+    high: float
+    place: Place = NOWHERE
+
+
+@dataclass
 class WeightTypes:
     """The parameters of 64 bits, by name, of how many, and the precision that the Trainer is asked for."""
 

@@ -89,3 +89,21 @@ class TestedAgain:
     shared: int
     total: int
     place: Place = NOWHERE
+
+
+@dataclass
+class SharedRecordings:
+    """Tensors that a held-out dataset keeps, and the training set as well.
+
+    Args:
+        kept: name of the attribute that holds them.
+        split: that is held out.
+        shared: how many of its tensors the training set has.
+        total: of the held-out dataset.
+    """
+
+    kept: str
+    split: str
+    shared: int
+    total: int
+    place: Place = NOWHERE

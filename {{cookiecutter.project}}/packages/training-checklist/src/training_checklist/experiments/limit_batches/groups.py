@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from training_checklist.engines.drawn_indices import length
 from training_checklist.engines.splits import Split
 from training_checklist.evidence.shared import SharedGroups
 from training_checklist.experiments.limit_batches.stored_samples import origin
@@ -41,6 +43,8 @@ def named_columns(base: Any) -> Iterator[tuple[str, list[Any]]]:
     for value in [value for _, value in kept]:
         if hasattr(value, "columns") and hasattr(value, "__getitem__"):  # of a table of pandas
             kept += [(str(name), value[name]) for name in value.columns]
+        elif isinstance(value, list) and value and len(value) == length(base):
+            kept += of_rows(value)
         elif hasattr(value, "__dict__") and not callable(value):
             kept += vars(value).items()
     for name, value in kept:
@@ -48,6 +52,15 @@ def named_columns(base: Any) -> Iterator[tuple[str, list[Any]]]:
             column = np.asarray(value)
             if column.ndim == 1:
                 yield name, column.tolist()
+
+
+def of_rows(rows: list[Any]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the columns of a list of dictionaries, of named tuples, or of objects."""
+    first = rows[0]._asdict() if hasattr(rows[0], "_asdict") else rows[0]
+    named = first if isinstance(first, dict) else getattr(first, "__dict__", {})
+    for name in named:
+        with suppress(KeyError, AttributeError):  # not all rows have it
+            yield str(name), [row[name] if isinstance(row, dict) else getattr(row, name) for row in rows]
 
 
 def read_rows(base: Any, column: list[Any]) -> list[Any] | None:

@@ -80,6 +80,7 @@ from training_checklist.experiments.limit_batches.stored_samples import (
     origin,
     raw_row,
     row_size,
+    shared_recordings,
     shared_samples,
     stored_inputs,
     stored_labels,
@@ -380,6 +381,7 @@ class LimitBatches(Experiment):
             other = parts.get(split.name, Part(split))
             self._look(reloaded, split, self.roles, trainer, self.until)
             self._look(shared_samples, train, split, self.until)
+            self._look(shared_recordings, train, split)
             self._look(self._scales, own, other)
             self._look(columns_of_splits, own, other, self.roles)
             self._look(split_targets, own, other, self.roles)

@@ -18,10 +18,11 @@ from torch.utils.data import Dataset, IterableDataset
 from training_checklist.engines.batches import DEPTH, parts
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.splits import Split
-from training_checklist.evidence.shared import SharedSamples, TestedAgain
+from training_checklist.evidence.shared import SharedRecordings, SharedSamples, TestedAgain
 
 COMPARED = 150  # samples that are compared with each other
 MANY_NUMBERS = 16  # in which two images or recordings differ, and two rows of a table need not
+RECORDINGS = 3  # and fewer are no list of recordings
 WORDS = 3  # more of them than a name has
 LONGEST_PATH = 255  # letters of a name that a file system takes
 SMALLEST_ROW = 4  # numbers; fewer are too likely to be the same by chance
@@ -241,6 +242,30 @@ def tested_again(validated: Split, tested: Split, until: float) -> TestedAgain |
     if found is None or found.repeatable:
         return None
     return TestedAgain(tested.name, validated.name, found.shared, found.total, tested.place)
+
+
+def shared_recordings(train: Split, split: Split) -> SharedRecordings | None:
+    """Compare the lists of tensors that two datasets keep, such as recordings of which samples are windows.
+
+    None where both keep the same: then each may read a part of it.
+    """
+    (base, _), (other, _) = origin(train.dataset), origin(split.dataset)
+    if base is other or type(base) is not type(other):
+        return None
+    for name, kept in vars(other).items():
+        own, theirs = (tensors_in(each) for each in (vars(base).get(name), kept))
+        if len(theirs) < RECORDINGS or len(own) <= len(theirs):
+            continue
+        known = {digest(each) for each in own}
+        shared = sum(digest(each) in known for each in theirs)
+        return SharedRecordings(name, split.name, shared, len(theirs), split.place)
+    return None
+
+
+def tensors_in(kept: Any) -> list[Any]:
+    """Return the tensors or arrays of a list of nothing else, each with enough numbers to be told from others."""
+    whole = isinstance(kept, (list, tuple)) and all(isinstance(each, (Tensor, np.ndarray)) for each in kept)
+    return list(kept) if whole and all(len(each.reshape(-1)) >= MANY_NUMBERS for each in kept) else []
 
 
 def rows_read(dataset: Any) -> tuple[list[int], list[int]] | None:

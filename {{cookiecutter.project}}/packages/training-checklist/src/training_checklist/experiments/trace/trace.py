@@ -1,5 +1,6 @@
 """One training batch on its way through the network, module by module, up to the criterion."""
 
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from training_checklist.evidence.network import (
     SoftmaxCall,
     Softmaxes,
     SquashesFound,
+    TargetsBeyond,
     WeightTypes,
     by,
 )
@@ -124,6 +126,7 @@ class Trace(Experiment):
         if not self.ended and loss.requires_grad and self.training is not None:
             with suppress(RuntimeError):  # a part of the graph may be gone with an earlier backward
                 accumulated = trainer.accumulate_grad_batches if pl_module.automatic_optimization else 1
+                self.judge(*targets_beyond(loss, self.training.learned))
                 found = slopes(loss, self.training.learned, len(trainer.optimizers), accumulated)
                 if found.are_flat:
                     with suppress(Exception):  # of the project's step, on a batch that the run does not have
@@ -307,6 +310,18 @@ def slopes(loss: Tensor, calls: list[CriterionCall], optimizers: int, accumulate
         if slope is not None
     ]
     return LossSlopes(float(loss.detach()), known, optimizers, accumulated)
+
+
+def targets_beyond(loss: Tensor, calls: list[CriterionCall]) -> Iterator[TargetsBeyond]:
+    """Yield of each cross-entropy of yes and no how many targets that are neither, nor between them, a loss counts."""
+    for call in calls:
+        target = call.target.detach()
+        if call.name.startswith("binary_cross_entropy") and call.input.requires_grad:
+            [slope] = torch.autograd.grad(loss, [call.input], retain_graph=True, allow_unused=True)
+            counted = torch.zeros_like(target, dtype=torch.bool) if slope is None else slope != 0
+            beyond = ((target < 0) | (target > 1)) & counted
+            low, high = (float(each) for each in target.aminmax())
+            yield TargetsBeyond(int(beyond.sum()), target.numel(), low, high, call.place)
 
 
 def outputs(calls: list[CriterionCall], rows: list[ModuleCall], size: int | None, differ: bool) -> list[SampleOutputs]:
