@@ -35,8 +35,9 @@ def test_training_and_evaluation_work_and_say_nothing_of_what_is_missing(project
     for command in (("train.py", *SHORT), ("eval.py", "run=last"), ("train.py", "--help")):
         finished = project.run(*command)
         assert finished.returncode == 0, finished.stdout + finished.stderr
-        said = finished.stdout + finished.stderr
-        assert not [word for word in ("checklist", "debug", "not available", "search path") if word in said]
+        lines = (finished.stdout + finished.stderr).splitlines()
+        missing = ("checklist", "debug", "not available", "search path")
+        assert [line for line in lines if any(word in line for word in missing)] == []
 
 
 def test_failing_run_is_told_in_one_piece_and_has_a_record(project):

@@ -1021,3 +1021,15 @@ def test_samples_of_validation_that_are_tested(examine, net, data, same):
 
     found = [each.rule for each in examine("limit_batches", Tested(), Testing()).findings]
     assert found == ["data/tested-on-validation"] * (same != "nothing")
+
+
+def test_lists_of_samples_are_datasets(examine, net, data):
+    class Listed(data):
+        def train_dataloader(self):
+            return DataLoader(list(self.part(1)), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(list(self.part(2)), 16)
+
+    verdict = examine("limit_batches", net(), Listed())
+    assert (verdict.status, verdict.error) == ("passed", None)

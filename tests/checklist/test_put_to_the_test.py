@@ -10,11 +10,13 @@ import runpy
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from pytorch_lightning import Callback, LightningDataModule, LightningModule
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, WeightedRandomSampler
 from torchmetrics.classification import MulticlassAccuracy
+from torchvision.transforms.functional import adjust_hue
 from training_checklist.engines.listings import listed_backwards
 from training_checklist.engines.salted import salted
 from training_checklist.evidence.labels import ClassWeights
@@ -533,6 +535,11 @@ class Arrays(Dataset):
         return self.change(self.images[index]).astype(np.float32) / 255, index % 4
 
 
+def with_other_hue(image):
+    """Torchvision lets hues go round in 8 bits on purpose."""
+    return np.asarray(adjust_hue(Image.fromarray(image.reshape(1, 16)).convert("RGB"), 0.3))[0, :, 0]
+
+
 def brighter_in_place(image):
     image = image.copy()
     image += 60
@@ -546,6 +553,7 @@ def brighter_in_place(image):
         (lambda image: np.clip(image + 60.0, 0, 255).astype(np.uint8), False),
         (lambda image: image.astype(np.int16) - 60, False),
         (lambda image: np.asarray(list(image), dtype=np.uint8) // 2, False),
+        (lambda image: with_other_hue(image), False),
         (lambda image: image + 60, True),
         (lambda image: (np.pad(image, 1)[1:-1] * 1.4).astype("uint8"), True),
         (lambda image: image.astype(np.int16) ** 1 * 200, True),

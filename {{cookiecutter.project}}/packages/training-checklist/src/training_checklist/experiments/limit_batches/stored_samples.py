@@ -252,8 +252,8 @@ def shared_recordings(train: Split, split: Split) -> SharedRecordings | None:
     (base, _), (other, _) = origin(train.dataset), origin(split.dataset)
     if base is other or type(base) is not type(other):
         return None
-    for name, kept in vars(other).items():
-        own, theirs = (tensors_in(each) for each in (vars(base).get(name), kept))
+    for name, kept in getattr(other, "__dict__", {}).items():
+        own, theirs = tensors_in(getattr(base, name, None)), tensors_in(kept)
         if len(theirs) < RECORDINGS or len(own) <= len(theirs):
             continue
         known = {digest(each) for each in own}

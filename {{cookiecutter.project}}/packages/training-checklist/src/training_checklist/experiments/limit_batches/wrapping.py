@@ -18,6 +18,7 @@ from training_checklist.lightning import Trainer, isolate_rng
 SAMPLES = 16
 SMALL = (torch.uint8, torch.int8, torch.int16)
 CASTS = {"to", "type", "byte", "char", "short"}
+ENGINES = ("training_checklist.", "numpy.", "torch.")
 ARRAYS = {"add", "subtract", "multiply", "negative", "square"}
 ARITHMETIC = {"add", "sub", "mul", "neg", "radd", "rsub", "rmul", "iadd", "isub", "imul"}
 
@@ -59,8 +60,10 @@ class Wraps(Listener):
             return
         limits, low, high = np.iinfo(result.dtype), float(exact.min()), float(exact.max())
         if low <= limits.min - 1 or high >= limits.max + 1:
-            frame = next((frame for frame, _ in here_and_outwards() if kind(frame.f_code.co_filename) == "own"), None)
-            if frame is not None:
+            # What libraries do with arrays, as with hues that go round, is their own affair.
+            frames = (frame for frame, _ in here_and_outwards())
+            frame = next(frame for frame in frames if not frame.f_globals.get("__name__", "").startswith(ENGINES))
+            if kind(frame.f_code.co_filename) == "own":
                 self.found.setdefault(of_frame(frame), (str(result.dtype), low, high))
 
     def _keep(self, call: Call, exact: Any, result: Tensor) -> None:
