@@ -3,11 +3,10 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
-from training_checklist.engines.places import here_and_outwards, kind
+from training_checklist.engines.places import own_frame
 
 
 class Backwards:
@@ -47,8 +46,8 @@ def listed_backwards() -> Iterator[set[tuple[str, int]]]:
         def listed(*given: Any) -> Any:
             if not looking:
                 looking.append(True)
-                frames = (frame for frame, _ in here_and_outwards() if kind(frame.f_code.co_filename) == "own")
-                lines.update((frame.f_code.co_filename, frame.f_lineno) for frame in islice(frames, 1))
+                frame = own_frame()
+                lines.update([(frame.f_code.co_filename, frame.f_lineno)] if frame is not None else [])
                 looking.clear()
             return list_folder(*given)
 

@@ -76,6 +76,11 @@ def here_and_outwards() -> Iterator[tuple[FrameType, int]]:
         frame = frame.f_back
 
 
+def own_frame() -> FrameType | None:
+    """Return the innermost frame of the present call that is the project's own."""
+    return next((frame for frame, _ in here_and_outwards() if kind(frame.f_code.co_filename) == "own"), None)
+
+
 def caller() -> str:
     """Return the file of the line that calls torch."""
     files = (frame.f_code.co_filename for frame, _ in here_and_outwards())
@@ -99,14 +104,12 @@ def kind(file: str) -> str:
 def of_frame(frame: FrameType, module: str = "", line: int | None = None) -> Place:
     number = frame.f_lineno if line is None else line
     file = frame.f_code.co_filename
-    source = COMMENT.sub("", linecache.getline(file, number).strip())
-    return Place(
-        module=module, file=short(file, os.getcwd()), line=number, function=frame.f_code.co_qualname, source=source
-    )
+    return of_line(file, number).beside(module=module, function=frame.f_code.co_qualname)
 
 
 def of_line(file: str, line: int) -> Place:
-    return Place(file=shorten(file), line=line, source=COMMENT.sub("", linecache.getline(file, line).strip()))
+    source = COMMENT.sub("", linecache.getline(file, line).strip())
+    return Place(file=short(file, os.getcwd()), line=line, source=source)
 
 
 @cache

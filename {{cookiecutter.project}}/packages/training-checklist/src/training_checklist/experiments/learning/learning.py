@@ -46,6 +46,7 @@ from training_checklist.experiments.learning.schedules import (
     plateaus,
     rehearsal,
     unheld,
+    validated,
 )
 from training_checklist.finding import Finding
 from training_checklist.lightning import (
@@ -300,10 +301,8 @@ class Learning(Experiment):
             self.skip(self.seen)
 
     def _judge_choices(self, trainer: Trainer) -> None:
-        results = trainer.fit_loop.epoch_loop.val_loop._results.values()
-        validated = sorted({result.meta.name for result in results})
-        known = trainer.callback_metrics
-        self.judge(*(Chosen(who, name, validated, name in validated) for who, name in self.monitors if name in known))
+        names, known = validated(trainer), trainer.callback_metrics
+        self.judge(*(Chosen(who, name, names, name in names) for who, name in self.monitors if name in known))
         for name, least in self.least_gains.items():
             if name in known and known[name].numel() == 1:
                 share = better(name) == "max" and 0 <= float(known[name]) <= 1

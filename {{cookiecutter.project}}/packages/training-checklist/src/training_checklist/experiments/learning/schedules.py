@@ -85,10 +85,15 @@ def plateau_turns(trainer: Trainer) -> Iterator[PlateauTurns]:
     """Yield the turns that schedules will have in the project's own training, of which this run is a part."""
     config = own_config()
     every = OmegaConf.select(config, "trainer.check_val_every_n_epoch") if config is not None else None
-    logged = {result.meta.name for result in trainer.fit_loop.epoch_loop.val_loop._results.values()}
+    logged = validated(trainer)
     for each in trainer.lr_scheduler_configs if isinstance(every, int) else ():
         if each.reduce_on_plateau and each.interval == "epoch" and each.strict:
             yield PlateauTurns(str(each.monitor), each.frequency, every, each.monitor in logged)
+
+
+def validated(trainer: Trainer) -> list[str]:
+    """Return the names of what the last validation has logged."""
+    return sorted({result.meta.name for result in trainer.fit_loop.epoch_loop.val_loop._results.values()})
 
 
 class RatesOfGroups:

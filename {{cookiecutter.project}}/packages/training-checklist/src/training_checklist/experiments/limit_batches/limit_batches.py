@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -392,10 +393,9 @@ class LimitBatches(Experiment):
             self._look(pixel_targets, own, other, self.roles)
             self._look(held_out_tokens, own, other, self.roles)
             self._look(self._tables, own, other, trainer)
-        for split in held_out:
-            for tested in held_out if split.stage == "val" else ():
-                if tested.stage == "test":
-                    self._look(tested_again, split, tested, self.until)
+        by_stage = [[split for split in held_out if split.stage == stage] for stage in ("val", "test")]
+        for validated, tested in product(*by_stage):
+            self._look(tested_again, validated, tested, self.until)
         if self.in_order and train.indexable:
             self._look(neighbours, train, self.roles, trainer, self.until)
         self._look(target_copies, own, self.roles)
@@ -512,19 +512,21 @@ class LimitBatches(Experiment):
         whole = None if labels.is_floating_point() else stored_labels(part.split.dataset, part.indices, labels)
         return labels if whole is None else whole
 
+    def _inputs(self, part: Part) -> Tensor | None:
+        """Return what labels are held against: numbers as they are, and texts by the tokens that they have."""
+        return bags(part, self.roles) if self.roles.input is None else part.of(self.roles.input)
+
     def _label_fits(self, own: Part, held_out: list[Part], trainer: Trainer) -> list[LabelFit]:
         """Hold labels against inputs as the network gets them, and training labels against plain ones too."""
         labels, chosen = own.of(self.roles.target), (self.roles.classes, self.roles.ignored)
-        texts = bags(own, self.roles)
-        train = sample_of(own.of(self.roles.input) if texts is None else texts, labels, *chosen)
+        train = sample_of(self._inputs(own), labels, *chosen)
         again = reloaded(own.split, self.roles, trainer, self.until)
         plain = train if again is not None and not again.differ else None
         if plain is None and labels is not None:
             plain = sample_of(stored_inputs(own.split.dataset, own.indices), labels, *chosen)
         found: list[LabelFit] = []
         for part in held_out:
-            inputs = part.of(self.roles.input) if texts is None else bags(part, self.roles)
-            held = sample_of(inputs, part.of(self.roles.target), *chosen)
+            held = sample_of(self._inputs(part), part.of(self.roles.target), *chosen)
             for kind, inputs in ((LabelFit, train), (TrainingLabels, plain)):
                 if inputs is None or held is None or inputs.inputs.shape[1] != held.inputs.shape[1]:
                     continue

@@ -18,31 +18,20 @@ from training_checklist.lightning import LightningModule, Trainer
 BESIDE = ("token_type_ids']", "special_tokens_mask']")  # of tokenizers, which many networks do not ask for
 
 
-def masks(trainer: Trainer, pl_module: LightningModule, batch: Any, roles: Roles, again: bool = True) -> list[Mask]:
+def masks(trainer: Trainer, pl_module: LightningModule, batch: Any, roles: Roles) -> list[Mask]:
     """Return what says of each time step or point of a sample whether it counts, and whether the loss depends on it.
 
-    Of the run's batch, or, where that has none, `again` of samples from all over the dataset.
+    Of the run's batch, or, where that has none, of samples from all over the dataset.
     """
     if not pl_module.automatic_optimization or trainer.world_size > 1:
         return []
     few = first_of(batch, SAMPLES)
-    known = leaves(few)
-    used = [known[place] for place in {*roles.inputs, *roles.compared, roles.target} if place in known]
-    others = {
-        place: [1 - leaf.int(), torch.ones_like(leaf), torch.zeros_like(leaf)]
-        for place, leaf in known.items()
-        if place not in roles.inputs and not place.endswith(BESIDE) and is_mask(leaf)
-        if any(each is not leaf and covers(leaf, each) for each in used)
-    }
-    others |= {
-        place: [torch.full_like(leaf, int(leaf.max())), (leaf + 1) // 2, leaf.roll(1, 0)]
-        for place, leaf in known.items()
-        if any(are_lengths(leaf, each) for each in used)
-    }
-    if not others and again:
-        train = [split for split in splits("train", trainer.train_dataloader)[:1] if split.indexable]
-        return masks(trainer, pl_module, train[0].spread(SAMPLES, trainer), roles, again=False) if train else []
-    evidence: list[Mask] = []
+    others = other_masks(few, roles)
+    train = splits("train", trainer.train_dataloader)[:1]
+    if not others and train and train[0].indexable:
+        few = train[0].spread(SAMPLES, trainer)
+        others = other_masks(few, roles)
+    known, evidence = leaves(few), []
     with suppress(Exception):  # of the project's step, on a batch that the run does not have
         look = moved_look(trainer, pl_module) if others else None
         loss = look.at(few)[0] if look else math.nan
@@ -52,6 +41,23 @@ def masks(trainer: Trainer, pl_module: LightningModule, batch: Any, roles: Roles
             zeros = float((mask == 0).float().mean()) if mask.ndim > 1 else None
             evidence.append(Mask(place, zeros, losses != {loss}, where))
     return evidence
+
+
+def other_masks(batch: Any, roles: Roles) -> dict[str, list[Tensor]]:
+    """Return what may stand in place of each mask, and of each tensor of lengths, of a batch."""
+    known = leaves(batch)
+    used = [known[place] for place in {*roles.inputs, *roles.compared, roles.target} if place in known]
+    others = {
+        place: [1 - leaf.int(), torch.ones_like(leaf), torch.zeros_like(leaf)]
+        for place, leaf in known.items()
+        if place not in roles.inputs and not place.endswith(BESIDE) and is_mask(leaf)
+        if any(each is not leaf and covers(leaf, each) for each in used)
+    }
+    return others | {
+        place: [torch.full_like(leaf, int(leaf.max())), (leaf + 1) // 2, leaf.roll(1, 0)]
+        for place, leaf in known.items()
+        if any(are_lengths(leaf, each) for each in used)
+    }
 
 
 def is_mask(leaf: Tensor) -> bool:

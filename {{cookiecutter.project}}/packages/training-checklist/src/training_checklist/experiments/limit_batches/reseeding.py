@@ -2,21 +2,19 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from functools import wraps
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from training_checklist.engines.own_code import pass_on
-from training_checklist.engines.places import here_and_outwards, kind, of_frame
+from training_checklist.engines.generator_makers import made_by
+from training_checklist.engines.places import of_frame, own_frame
 from training_checklist.engines.splits import Split, load_items
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.evidence.loading import FrozenAugmentation, Reseeded
@@ -42,46 +40,25 @@ class Seeds(Listener):
         self.patches = ExitStack()
 
     def __enter__(self) -> "Seeds":
-        for module, names in SEEDS.items():
-            for name in names:
-                self.patches.enter_context(patch.object(module, name, self._told(getattr(module, name))))
+        self.patches.enter_context(made_by(SEEDS, self._see))
         return self
 
     def __exit__(self, *error: object) -> None:
         self.patches.close()
 
-    def _told(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        keep, moved = self._keep, self._moved
-        if isinstance(function, type):  # the generators that it makes stay of that class
-
-            class Told(function):
-                def __init__(self, *given: Any, **options: Any) -> None:
-                    keep(given)
-                    super().__init__(*moved(given), **options)
-
-            return Told
-
-        @wraps(function)
-        def seed(*given: Any, **options: Any) -> Any:
-            keep(given)
-            return pass_on(function, *moved(given), **options)
-
-        return seed
-
-    def _moved(self, given: Any) -> Any:
-        moves = self.shift and given and isinstance(given[0], Integral)
-        return (int(given[0]) + self.shift, *given[1:]) if moves else given
+    def _see(self, given: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+        if not given or not isinstance(given[0], Integral):
+            return given
+        frame = own_frame()
+        if frame is not None:
+            self.found[of_frame(frame)] = int(given[0])
+        return (int(given[0]) + self.shift, *given[1:]) if self.shift else given
 
     def before(self, call: Call) -> None:
         generator = call.kwargs.get("generator")
         if self.shift and isinstance(generator, torch.Generator) and id(generator) not in self.shifted:
             self.shifted.add(id(generator))
             generator.manual_seed(generator.initial_seed() + self.shift)
-
-    def _keep(self, given: Any) -> None:
-        frame = next((frame for frame, _ in here_and_outwards() if kind(frame.f_code.co_filename) == "own"), None)
-        if frame is not None and given and isinstance(given[0], Integral):
-            self.found[of_frame(frame)] = int(given[0])
 
     def after(self, call: Call) -> None:
         """Of a generator of torch, whose class takes no patch, the seed is known when it draws."""

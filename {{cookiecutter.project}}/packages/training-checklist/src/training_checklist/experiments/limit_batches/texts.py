@@ -34,6 +34,8 @@ def text_lengths(split: Split, until: float) -> list[TextLengths]:
         for part, value in enumerate(tree_leaves(split.items([index]))):
             if isinstance(value, Tensor) and value.ndim == 1 and not value.is_floating_point():
                 lengths.setdefault(part, []).append(len(value))
+        if not lengths:  # images are no texts: none of them is worth loading
+            break
     known = max(lengths.values(), key=len, default=[])
     if len(known) < LEAST or len(set(known)) < 2:
         return []

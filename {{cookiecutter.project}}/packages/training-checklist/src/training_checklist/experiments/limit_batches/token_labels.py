@@ -1,5 +1,7 @@
 """Labels of texts and of their tokens, told by the tokens alone: the label that each token has most often."""
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -19,9 +21,9 @@ def words(roles: Roles) -> str | None:
 
 
 def bags(part: Part, roles: Roles) -> Tensor | None:
-    """Return for each text how often it has which token, (N, F); None where no tokens, or more than these, enter."""
+    """Return for each text how often it has which token, (N, F); None where no tokens enter."""
     place = words(roles)
-    if roles.input is not None or place is None:
+    if place is None:
         return None
     size, rows = roles.tables[place], part.rows.get(place, [])
     width = min(size, FEATURES)
@@ -70,8 +72,7 @@ def token_labels(part: Part, roles: Roles) -> TokenLabels | None:
 
 def ignored_tokens(part: Part, roles: Roles) -> IgnoredTokens | None:
     """Return which tokens have the label that the criterion ignores; None where their labels are not one each."""
-    everything = Roles(tables=roles.tables, target=roles.target, ignored=NO_LABEL)
-    known = pairs(part, everything)
+    known = pairs(part, replace(roles, ignored=NO_LABEL))
     if not known or roles.classes is None:
         return None
     labels, tokens = (torch.cat([each[part] for each in known]) for part in (0, 1))

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from training_checklist.engines.batches import leaves, same
 from training_checklist.engines.compared import Look, replaced
-from training_checklist.engines.criteria import Criteria, CriterionCall
+from training_checklist.engines.criteria import CriterionCall
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.evidence.sequences import MorePadding, OtherOrder, OwnTarget
-from training_checklist.experiments.trace.targets import scores
+from training_checklist.experiments.trace.targets import answered, scores
 from training_checklist.finding import Place
 from training_checklist.lightning import isolate_rng
 
@@ -51,16 +51,6 @@ def sequences(look: Look, step: Place, batch: Any) -> Iterator[OwnTarget | MoreP
         other_loss, other = answered(look, padded)
         change = None if call is None or other is None else answers_change(leaf, batch, call, other)
         yield MorePadding(leaf, ADDED, loss, other_loss, change, sorted(kinds), step if call is None else call.place)
-
-
-@torch.no_grad()
-def answered(look: Look, batch: Any) -> tuple[float, CriterionCall | None]:
-    """Return the loss, and the one call that compares answers with class indices."""
-    criteria = Criteria()
-    with isolate_rng(), Tracer(look.module, criteria):
-        seed_all()
-        loss = float(look.loss_of(batch))
-    return loss, criteria.classification
 
 
 def own_targets(look: Look, batch: Any, call: CriterionCall) -> Iterator[OwnTarget]:

@@ -54,7 +54,7 @@ def lined_up(look: Look, batch: Any) -> LinedUp | None:
     if batch_size(some) is None:
         return None
     look.module.eval()
-    known = criterion_call(look, some)
+    _, known = answered(look, some)
     if known is None:
         return None
     answers = torch.zeros(known.target.numel(), dtype=torch.bool)
@@ -64,7 +64,7 @@ def lined_up(look: Look, batch: Any) -> LinedUp | None:
             continue
         other = leaf.clone()
         other[CHANGED] = leaf[0]
-        call = criterion_call(look, replaced(some, {path: other}))
+        _, call = answered(look, replaced(some, {path: other}))
         if call is None or call.input.shape != known.input.shape or call.target.shape != known.target.shape:
             continue
         change = (scores(call) - scores(known)).abs().amax(-1)
@@ -73,12 +73,14 @@ def lined_up(look: Look, batch: Any) -> LinedUp | None:
     return LinedUp(int(answers.sum()), int(targets.sum()), int((targets & answers).sum()), known.place)
 
 
-def criterion_call(look: Look, batch: Any) -> CriterionCall | None:
+@torch.no_grad()
+def answered(look: Look, batch: Any) -> tuple[float, CriterionCall | None]:
+    """Return the loss, and the one call that compares answers with class indices."""
     criteria = Criteria()
     with isolate_rng(), Tracer(look.module, criteria):
         seed_all()
-        look.loss_of(batch)
-    return criteria.classification
+        loss = float(look.loss_of(batch))
+    return loss, criteria.classification
 
 
 def scores(call: CriterionCall) -> Tensor:

@@ -258,11 +258,11 @@ class Trace(Experiment):
             moved = place_in_batch(look, step, batch)
             self.judge(*[moved] if moved is not None else [])
         with suppress(Exception):
-            found = lined_up(moved_look(trainer, pl_module), batch)
-            self.judge(*[found] if found is not None else [])
-        with suppress(Exception):
-            look = moved_look(trainer, pl_module)
-            self.judge(*sequences(look, of_function(type(pl_module).training_step), padded(trainer, batch)))
+            look, step = moved_look(trainer, pl_module), of_function(type(pl_module).training_step)
+            with suppress(Exception):
+                found = lined_up(look, batch)
+                self.judge(*[found] if found is not None else [])
+            self.judge(*sequences(look, step, padded(trainer, batch)))
 
     def _judge_classes(self, watch: Watch, pl_module: LightningModule) -> None:
         call = watch.criteria.classification
