@@ -127,6 +127,22 @@ def test_area_under_a_curve_of_answers(examine, hard):
     assert ("learning/scores-without-rank" in found) == hard
 
 
+@pytest.mark.parametrize("bounded", [True, False])
+def test_scores_that_torchmetrics_squashes_in_some_batches(examine, bounded):
+    class Errors(Classifier):
+        def __init__(self):
+            super().__init__()
+            self.auroc = BinaryAUROC()
+
+        def log_answers(self, logits, labels):
+            scores = self.trainer.fit_loop.epoch_loop.val_loop.batch_progress.current.ready * logits.softmax(1)[:, 0]
+            self.auroc.update(scores / (1 + scores) if bounded else scores, (labels == 0).int())
+            self.log("val/auroc", self.auroc)
+
+    found = [finding.rule for finding in examine("learning", Errors(), Data()).findings]
+    assert ("learning/scores-of-two-scales" in found) != bounded
+
+
 def test_values_that_are_the_same_in_one_batch_are_told_apart_by_the_others(examine):
     class Both(Classifier):
         def log_answers(self, logits, labels):

@@ -105,8 +105,11 @@ class Split:
                 if start and time.monotonic() > until:
                     return
                 chunk = indices[start : start + size]
-                batch = pass_on(self.loader.collate_fn, self.items(chunk))
-                yield chunk, pass_on(transferred, batch, trainer, self.index)
+                yield chunk, self.batch_of(self.items(chunk), trainer)
+
+    def batch_of(self, items: Any, trainer: Trainer) -> Any:
+        """Return samples as the network would get them together; within `as_in`, where hooks may ask for the stage."""
+        return pass_on(transferred, pass_on(self.loader.collate_fn, items), trainer, self.index)
 
     def spread(self, number: int, trainer: Trainer) -> Any:
         """Return a batch of samples from all over the dataset: batches of neighbours in length have no padding."""

@@ -172,12 +172,17 @@ class RankedScores:
     Args:
         distinct: different scores, at most, of one class in one batch.
         samples: of all batches.
+        beyond: how many batches had scores below 0 or above 1; within: how many had none.
+        lowest: score of all.
     """
 
     path: str
     type: str
     distinct: int
     samples: int
+    beyond: int = 0
+    within: int = 0
+    lowest: float = 0.0
     place: Place = NOWHERE
 
 

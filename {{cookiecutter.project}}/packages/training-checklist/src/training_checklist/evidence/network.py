@@ -340,6 +340,45 @@ class DeadTerms:
 
 
 @dataclass
+class Draw:
+    """A call of torch.normal around what the network answers, whose result the loss needs and that has no gradient."""
+
+    place: Place = NOWHERE
+
+
+@dataclass
+class Draws:
+    """Those of a step."""
+
+    calls: list[Draw] = field(default_factory=list)
+
+
+@dataclass
+class LossTerm:
+    """A number that many were brought down to, as a loss is.
+
+    Args:
+        value: what it adds to the loss of some samples, to first order; doubled: to that of each of them twice.
+    """
+
+    operation: str
+    value: float
+    doubled: float
+    place: Place = NOWHERE
+
+    @property
+    def growth(self) -> float:
+        return self.doubled / self.value
+
+
+@dataclass
+class LossTerms:
+    """Those that a loss is made of and that depend on the samples."""
+
+    terms: list[LossTerm] = field(default_factory=list)
+
+
+@dataclass
 class Squash:
     """A call of a function that takes logits, with what another one has made of them: "logsigmoid", "sigmoid"."""
 
@@ -433,6 +472,27 @@ class PlaceInBatch:
     samples: int
     loss: float
     moved: list[float]
+    place: Place = NOWHERE
+
+
+@dataclass
+class Company:
+    """Some samples, each shown to the network alone and among the others.
+
+    Args:
+        apart: how many are answered otherwise among others.
+        over_time: types of the layers that read neighbours or go on from position to position, where samples were
+            padded to the length of others.
+        collated: place of the collate function.
+        operation: the first that made something else of a sample among others; "" where none is known.
+        place: of that operation.
+    """
+
+    samples: int
+    apart: int
+    over_time: list[str] = field(default_factory=list)
+    collated: Place = NOWHERE
+    operation: str = ""
     place: Place = NOWHERE
 
 

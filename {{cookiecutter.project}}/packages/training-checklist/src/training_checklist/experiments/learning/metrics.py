@@ -73,9 +73,16 @@ class Metrics:
 
     def _scores(self, path: str, metric: Metric, scores: Tensor) -> RankedScores:
         rows = scores.detach().movedim(1, 0).flatten(1) if scores.ndim > 1 else scores.detach()[None]
-        found = self.ranked.get(path) or RankedScores(path, type(metric).__name__, 0, 0, Places(self.module).here())
+        found = self.ranked.get(path)
+        if found is None:
+            found = RankedScores(path, type(metric).__name__, 0, 0, place=Places(self.module).here())
         found.distinct = max(found.distinct, *(len(row.unique()) for row in rows))
         found.samples += rows.shape[1]
+        if rows.numel() and type(metric).__module__.startswith("torchmetrics."):
+            low, high = rows.aminmax()
+            found.lowest = min(found.lowest, float(low))
+            within = bool(low >= 0) and bool(high <= 1)
+            found.within, found.beyond = found.within + within, found.beyond + (not within)
         return found
 
     def _watch_value(self, path: str, metric: Metric) -> None:
@@ -99,12 +106,12 @@ class Metrics:
         kept_aside = is_own_class(type(metric)) and type(metric).reset is Metric.reset
 
         def update(*arguments: Any, **options: Any) -> None:
-            if path not in self.arguments:
-                with suppress(TypeError):  # the call itself will say so
-                    given = signature.bind(*arguments, **options).arguments
-                    if given.keys() >= PAIR and RANKS.search(type(metric).__name__):
+            with suppress(TypeError):  # the call itself will say so
+                given = signature.bind(*arguments, **options).arguments
+                if given.keys() >= PAIR:
+                    if RANKS.search(type(metric).__name__):
                         self.ranked[path] = self._scores(path, metric, given["preds"])
-                    if given.keys() >= PAIR:
+                    if path not in self.arguments:
                         self.arguments[path] = arguments_of(path, metric, given, leaves(self.batch), self.module)
             before = plain_values(metric) if kept_aside and path not in self.plain else None
             pass_on(inner, *arguments, **options)

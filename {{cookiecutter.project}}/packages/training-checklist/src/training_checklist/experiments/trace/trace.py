@@ -27,6 +27,7 @@ from training_checklist.evidence.network import (
     Concatenations,
     CriterionSlope,
     DeadTerms,
+    Draws,
     LinearPairsFound,
     LossSlopes,
     ModuleCall,
@@ -43,9 +44,11 @@ from training_checklist.evidence.network import (
     by,
 )
 from training_checklist.experiments.experiment import Experiment
+from training_checklist.experiments.trace.company import company
 from training_checklist.experiments.trace.concatenations import DoubledParts
 from training_checklist.experiments.trace.criterion_input import measured
 from training_checklist.experiments.trace.dead_terms import DeadTermsOf
+from training_checklist.experiments.trace.draws import DrawsOf
 from training_checklist.experiments.trace.effects import effects
 from training_checklist.experiments.trace.forward_calls import ForwardCalls, varies
 from training_checklist.experiments.trace.linear_pairs import LinearPairs
@@ -61,6 +64,7 @@ from training_checklist.experiments.trace.sequences import more_padding, sequenc
 from training_checklist.experiments.trace.squashes import Squashes
 from training_checklist.experiments.trace.table import aligned, markdown
 from training_checklist.experiments.trace.targets import compared_tensors, lined_up, place_in_batch
+from training_checklist.experiments.trace.term_sizes import term_sizes
 from training_checklist.finding import Finding, Place
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
@@ -78,11 +82,13 @@ class Watch:
         self.step, self.size = step, size
         self.modules, self.criteria, self.masks = ForwardCalls(pl_module), Criteria(), Masks()
         self.dropouts, self.doubled, self.reshapes = DropoutCalls(), DoubledParts(), ReshapesToTranspose()
-        self.terms, self.squashes = DeadTermsOf(), Squashes()
+        self.terms, self.squashes, self.draws = DeadTermsOf(), Squashes(), DrawsOf()
         self.softmaxes, self.pairs = SoftmaxesOverBatch(size), Pairs(size)
         self.linear, self.dimensions, self.axes = LinearPairs(), OverDimensions(), AttentionAxes()
         operations = self.softmaxes, self.pairs, self.masks, self.dropouts, self.doubled, self.reshapes, self.terms
-        tracer = Tracer(pl_module, self.criteria, *operations, self.linear, self.dimensions, self.axes, self.squashes)
+        others = [self.linear, self.dimensions, self.axes, self.squashes]
+        others += [self.draws] if step == "training_step" else []
+        tracer = Tracer(pl_module, self.criteria, *operations, *others)
         contexts = (self.modules, tracer) if step == "training_step" else (tracer,)
         self.around = ExitStack()
         self.around.enter_context(around_step(pl_module, *contexts, step=step))
@@ -151,6 +157,7 @@ class Trace(Experiment):
         self.judge(watch.modules.evidence, PaddingMasks(watch.masks.calls))
         self.judge(LinearPairsFound(watch.linear.evidence))
         self.judge(DeadTerms(list(watch.terms.found.values())), SquashesFound(list(watch.squashes.found.values())))
+        self.judge(Draws(watch.draws.found))
         self.judge(Concatenations(list(watch.doubled.found.values())), Reshapes(list(watch.reshapes.found.values())))
         inputs = (measured(call, watch.dropouts) for call in watch.learned)
         self.judge(*(each for each in inputs if each is not None))
@@ -162,7 +169,7 @@ class Trace(Experiment):
             self._judge_samples(watch, trainer, pl_module, batch)
         watch.criteria.calls.clear()  # they hold the graph
         watch.dropouts.made.clear()
-        watch.linear = LinearPairs()
+        watch.linear, watch.draws = LinearPairs(), DrawsOf()
 
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
@@ -263,6 +270,12 @@ class Trace(Experiment):
                 found = lined_up(look, batch)
                 self.judge(*[found] if found is not None else [])
             self.judge(*sequences(look, step, padded(trainer, batch)))
+        with suppress(Exception):
+            loader = next(split for split in splits("train", trainer.train_dataloader) if split.indexable)
+            for compare in (company, term_sizes):
+                with suppress(Exception):
+                    found = compare(moved_look(trainer, pl_module), loader, trainer)
+                    self.judge(*[found] if found is not None else [])
 
     def _judge_classes(self, watch: Watch, pl_module: LightningModule) -> None:
         call = watch.criteria.classification

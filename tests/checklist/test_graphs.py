@@ -1,0 +1,107 @@
+"""Batches that are no stack of samples: graphs, whose nodes stand one after the other, and padded ones."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from pytorch_lightning import LightningDataModule, LightningModule
+from torch import nn
+from torch.utils.data import DataLoader
+
+FEATURES = 5
+
+
+def graphs(seed):
+    """Rings of 4 to 8 nodes; the target is a sum over the nodes."""
+    random = torch.Generator().manual_seed(seed)
+    found = []
+    for _ in range(48):
+        nodes = int(torch.randint(4, 9, (), generator=random))
+        features = torch.randn(nodes, FEATURES, generator=random)
+        ring = torch.stack([torch.arange(nodes), (torch.arange(nodes) + 1) % nodes])
+        found.append({"x": features, "edges": torch.cat([ring, ring.flip(0)], 1), "y": features[:, 0].sum()})
+    return found
+
+
+def one_after_the_other(samples, counted_on=True):
+    sizes = torch.tensor([len(sample["x"]) for sample in samples])
+    before = (sizes.cumsum(0) - sizes) * counted_on
+    edges = [sample["edges"] + start for sample, start in zip(samples, before, strict=True)]
+    owner = torch.repeat_interleave(torch.arange(len(samples)), sizes)
+    y = torch.stack([sample["y"] for sample in samples])
+    return {"x": torch.cat([sample["x"] for sample in samples]), "edges": torch.cat(edges, 1), "owner": owner, "y": y}
+
+
+def not_counted_on(samples):
+    return one_after_the_other(samples, counted_on=False)
+
+
+def padded(samples):
+    most = max(len(sample["x"]) for sample in samples)
+    x = torch.zeros(len(samples), most, FEATURES)
+    joined, mask = torch.zeros(len(samples), most, most), torch.zeros(len(samples), most)
+    for i, sample in enumerate(samples):
+        x[i, : len(sample["x"])] = sample["x"]
+        joined[i][sample["edges"][0], sample["edges"][1]] = 1.0
+        mask[i, : len(sample["x"])] = 1.0
+    return {"x": x, "joined": joined, "mask": mask, "y": torch.stack([sample["y"] for sample in samples])}
+
+
+class Messages(LightningModule):
+    """Every option is a way to let samples of a batch take part in each other's answers."""
+
+    normalised, masked = False, True
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(FEATURES, 16), nn.Linear(16, 16), nn.Linear(16, 1)
+
+    def forward(self, batch):
+        hidden = torch.relu(self.first(batch["x"]))
+        if "joined" in batch:
+            hidden = torch.relu(self.second(hidden + batch["joined"] @ hidden))
+            kept = batch["mask"][:, :, None] if self.masked else torch.ones_like(hidden)
+            return self.head((hidden * kept).sum(1)).squeeze(1)
+        source, target = batch["edges"]
+        hidden = torch.relu(self.second(hidden + torch.zeros_like(hidden).index_add(0, target, hidden[source])))
+        if self.normalised:
+            hidden = hidden.softmax(0)
+        whole = hidden.new_zeros(len(batch["y"]), 16).index_add(0, batch["owner"], hidden)
+        return self.head(whole).squeeze(1)
+
+    def training_step(self, batch, batch_idx):
+        return ((self(batch) - batch["y"]) ** 2).mean()
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", self.training_step(batch, batch_idx))
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.003)
+
+
+CASES = {
+    "one after the other": (one_after_the_other, {}, ""),
+    "padded": (padded, {}, ""),
+    "nodes are not counted on": (not_counted_on, {}, "hidden[source]"),
+    "over all of the batch": (one_after_the_other, {"normalised": True}, "hidden.softmax(0)"),
+    "padding is added up": (padded, {"masked": False}, ".sum(1)"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_samples_are_answered_alike_alone_and_among_others(examine, case):
+    collate, options, line = CASES[case]
+
+    class Graphs(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(graphs(0), 8, shuffle=True, collate_fn=collate)
+
+        def val_dataloader(self):
+            return DataLoader(graphs(1), 8, collate_fn=collate)
+
+    verdict = examine("trace", type("Case", (Messages,), options)(), Graphs())
+    found = [each for each in verdict.findings if each.rule == "network/answers-depend-on-company"]
+    assert len(found) == bool(line)
+    if line:
+        written = Path(found[0].place.file).read_text(encoding="utf-8").splitlines()
+        assert line in written[found[0].place.line - 1]
