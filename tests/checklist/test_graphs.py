@@ -100,8 +100,26 @@ def test_samples_are_answered_alike_alone_and_among_others(examine, case):
             return DataLoader(graphs(1), 8, collate_fn=collate)
 
     verdict = examine("trace", type("Case", (Messages,), options)(), Graphs())
-    found = [each for each in verdict.findings if each.rule == "network/answers-depend-on-company"]
+    found = [each for each in verdict.findings if each.rule == "network/answers-depend-on-others"]
     assert len(found) == bool(line)
     if line:
         written = Path(found[0].place.file).read_text(encoding="utf-8").splitlines()
         assert line in written[found[0].place.line - 1]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_some_samples_are_compared_with_their_own_targets(examine, kept):
+    class Some(Messages):
+        def training_step(self, batch, batch_idx):
+            known = batch["y"] > 0
+            targets = batch["y"].unsqueeze(1)[known]
+            return ((self(batch)[known] - (targets.squeeze(1) if kept else targets)) ** 2).mean()
+
+    class Graphs(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(graphs(0), 16, shuffle=True, collate_fn=one_after_the_other)
+
+        val_dataloader = train_dataloader
+
+    found = [each for each in examine("trace", Some(), Graphs()).findings if "pairing" in each.rule]
+    assert len(found) == (not kept)

@@ -187,6 +187,23 @@ class RankedScores:
 
 
 @dataclass
+class InferredSizes:
+    """How many samples Lightning takes full batches of validation for.
+
+    Args:
+        names: of what is logged without batch_size=, with the place.
+        inferred: the sizes, of each batch.
+        samples: that they have.
+        answered: first dimensions of what outermost modules return.
+    """
+
+    names: dict[str, Place] = field(default_factory=dict)
+    inferred: list[int] = field(default_factory=list)
+    samples: int = 0
+    answered: set[int] = field(default_factory=set)
+
+
+@dataclass
 class PlainState:
     """What one update of a metric of the project changes beside the states that it has registered.
 

@@ -476,7 +476,7 @@ class PlaceInBatch:
 
 
 @dataclass
-class Company:
+class AmongOthers:
     """Some samples, each shown to the network alone and among the others.
 
     Args:

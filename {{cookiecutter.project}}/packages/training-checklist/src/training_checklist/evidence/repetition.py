@@ -194,6 +194,20 @@ class ResumedRun:
 
 
 @dataclass
+class RestoredAnswers:
+    """What validation logs of some samples after training, and what an untrained copy does with the saved weights.
+
+    Args:
+        lost: tensors beside the saved ones that the copy does not have.
+    """
+
+    trained: dict[str, float]
+    restored: dict[str, float]
+    lost: list[str] = field(default_factory=list)
+    place: Place = NOWHERE
+
+
+@dataclass
 class FurtherStep:
     """A training step after the checkpoint.
 

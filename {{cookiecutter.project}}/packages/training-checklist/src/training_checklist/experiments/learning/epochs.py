@@ -28,6 +28,7 @@ from training_checklist.evidence.epochs import (
 from training_checklist.experiments.learning.averages import Averages
 from training_checklist.experiments.learning.batch_means import BatchMeans
 from training_checklist.experiments.learning.between_epochs import BetweenEpochs
+from training_checklist.experiments.learning.inferred_sizes import SizesOf
 from training_checklist.experiments.learning.metrics import Metrics
 from training_checklist.experiments.learning.mode_switches import Switches
 from training_checklist.finding import NOWHERE
@@ -64,6 +65,7 @@ class EpochWatch(Callback):
         self.means = BatchMeans(pl_module)
         self.watching.enter_context(self.metrics)
         self.watching.enter_context(self.means)
+        self.sizes = self.watching.enter_context(SizesOf(pl_module))
         self.watching.enter_context(self.between.drawn)
         if is_overridden("validation_step", pl_module):
             tracer = Tracer(pl_module, self.criteria, self.drops, self.means)
@@ -112,6 +114,7 @@ class EpochWatch(Callback):
         yield from self.between.evidence()
         yield from self.averages.evidence()
         yield from self.means.evidence()
+        yield self.sizes.found
         yield from (each for each in self.logged.values() if each.kind == "loss" or not self.metrics.mixed)
 
     def close(self) -> None:
@@ -141,6 +144,7 @@ class EpochWatch(Callback):
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         if dataloader_idx == 0:
+            self.sizes.begin(trainer.val_dataloaders, batch, batch_idx)
             self.metrics.begin("validation", batch_idx, batch)
             if batch_idx == 0:
                 self.averages.look_for_aliases(trainer, pl_module)
@@ -163,6 +167,7 @@ class EpochWatch(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int, *_: Any
     ) -> None:
         self.means.end()
+        self.sizes.end()
         size, calls = batch_size(batch), list(self.criteria.calls)
         if size is None or not self.epochs:
             return

@@ -1,12 +1,10 @@
 """What a step makes of right and of wrong answers: the network's are replaced, and the rest is the project's own."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
@@ -16,6 +14,7 @@ from torchmetrics import Metric
 from training_checklist.engines.batches import same, tensors
 from training_checklist.engines.compared import HALF
 from training_checklist.engines.criteria import Criteria, CriterionCall
+from training_checklist.engines.logged import STEPS, logged_by
 from training_checklist.engines.replay import call_step, loss_in, seed_all
 from training_checklist.engines.splits import Split
 from training_checklist.engines.stand_in import stand_in
@@ -26,7 +25,6 @@ from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 SURE = 15.0  # logit of a right answer, and less that of a wrong one: of 1,000 classes, softmax gives it all but 1e-10
 LOGITS = (0.6, 0.4)  # of right answers, to both sides of 0.5, which is a threshold of probabilities, and not of these
 SAMPLES = 64
-NAMES = {"train": ("training_step", "train_epoch"), "val": ("validation_step", "validation_epoch")}  # step and hooks
 DISTANCES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 Answer = Callable[[Tensor], Tensor]
 
@@ -36,7 +34,7 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
 
     None where the criterion is not given what a layer answers, so that nothing can be put there.
     """
-    step, _ = NAMES[split.stage]
+    step = f"{STEPS[split.stage]}_step"
     if not split.indexable or any(weight.dtype in HALF for weight in pl_module.parameters()):
         return None
     [(_, batch)] = split.fetch(split.chosen(SAMPLES), trainer, until, SAMPLES)
@@ -208,13 +206,8 @@ def taken(
     copy: LightningModule, split: Split, batch: Any, source: Source, answer: Callable[[int, Tensor], Tensor | None]
 ) -> tuple[dict[str, float] | None, float | None]:
     """Return what a step logs and its loss where a module answers something else; None where it never did."""
-    step, epoch = NAMES[split.stage]
     copy.eval()
-    for part in copy.modules():
-        if isinstance(part, Metric):
-            part.reset()
     calls, done = count(), []
-    logged: dict[str, Any] = {}
 
     def replace(module: nn.Module, given: Any, output: Any) -> Any:
         if next(calls) not in source.calls:
@@ -227,33 +220,12 @@ def taken(
 
         return apply_to_collection(output, Tensor, with_answers)
 
-    def log(name: str, value: Any, *_: Any, **__: Any) -> None:
-        logged[name] = value
-
-    def log_dict(values: Mapping[str, Any], *_: Any, **__: Any) -> None:
-        logged.update(values)
-
-    copy.log, copy.log_dict = log, log_dict
     handle = copy.get_submodule(source.path).register_forward_hook(replace)
     try:
-        # Figures and tables of an epoch are the run's own affair.
-        with torch.no_grad(), isolate_rng(), patch.object(copy.trainer, "_loggers", []):
-            seed_all()
-            getattr(copy, f"on_{epoch}_start")()
-            result = call_step(copy, step, batch)
-            getattr(copy, f"on_{epoch}_end")()
+        found, result = logged_by(copy, split.stage, batch)
     finally:
         handle.remove()
     if len(done) != len(source.calls):
         return None, None
-    values = {name: number_in(value) for name, value in logged.items()}
-    found = {name: value for name, value in values.items() if math.isfinite(value)}
     loss = loss_in(result) if split.stage == "train" else None  # what validation returns may be anything
     return found, None if loss is None else float(loss)
-
-
-def number_in(value: Any) -> float:
-    value = value.compute() if isinstance(value, Metric) else value
-    if isinstance(value, Tensor):
-        return float(value) if value.numel() == 1 else math.nan
-    return float(value) if isinstance(value, (int, float)) else math.nan

@@ -31,6 +31,8 @@ READ = Path("/proc/self/io")  # Linux's count of the bytes that this process has
 BLOCKS = 4  # consecutive parts of a split, of at least 50 samples / 4
 LEAST = 50  # samples by which a split is judged: the standard error of a mean is then 1 / 7 of a deviation
 TWICE = 64  # samples that are loaded twice
+MOST_NUMBERS = 8  # of a target: of a series or an image, neighbours tell each
+MASKS = 20  # different values: masks and weights of classes have fewer
 TOGETHER = 8  # samples that are loaded together and alone: a collate function mixes all of them, or none
 
 
@@ -219,34 +221,56 @@ def same_inputs(part: Part, roles: Roles, trainer: Trainer, until: float) -> Sam
     return SameInputs(len(rows), len(contradicting), len(first), repeatable, pair, part.split.place)
 
 
-def split_targets(own: Part, other: Part, roles: Roles) -> SplitTargets | None:
+def split_targets(own: Part, other: Part, roles: Roles) -> list[SplitTargets]:
     """Return the scales of a regression's targets in two splits."""
-    train, held = one_number(own.of(roles.target)), one_number(other.of(roles.target))
-    if roles.classes is not None or train is None or held is None:
-        return None
-    one, two = scale_of(own.split.name, train), scale_of(other.split.name, held)
-    steps = train.flatten().diff()
-    # Equal neighbours tell no order, nor do a few samples.
-    ordered = bool((steps > 0).all() or (steps < 0).all()) and len(train) >= LEAST
-    if one is None or two is None:
-        return None
-    return SplitTargets(one, two, float(train.min()), float(train.max()), ordered, other.split.place)
+    theirs, found = numbers_of_targets(other, roles), []
+    for name, values in numbers_of_targets(own, roles).items() if roles.classes is None else ():
+        train, held = (each[each.isfinite()] for each in (values, theirs.get(name, values[:0])))
+        one, two = scale_of(own.split.name, train[:, None]), scale_of(other.split.name, held[:, None])
+        steps = train.diff()
+        # Equal neighbours tell no order, nor do a few samples.
+        ordered = bool((steps > 0).all() or (steps < 0).all()) and len(train) >= LEAST
+        if one is not None and two is not None:
+            found.append(SplitTargets(one, two, float(train.min()), float(train.max()), ordered, other.split.place))
+    return found
 
 
-def target_copies(part: Part, roles: Roles) -> TargetCopies | None:
-    """Hold each column of the inputs, (N, columns), against a target of one number for each sample."""
-    target = one_number(part.of(roles.target))
-    if target is None or len(target) < LEAST or not target.std() > 0:
-        return None
-    target, columns = target.double() - target.double().mean(), {}
-    for place in sorted(roles.inputs - {roles.target}):
-        values = part.of(place)
-        if values is None or values.ndim != 2 or not values.is_floating_point():
+def target_copies(part: Part, roles: Roles) -> list[TargetCopies]:
+    """Hold each column of the inputs, (N, columns), against each number of the target, where that is known."""
+    found = []
+    for name, target in numbers_of_targets(part, roles).items():
+        known, columns = target.isfinite(), {}
+        if int(known.sum()) < LEAST or not target[known].std() > 0:
             continue
-        values = values.double() - values.double().mean(0)
-        alike = (values * target).sum(0) ** 2 / (values.square().sum(0) * target.square().sum()).clamp_min(1e-300)
-        columns |= {f"{place}[:, {index}]": 1 - float(share) for index, share in enumerate(alike)}
-    return TargetCopies(roles.target or "", columns, len(target), part.split.place) if columns else None
+        target = target[known].double().unsqueeze(1)
+        target = target - target.mean()
+        for place in sorted(roles.inputs - {roles.target} - roles.compared):
+            values = part.of(place)
+            if values is None or values.ndim != 2 or not values.is_floating_point():
+                continue
+            values = values[known].double()
+            values = values - values.mean(0)
+            alike = (values * target).sum(0) ** 2 / (values.square().sum(0) * target.square().sum()).clamp_min(1e-300)
+            columns |= {f"{place}[:, {index}]": 1 - float(share) for index, share in enumerate(alike)}
+        if columns:
+            found.append(TargetCopies(name, columns, len(target), part.split.place))
+    return found
+
+
+def numbers_of_targets(part: Part, roles: Roles) -> dict[str, Tensor]:
+    """Return each number that a regression asks for, (N,), by its place; NaN where it is not known.
+
+    Where the loss is written out, what it compares with are targets, or masks and weights, which have few values.
+    """
+    found = {}
+    for place in sorted(roles.compared) if roles.target is None else [roles.target]:
+        values = part.of(place)
+        if values is None or not values.is_floating_point() or values[0].numel() > MOST_NUMBERS:
+            continue
+        for index, column in enumerate(values.reshape(len(values), -1).T):
+            if place == roles.target or len(column[column.isfinite()].unique()) > MASKS:
+                found[place if values.ndim == 1 else f"{place}[:, {index}]"] = column
+    return found
 
 
 def one_number(targets: Tensor | None) -> Tensor | None:

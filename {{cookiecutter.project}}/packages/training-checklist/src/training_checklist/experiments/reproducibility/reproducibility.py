@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from training_checklist.engines.drawn_indices import DrawnIndices, content_of
 from training_checklist.engines.fingerprints import Operations, digest_of, named, rows_of
 from training_checklist.engines.places import of_hooks, of_line
 from training_checklist.engines.salted import salted
+from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.tracer import Tracer
 from training_checklist.evidence.repetition import FurtherSteps, Recording, ResumedRun, TwoRuns
 from training_checklist.experiments.config.code_reads import loaded
@@ -29,6 +31,7 @@ from training_checklist.experiments.reproducibility.checkpoints import (
 )
 from training_checklist.experiments.reproducibility.further_steps import Recorder
 from training_checklist.experiments.reproducibility.repetition import Repetition
+from training_checklist.experiments.reproducibility.restored_answers import restored_answers
 from training_checklist.experiments.reproducibility.worker_shares import worker_shares
 from training_checklist.experiments.reproducibility.workers import held_generators, worker_draws
 from training_checklist.lightning import LightningModule, Trainer
@@ -60,6 +63,7 @@ class Reproducibility(Experiment):
         self.recorder: Recorder | None = None
         self.resumed = ResumedRun(obstacle="there is no checkpoint of this run that training could go on from")
         self.hooks: dict[str, Any] = {}
+        self.untrained: LightningModule | None = None
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         device = trainer.strategy.root_device.type
@@ -69,6 +73,9 @@ class Reproducibility(Experiment):
         self.hooks = {kind: of_hooks(pl_module, hooks) for kind, hooks in HOOKS.items()}
         self.watching.enter_context(self.drawn)
         self._record("initial weight", named(pl_module))
+        if not self._is_repetition():
+            with suppress(Exception):  # of a network that cannot be copied
+                self.untrained = stand_in(pl_module, trainer)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.watching.enter_context(around_step(pl_module, Tracer(pl_module, self.operations)))
@@ -99,6 +106,11 @@ class Reproducibility(Experiment):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.watching.close()
+        if self.untrained is not None and trainer.world_size == 1:
+            with suppress(Exception):  # of the project's hooks, in an order that the run does not have
+                found = restored_answers(self.untrained, trainer, pl_module)
+                self.judge(*[found] if found is not None else [])
+            self.untrained = None
         self.recording.operations = self.operations.rows
         for name, loader in loaders_of(trainer):
             self.recording.drawn[name] = [digest_of(indices) for indices in self.drawn.of(loader)]

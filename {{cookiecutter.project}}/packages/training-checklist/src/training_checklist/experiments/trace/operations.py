@@ -34,6 +34,7 @@ ELEMENTWISE = {
     *("and", "or", "xor", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"),
     "where",
 }
+LEAST = 3  # samples: fewer are as many as something else too easily
 # What puts a dimension of 1 into a tensor.
 INSERTS = {"unsqueeze", "view", "reshape", "expand"}
 
@@ -126,6 +127,7 @@ class Inserted:
 class Pairs(Listener):
     """Keeps the elementwise operations whose result is a square of the batch, and neither operand is one.
 
+    Or a square of some of its samples, or of nodes, where one operand is what the network answers and the other is not.
     They are meant where one operand was given its dimension in the same statement (`x[:, None] == y`), where both hold
     the same numbers (`x[:, None] == x`, also some lines later), and where one has a dimension of 1 in front, which no
     layer returns.
@@ -137,7 +139,7 @@ class Pairs(Listener):
         self.inserted: dict[int, Inserted] = {}
 
     def after(self, call: Call) -> None:
-        if self.size is None or not isinstance(call.result, Tensor):
+        if not isinstance(call.result, Tensor):
             return
         name = plain(call.name)
         gives_dimension = name in INSERTS or (name == "getitem" and inserts(call.args[1]))
@@ -150,10 +152,14 @@ class Pairs(Listener):
         given = [each for each in call.given if each.ndim]
         for one in given:
             for two in given:
-                common = squared(tuple(one.shape), tuple(two.shape), self.size)
+                shapes = tuple(one.shape), tuple(two.shape)
+                common = None if self.size is None else squared(*shapes, self.size)
+                compared = common is None and one.requires_grad != two.requires_grad and len(one) >= LEAST
+                if compared and shapes == ((len(one), 1), (len(one),)):
+                    common = (len(one), len(one))
                 if common is not None:
                     meant = self._is_meant(one, two, call.place)
-                    self.calls.append(Pairing(name, (tuple(one.shape), tuple(two.shape)), common, call.place, meant))
+                    self.calls.append(Pairing(name, shapes, common, call.place, meant, compared or None))
                     return
 
     def _is_meant(self, one: Tensor, two: Tensor, place: Place) -> bool:

@@ -65,7 +65,7 @@ def terms(look: Look, batch: Any) -> list[tuple[str, Any, float]]:
     values = [value for _, _, value in reductions.calls]
     slopes = torch.autograd.grad(loss, values, allow_unused=True) if values and loss.requires_grad else []
     return [
-        (name, place, float(value) * float(slope))
+        (name, place, float(value.detach()) * float(slope))
         for (name, place, value), slope in zip(reductions.calls, slopes, strict=True)
         if slope is not None
     ]

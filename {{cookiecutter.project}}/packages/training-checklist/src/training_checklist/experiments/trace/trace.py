@@ -44,10 +44,11 @@ from training_checklist.evidence.network import (
     by,
 )
 from training_checklist.experiments.experiment import Experiment
-from training_checklist.experiments.trace.company import company
+from training_checklist.experiments.trace.among_others import among_others
 from training_checklist.experiments.trace.concatenations import DoubledParts
 from training_checklist.experiments.trace.criterion_input import measured
 from training_checklist.experiments.trace.dead_terms import DeadTermsOf
+from training_checklist.experiments.trace.differences import Differences
 from training_checklist.experiments.trace.draws import DrawsOf
 from training_checklist.experiments.trace.effects import effects
 from training_checklist.experiments.trace.forward_calls import ForwardCalls, varies
@@ -82,12 +83,12 @@ class Watch:
         self.step, self.size = step, size
         self.modules, self.criteria, self.masks = ForwardCalls(pl_module), Criteria(), Masks()
         self.dropouts, self.doubled, self.reshapes = DropoutCalls(), DoubledParts(), ReshapesToTranspose()
-        self.terms, self.squashes, self.draws = DeadTermsOf(), Squashes(), DrawsOf()
+        self.terms, self.squashes, self.draws, self.differences = DeadTermsOf(), Squashes(), DrawsOf(), Differences()
         self.softmaxes, self.pairs = SoftmaxesOverBatch(size), Pairs(size)
         self.linear, self.dimensions, self.axes = LinearPairs(), OverDimensions(), AttentionAxes()
         operations = self.softmaxes, self.pairs, self.masks, self.dropouts, self.doubled, self.reshapes, self.terms
         others = [self.linear, self.dimensions, self.axes, self.squashes]
-        others += [self.draws] if step == "training_step" else []
+        others += [self.draws, self.differences] if step == "training_step" else []
         tracer = Tracer(pl_module, self.criteria, *operations, *others)
         contexts = (self.modules, tracer) if step == "training_step" else (tracer,)
         self.around = ExitStack()
@@ -133,6 +134,9 @@ class Trace(Experiment):
             with suppress(RuntimeError):  # a part of the graph may be gone with an earlier backward
                 accumulated = trainer.accumulate_grad_batches if pl_module.automatic_optimization else 1
                 self.judge(*targets_beyond(loss, self.training.learned))
+                given = (measured(call, self.training.dropouts) for call in self.training.differences.below(loss))
+                self.judge(*(each for each in given if each is not None))
+                self.training.differences.calls.clear()
                 found = slopes(loss, self.training.learned, len(trainer.optimizers), accumulated)
                 if found.are_flat:
                     with suppress(Exception):  # of the project's step, on a batch that the run does not have
@@ -239,9 +243,8 @@ class Trace(Experiment):
     def _judge_operations(self, watch: Watch, trainer: Trainer, pl_module: LightningModule, batch: Any) -> None:
         """Judge what is done over the samples, after another look at it with a sample less: other things may be as
         many as the samples by chance."""
-        if watch.size is None:
-            return
-        found: list[Pairing | SoftmaxCall] = [*watch.softmaxes.calls, *(c for c in watch.pairs.calls if not c.meant)]
+        open_pairs = (call for call in watch.pairs.calls if not call.meant and call.follows_batch is None)
+        found: list[Pairing | SoftmaxCall] = [*watch.softmaxes.calls, *open_pairs]
         if found and watch.size > 2 and trainer.world_size == 1:  # one rank alone must not take part in collectives
             smaller = seen_with_less(watch, trainer, pl_module, batch)
             for call in found if smaller is not None else ():
@@ -253,7 +256,7 @@ class Trace(Experiment):
             self.judge(watch.axes.evidence)
         watch.dimensions.calls.clear()
         self.paired |= {(call.place.file, call.place.line) for call in pairs}
-        self.judge(Softmaxes(watch.softmaxes.calls, watch.size), Pairings(watch.step, pairs))
+        self.judge(Softmaxes(watch.softmaxes.calls, watch.size or 0), Pairings(watch.step, pairs))
 
     def _judge_targets(self, trainer: Trainer, pl_module: LightningModule, batch: Any) -> None:
         """Judge what the loss compares with, on steps that the run does not take."""
@@ -272,7 +275,7 @@ class Trace(Experiment):
             self.judge(*sequences(look, step, padded(trainer, batch)))
         with suppress(Exception):
             loader = next(split for split in splits("train", trainer.train_dataloader) if split.indexable)
-            for compare in (company, term_sizes):
+            for compare in (among_others, term_sizes):
                 with suppress(Exception):
                     found = compare(moved_look(trainer, pl_module), loader, trainer)
                     self.judge(*[found] if found is not None else [])

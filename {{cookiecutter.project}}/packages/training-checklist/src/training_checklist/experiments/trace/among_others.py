@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import Metric
 
-from training_checklist.engines.batches import batch_size, leaves
+from training_checklist.engines.batches import batch_size, leaves, tensors
 from training_checklist.engines.compared import SAMPLES, Look
 from training_checklist.engines.criteria import CRITERIA, Criteria
 from training_checklist.engines.first_difference import first_difference
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.splits import Split, as_in
 from training_checklist.engines.tracer import Call, Listener, Tracer
-from training_checklist.evidence.network import Company
+from training_checklist.evidence.network import AmongOthers
 from training_checklist.experiments.trace.sequences import MOVED, OVER_TIME
 from training_checklist.finding import Place
 from training_checklist.lightning import Trainer, isolate_rng
@@ -32,17 +32,17 @@ class Seen:
     """What a step did with some samples.
 
     Args:
-        answers: what was compared with targets, or what the last outermost module returned, one for each sample.
+        answers: what was compared with targets, or what the last outermost module returned, (samples, numbers).
         operations: name, place and result of each that made floating-point numbers.
         stacked: whether all tensors of the batch have one entry for each sample.
-        shapes: of these tensors, without their first dimension.
+        shapes: of the tensors that do, without that dimension, by their place.
         over_time: types of the layers that read neighbours.
     """
 
     answers: Tensor | None = None
     operations: list[tuple[str, Place, Tensor]] = field(default_factory=list)
     stacked: bool = True
-    shapes: list[torch.Size] = field(default_factory=list)
+    shapes: dict[str, torch.Size] = field(default_factory=dict)
     over_time: set[str] = field(default_factory=set)
 
 
@@ -56,7 +56,7 @@ class Operations(Listener):
             self.seen.operations.append((call.name, call.place, made))
 
 
-def company(look: Look, split: Split, trainer: Trainer) -> Company | None:
+def among_others(look: Look, split: Split, trainer: Trainer) -> AmongOthers | None:
     """Show the network some samples together, and each alone; None where that cannot be compared.
 
     In eval mode. Each sample is loaded once, and what is drawn at random in the collate function or the step shows.
@@ -76,11 +76,12 @@ def company(look: Look, split: Split, trainer: Trainer) -> Company | None:
     alone = [seen(look, split, trainer, [item]) for item in items]
     if any(each.answers is None or each.answers.shape[1:] != together.answers.shape[1:] for each in alone):
         return None
-    padded = any(each.shapes != together.shapes for each in alone)
+    shapes = together.shapes.items()
+    padded = any(each.shapes.get(path) not in (None, shape) for path, shape in shapes for each in alone)
     if together.stacked and not padded:
         return None
     apart = [each for each in alone if not same_rows(each.answers, together.answers)]
-    found = Company(SAMPLES, len(apart), sorted(together.over_time) if padded else [], split.place_of("collate_fn"))
+    found = AmongOthers(SAMPLES, len(apart), sorted(together.over_time) if padded else [], split.place_of("collate_fn"))
     if apart:
         first = first_difference(apart[0].operations, together.operations, agree)
         known = first is not None and first.one is not None
@@ -98,25 +99,27 @@ def seen(look: Look, split: Split, trainer: Trainer, items: list[Any], seed: int
         with as_in(split.stage, trainer):
             batch = split.batch_of(deepcopy(items), trainer)
         found.stacked = batch_size(batch) == len(items)
-        found.shapes = [leaf.shape[1:] for leaf in leaves(batch).values()]
+        known = leaves(batch).items()
+        found.shapes = {path: leaf.shape[1:] for path, leaf in known if leaf.ndim and len(leaf) == len(items)}
         with Tracer(look.module, criteria, Operations(found)):
             look.loss_of(batch)
-    for answers in [*(call.input for call in criteria.calls), *reversed(returned)]:
-        if answers.is_floating_point() and answers.ndim and len(answers) == len(items):
-            found.answers = answers
+    for answers in [*([call.input] for call in criteria.calls), *reversed(returned)]:
+        rows = [each.float() for each in answers if each.is_floating_point() and each.ndim and len(each) == len(items)]
+        if rows:
+            found.answers = torch.cat([each.reshape(len(items), -1) for each in rows], 1)
             break
     return found
 
 
-def kept(found: Seen, returned: list[Tensor], root: nn.Module) -> Any:
+def kept(found: Seen, returned: list[list[Tensor]], root: nn.Module) -> Any:
     """Return a hook that keeps what outermost modules return, and which layers read neighbours."""
     outermost = {id(module) for module in (root, *root.children()) if not isinstance(module, Metric)}
 
     def hook(module: nn.Module, given: Any, answer: Any) -> None:
         if isinstance(module, OVER_TIME):
             found.over_time.add(type(module).__name__)
-        if id(module) in outermost and isinstance(answer, Tensor):
-            returned.append(answer)
+        if id(module) in outermost:
+            returned.append(list(tensors(answer)))
 
     return hook
 

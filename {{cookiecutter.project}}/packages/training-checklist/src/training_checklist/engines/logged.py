@@ -1,0 +1,47 @@
+"""What a step logs of a batch, as an epoch of that one batch would."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from training_checklist.engines.replay import call_step, seed_all
+from training_checklist.lightning import LightningModule, isolate_rng
+
+STEPS = {"train": "training", "val": "validation"}  # as the names of steps begin
+EPOCHS = {"train": "train_epoch", "val": "validation_epoch"}  # as the names of hooks go on
+
+
+def logged_by(copy: LightningModule, stage: str, batch: Any) -> tuple[dict[str, float], Any]:
+    """Return the finite numbers that a `stand_in` logs, and what its step returns, with the same random numbers."""
+    for part in copy.modules():
+        if isinstance(part, Metric):
+            part.reset()
+    logged: dict[str, Any] = {}
+
+    def log(name: str, value: Any, *_: Any, **__: Any) -> None:
+        logged[name] = value
+
+    def log_dict(values: Mapping[str, Any], *_: Any, **__: Any) -> None:
+        logged.update(values)
+
+    copy.log, copy.log_dict = log, log_dict
+    # Figures and tables of an epoch are the run's own affair.
+    with torch.no_grad(), isolate_rng(), patch.object(copy.trainer, "_loggers", []):
+        seed_all()
+        getattr(copy, f"on_{EPOCHS[stage]}_start")()
+        result = call_step(copy, f"{STEPS[stage]}_step", batch)
+        getattr(copy, f"on_{EPOCHS[stage]}_end")()
+    values = {name: number_in(value) for name, value in logged.items()}
+    return {name: value for name, value in values.items() if math.isfinite(value)}, result
+
+
+def number_in(value: Any) -> float:
+    value = value.compute() if isinstance(value, Metric) else value
+    if isinstance(value, Tensor):
+        return float(value) if value.numel() == 1 else math.nan
+    return float(value) if isinstance(value, (int, float)) else math.nan

@@ -1,0 +1,59 @@
+"""By which sizes Lightning weights the batches of a logged value, where a step does not tell it how many samples."""
+
+import warnings
+from contextlib import ExitStack
+from typing import Any
+
+from torch import nn
+from torch.utils.data import DataLoader
+from torchmetrics import Metric
+
+from training_checklist.engines.batches import tensors
+from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.places import Places
+from training_checklist.evidence.epochs import InferredSizes
+from training_checklist.lightning import LightningModule, part
+
+
+class SizesOf:
+    """Watches validation steps while it is entered."""
+
+    def __init__(self, pl_module: LightningModule) -> None:
+        self.module = pl_module
+        self.found = InferredSizes()
+        self.within = False
+        self.watching = ExitStack()
+
+    def __enter__(self) -> "SizesOf":
+        inner = self.module.log
+
+        def log(name: str, value: Any, *arguments: Any, **options: Any) -> None:
+            mean = options.get("reduce_fx", "mean") == "mean" and not isinstance(value, Metric)
+            if self.within and mean and options.get("batch_size") is None and options.get("on_epoch", True):
+                self.found.names.setdefault(name, Places(self.module).here())
+            pass_on(inner, name, value, *arguments, **options)
+
+        vars(self.module)["log"] = log
+        self.watching.callback(vars(self.module).pop, "log", None)
+        for module in (self.module, *self.module.children()):
+            self.watching.callback(module.register_forward_hook(self._keep).remove)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.watching.close()
+
+    def begin(self, loader: Any, batch: Any, batch_idx: int) -> None:
+        """Say which batch comes; only of full ones it is known how many samples they have."""
+        full = isinstance(loader, DataLoader) and loader.batch_size is not None and batch_idx + 1 < len(loader)
+        self.within = full
+        if full:
+            with warnings.catch_warnings(action="ignore"):
+                self.found.inferred.append(part("utilities.data").extract_batch_size(batch))
+            self.found.samples = loader.batch_size
+
+    def end(self) -> None:
+        self.within = False
+
+    def _keep(self, module: nn.Module, given: Any, answer: Any) -> None:
+        if self.within:
+            self.found.answered |= {len(each) for each in tensors(answer) if each.ndim}
