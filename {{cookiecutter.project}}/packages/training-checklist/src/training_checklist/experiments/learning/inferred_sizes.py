@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 from torch.utils.data import DataLoader
-from torchmetrics import Metric
+from torchmetrics import Metric, MetricCollection
 
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.own_code import pass_on
@@ -35,7 +35,8 @@ class SizesOf:
 
         vars(self.module)["log"] = log
         self.watching.callback(vars(self.module).pop, "log", None)
-        for module in (self.module, *self.module.children()):
+        metrics = Metric, MetricCollection  # which a project may copy, and hooks with them
+        for module in (self.module, *(each for each in self.module.children() if not isinstance(each, metrics))):
             self.watching.callback(module.register_forward_hook(self._keep).remove)
         return self
 
