@@ -123,3 +123,67 @@ def test_some_samples_are_compared_with_their_own_targets(examine, kept):
 
     found = [each for each in examine("trace", Some(), Graphs()).findings if "pairing" in each.rule]
     assert len(found) == (not kept)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_graphs_are_weighted_alike_in_what_is_logged(examine, told):
+    class Logging(Messages):
+        def validation_step(self, batch, batch_idx):
+            loss = self.training_step(batch, batch_idx)
+            self.log("val/loss", loss, batch_size=len(batch["y"]) if told else None)
+
+    class Graphs(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(graphs(0), 8, shuffle=True, collate_fn=one_after_the_other)
+
+        def val_dataloader(self):
+            return DataLoader(graphs(1), 8, collate_fn=one_after_the_other)
+
+    verdict = examine("learning", Logging(), Graphs(), limit_val_batches=4)
+    found = [each for each in verdict.findings if "inferred" in each.rule]
+    assert len(found) == (not told)
+    if found:
+        assert found[0].place.source.startswith('self.log("val/loss"')
+
+
+@pytest.mark.parametrize("leaks", [True, False])
+def test_target_among_the_numbers_of_a_graph(examine, leaks):
+    def with_numbers(samples):
+        batch = one_after_the_other(samples)
+        noise = torch.stack([sample["x"][:2, 1] for sample in samples])
+        return batch | {"numbers": torch.cat([noise, 3 * batch["y"][:, None] - 1 if leaks else noise[:, :1]], 1)}
+
+    class Described(Messages):
+        def __init__(self):
+            super().__init__()
+            self.of_numbers = nn.Linear(3, 1)
+
+        def forward(self, batch):
+            return super().forward(batch) + self.of_numbers(batch["numbers"]).squeeze(1)
+
+    class Graphs(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader([*graphs(0), *graphs(2)], 16, shuffle=True, collate_fn=with_numbers)
+
+        def val_dataloader(self):
+            return DataLoader([*graphs(1), *graphs(3)], 16, collate_fn=with_numbers)
+
+    found = [each for each in examine("limit_batches", Described(), Graphs()).findings if "target-among" in each.rule]
+    assert len(found) == leaks
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_loss_that_is_written_out_asks_for_what_can_be_answered(examine, bounded):
+    class Bounded(Messages):
+        def forward(self, batch):
+            answers = super().forward(batch)
+            return torch.relu(answers) if bounded else answers
+
+    class Graphs(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(graphs(0), 16, shuffle=True, collate_fn=one_after_the_other)
+
+        val_dataloader = train_dataloader
+
+    found = [each for each in examine("trace", Bounded(), Graphs()).findings if "out-of-reach" in each.rule]
+    assert len(found) == bounded

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 import torch
-from pytorch_lightning import LightningDataModule
+from pytorch_lightning import LightningDataModule, LightningModule
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -301,3 +301,75 @@ def test_recordings_of_the_training_set_that_are_held_out(examine, net, held):
 
     found = [each.rule for each in examine("limit_batches", net(), Data()).findings]
     assert ("data/shared-recordings" in found) == (held == "some of them")
+
+
+class Flat(LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(432, 4)
+
+    def training_step(self, batch, batch_idx):
+        return functional.cross_entropy(self.head(batch[0].flatten(1)), batch[1])
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", self.training_step(batch, batch_idx))
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters())
+
+
+@pytest.mark.parametrize("kind", ["array", "tensor"])
+@pytest.mark.parametrize("mixed", [True, False])
+def test_image_whose_axes_are_mixed_while_it_is_loaded(examine, kind, mixed):
+    class Images(Dataset):
+        images = np.random.default_rng(0).normal(size=(64, 12, 12, 3)).astype(np.float32)
+
+        def __len__(self):
+            return len(self.images)
+
+        def __getitem__(self, index):
+            image = self.images[index]
+            if kind == "tensor":
+                image = torch.as_tensor(image)
+                return image.reshape(3, 12, 12) if mixed else image.permute(2, 0, 1), index % 4
+            image = np.ascontiguousarray(image)
+            return image.reshape(3, *image.shape[:2]) if mixed else image.transpose(2, 0, 1).copy(), index % 4
+
+    class Data(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(Images(), 16, shuffle=True)
+
+        val_dataloader = train_dataloader
+
+    found = [each for each in examine("limit_batches", Flat(), Data()).findings if "reshape" in each.rule]
+    assert len(found) == mixed
+    if mixed:
+        assert "reshape" in found[0].place.source
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_cache_that_loading_changes(examine, copies):
+    class Cached(Dataset):
+        def __init__(self):
+            self.cache = {}
+
+        def __len__(self):
+            return 64
+
+        def __getitem__(self, index):
+            if index not in self.cache:
+                self.cache[index] = np.random.default_rng(index).normal(5, 2, 432).astype(np.float32)
+            values = self.cache[index].copy() if copies else self.cache[index]
+            values -= 5
+            return torch.from_numpy(values), index % 4
+
+    class Data(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(Cached(), 16, shuffle=True)
+
+        val_dataloader = train_dataloader
+
+    found = [each for each in examine("limit_batches", Flat(), Data()).findings if "history" in each.rule]
+    assert len(found) == (not copies)
+    if found:
+        assert "Cached.cache" in found[0].what

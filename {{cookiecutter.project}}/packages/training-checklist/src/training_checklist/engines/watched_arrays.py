@@ -10,7 +10,8 @@ import numpy as np
 from torch.utils._pytree import tree_map
 
 Told = Callable[[str, Callable[..., Any], tuple[Any, ...], Any], None]  # name, function, arguments, result
-ENTRANCES = ("load", "asarray", "array", "frombuffer", "fromfile", "loadtxt")  # by which arrays come into the project
+# By which arrays come into the project, or are made anew without a word.
+ENTRANCES = ("load", "asarray", "ascontiguousarray", "array", "frombuffer", "fromfile", "loadtxt")
 
 
 class Watched(np.ndarray):
@@ -23,10 +24,14 @@ class Watched(np.ndarray):
         return options["out"][0] if "out" in options else result
 
     def __array_function__(self, function: Any, types: Any, given: Any, options: Any) -> Any:
-        return self._done(function.__name__, function, given, options, tell=False)
+        in_order = options.get("order", "C") == "C"
+        return self._done(function.__name__, function, given, options, tell=function is np.reshape and in_order)
 
     def astype(self, *given: Any, **options: Any) -> Any:
         return self._done("astype", np.ndarray.astype, (self, *given), options, tell=True)
+
+    def reshape(self, *given: Any, **options: Any) -> Any:
+        return self._done("reshape", np.ndarray.reshape, (self, *given), options, tell=not options)
 
     def _done(self, name: str, function: Callable[..., Any], given: Any, options: Any, tell: bool) -> Any:
         given, options = plain(given), plain(options)

@@ -194,7 +194,7 @@ class InferredSizes:
         names: of what is logged without batch_size=, with the place.
         inferred: the sizes, of each batch.
         samples: that they have.
-        answered: first dimensions of what outermost modules return.
+        answered: first dimensions of what the module returns, or its outermost parts where a step calls only these.
     """
 
     names: dict[str, Place] = field(default_factory=dict)

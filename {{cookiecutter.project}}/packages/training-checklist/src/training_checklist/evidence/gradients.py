@@ -57,6 +57,19 @@ class Inventory:
 
 
 @dataclass
+class UnfrozenLater:
+    """Parameters that the beginning of a later epoch unfreezes and no optimizer holds; none where it is given them.
+
+    Args:
+        place: of the hook.
+    """
+
+    names: list[str]
+    epoch: int
+    place: Place = NOWHERE
+
+
+@dataclass
 class Decays:
     """Parameters of one kind, by whether an optimizer that exempts some from weight decay exempts them.
 

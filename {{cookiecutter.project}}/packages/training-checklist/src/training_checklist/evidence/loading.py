@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from training_checklist.evidence.network import Reshape
 from training_checklist.finding import NOWHERE, Place
 
 
@@ -227,6 +228,13 @@ class Reseeded:
     samples: int
     seed: int | None
     place: Place = NOWHERE
+
+
+@dataclass
+class LoadedReshapes:
+    """Reshapes to the shape of a transpose, of arrays or tensors, while samples are loaded; once a line."""
+
+    calls: list[Reshape] = field(default_factory=list)
 
 
 @dataclass

@@ -3,7 +3,7 @@
 import inspect
 import math
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from statistics import median
 from typing import Any
 
@@ -33,6 +33,7 @@ from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.gradients.activations import BatchNorms, FlatUnits
 from training_checklist.experiments.gradients.backward_graph import BackwardGraph
 from training_checklist.experiments.gradients.gradient_sizes import Signals
+from training_checklist.experiments.gradients.later_epochs import unfrozen_later
 from training_checklist.experiments.gradients.optimizer_holdings import Holdings, is_of_library, one_in_several_places
 from training_checklist.experiments.gradients.optimizer_steps import OptimizerSteps, gradient_norms
 from training_checklist.experiments.gradients.sample_leak import SampleLeak
@@ -110,6 +111,9 @@ class Gradients(Experiment):
             return
         self.on, self.root = True, pl_module
         self.holdings, self.graph = Holdings(pl_module, trainer.optimizers), BackwardGraph(pl_module)
+        with suppress(Exception):  # of the project's hooks, in epochs that the run does not have
+            later = unfrozen_later(trainer, pl_module)
+            self.judge(*[later] if later is not None else [])
         rates = usual_rates(trainer)
         self.steps = {
             id(optimizer): OptimizerSteps(optimizer, rates[id(optimizer)]) for optimizer in trainer.optimizers

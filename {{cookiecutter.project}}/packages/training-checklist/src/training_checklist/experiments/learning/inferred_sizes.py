@@ -22,6 +22,7 @@ class SizesOf:
         self.module = pl_module
         self.found = InferredSizes()
         self.within = False
+        self.whole = False  # whether the module's own forward is called
         self.watching = ExitStack()
 
     def __enter__(self) -> "SizesOf":
@@ -56,5 +57,8 @@ class SizesOf:
         self.within = False
 
     def _keep(self, module: nn.Module, given: Any, answer: Any) -> None:
-        if self.within:
-            self.found.answered |= {len(each) for each in tensors(answer) if each.ndim}
+        sizes = {len(each) for each in tensors(answer) if each.ndim}
+        if self.within and module is self.module:  # whatever its parts return on the way
+            self.found.answered, self.whole = sizes | (self.found.answered if self.whole else set()), True
+        elif self.within and not self.whole:
+            self.found.answered |= sizes

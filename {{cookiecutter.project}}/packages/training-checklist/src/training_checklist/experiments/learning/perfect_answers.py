@@ -49,15 +49,15 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
     # What is compared with itself, or with another answer, has no right one.
     if place is None or any(seen.place_of(each.target) is not None for each in criteria.calls):
         return None
-    results = []
-    binary = barely(call) or {}
-    for answer in (*(answers(call) or ()), *(elsewhere(call) or ()), *binary.values()):
+    known = answers(call)
+    if known is None:
+        return None
+    results, binary = [], barely(call)
+    for answer in (*known, *(elsewhere(call) or ()), *binary.values()):
         logged, loss = taken(stand_in(pl_module, trainer), split, batch, place, partial(put, call.input, answer))
         if logged is None:
             return None
         results.append((logged, loss))
-    if not results:
-        return None
     (right, one), (wrong, two), *further = results
     losses = None if one is None or two is None else (one, two)
     found = Answered(step, right, wrong, losses, call.place)
@@ -165,10 +165,10 @@ def answers(call: CriterionCall) -> tuple[Answer, Answer] | None:
     return None
 
 
-def barely(call: CriterionCall) -> dict[float, Answer] | None:
+def barely(call: CriterionCall) -> dict[float, Answer]:
     """Return what answers yes or no rightly, with more doubts or less, by the logit of the answers."""
-    if answers(call) is None or not call.name.startswith("binary"):
-        return None
+    if not call.name.startswith("binary"):
+        return {}
 
     def scores(logit: float) -> Tensor:
         logits = logit * (2 * call.target - 1)
@@ -180,7 +180,7 @@ def barely(call: CriterionCall) -> dict[float, Answer] | None:
 def elsewhere(call: CriterionCall) -> tuple[Answer, Answer] | None:
     """Return what gives the network's answers, but for one class, or another, where the target is ignored."""
     ignored = call.target == call.ignored
-    if answers(call) is None or call.num_classes is None or not bool(ignored.any()):
+    if call.num_classes is None or not bool(ignored.any()):
         return None
 
     def sure(own: Tensor, answer: int) -> Tensor:

@@ -84,6 +84,8 @@ def load_in(order: list[int], seeds: tuple[int, ...], split: Split, trainer: Tra
                     with_state(generator, state)
                 seed_all(seed + SEEDS * index)  # of one seed for all, rare changes may come to none of them
                 loaded = told_apart(Loaded(list(pieces(load_items(dataset, [index])))))
+                new = ((path, each) for path, each in kept(dataset, name, (Tensor, np.ndarray)) if path not in before)
+                before |= {path: digest_of(each) for path, each in new}  # as in a cache
                 loads.results.setdefault(index, []).append(loaded)
     after = {path: digest_of(each) for path, each in kept(dataset, name, (Tensor, np.ndarray))}
     loads.changed = [path for path, known in before.items() if after.get(path, known) != known]

@@ -89,9 +89,9 @@ from training_checklist.experiments.limit_batches.stored_samples import (
 )
 from training_checklist.experiments.limit_batches.texts import held_out_tokens, text_lengths, token_share
 from training_checklist.experiments.limit_batches.token_labels import bags, ignored_tokens, token_fit, token_labels
+from training_checklist.experiments.limit_batches.while_loading import while_loading
 from training_checklist.experiments.limit_batches.whole_numbers import coarse_numbers
 from training_checklist.experiments.limit_batches.windows import ThingsInSequences, target_parts
-from training_checklist.experiments.limit_batches.wrapping import wrapped
 from training_checklist.finding import Finding, Place
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
 
@@ -210,7 +210,7 @@ class LimitBatches(Experiment):
             self._look(reseeded, train[0], trainer)
             self._look(text_lengths, train[0], self.until)
             self._look(frozen, train[0], trainer, self.until)
-            self._look(wrapped, train[0], trainer)
+            self._look(while_loading, train[0], trainer)
             self._look(self._short_batch, train[0], trainer, pl_module)
             self._judge_splits(train[0], held_out, trainer)
         self._look(self._input_scale, train, trainer)

@@ -1,6 +1,7 @@
-"""Whole numbers that do not fit into their type and begin anew at its other end, seen while samples are loaded."""
+"""What is done to arrays and tensors while samples are loaded: numbers too large for a type, axes that are mixed."""
 
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from training_checklist.engines.places import here_and_outwards, kind, of_frame
 from training_checklist.engines.splits import Split, load_items
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.engines.watched_arrays import watching
-from training_checklist.evidence.loading import Wrapped
+from training_checklist.evidence.loading import LoadedReshapes, Wrapped
+from training_checklist.evidence.network import Reshape
+from training_checklist.experiments.trace.reshapes import ReshapesToTranspose, exchanges_axes
 from training_checklist.finding import Place
 from training_checklist.lightning import Trainer, isolate_rng
 
@@ -61,8 +64,7 @@ class Wraps(Listener):
         limits, low, high = np.iinfo(result.dtype), float(exact.min()), float(exact.max())
         if low <= limits.min - 1 or high >= limits.max + 1:
             # What libraries do with arrays, as with hues that go round, is their own affair.
-            frames = (frame for frame, _ in here_and_outwards())
-            frame = next(frame for frame in frames if not frame.f_globals.get("__name__", "").startswith(ENGINES))
+            frame = caller_of_numpy()
             if kind(frame.f_code.co_filename) == "own":
                 self.found.setdefault(of_frame(frame), (str(result.dtype), low, high))
 
@@ -76,13 +78,35 @@ class Wraps(Listener):
             self.found.setdefault(call.place, (str(result.dtype).removeprefix("torch."), low, high))
 
 
-def wrapped(split: Split, trainer: Trainer) -> Wrapped | None:
+class Reshaped(ReshapesToTranspose):
+    """Keeps reshapes of NumPy's arrays in the same way."""
+
+    def see_array(self, name: str, given: tuple[Any, ...], result: Any) -> None:
+        if name == "reshape" and exchanges_axes(given[0].shape, result.shape):
+            frame = caller_of_numpy()
+            if kind(frame.f_code.co_filename) == "own":
+                place = of_frame(frame)
+                found = Reshape(name, given[0].shape, result.shape, place)
+                self.found.setdefault((place.file, place.line), found)
+
+
+def caller_of_numpy() -> FrameType:
+    frames = (frame for frame, _ in here_and_outwards())
+    return next(frame for frame in frames if not frame.f_globals.get("__name__", "").startswith(ENGINES))
+
+
+def while_loading(split: Split, trainer: Trainer) -> list[Wrapped | LoadedReshapes]:
     """Load some samples."""
     if not split.indexable:
-        return None
-    wraps = Wraps()
-    arrays = watching(split.dataset, wraps.see_array)
-    with isolate_rng(), suppress(Exception), Tracer(trainer.lightning_module, wraps), arrays:
+        return []
+    wraps, reshaped = Wraps(), Reshaped()
+
+    def told(name: str, function: Any, given: tuple[Any, ...], result: Any) -> None:
+        wraps.see_array(name, function, given, result)
+        reshaped.see_array(name, given, result)
+
+    arrays = watching(split.dataset, told)
+    with isolate_rng(), suppress(Exception), Tracer(trainer.lightning_module, wraps, reshaped), arrays:
         load_items(split.dataset, split.chosen(SAMPLES))
     place, known = next(iter(wraps.found.items()), (split.place, ("", 0.0, 0.0)))
-    return Wrapped(*known, place)
+    return [Wrapped(*known, place), LoadedReshapes([*reshaped.found.values()])]
