@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from pytorch_lightning import LightningDataModule, LightningModule
+from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from torch import nn
 from torch.utils.data import DataLoader
+from training_checklist.diagnosis.diagnose import diagnose
 
 FEATURES = 5
 
@@ -187,3 +188,22 @@ def test_loss_that_is_written_out_asks_for_what_can_be_answered(examine, bounded
 
     found = [each for each in examine("trace", Bounded(), Graphs()).findings if "out-of-reach" in each.rule]
     assert len(found) == bounded
+
+
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_loader_whose_samples_make_no_batch_is_named(split):
+    class Graphs(LightningDataModule):
+        def train_dataloader(self):
+            collate = None if split == "train" else one_after_the_other
+            return DataLoader(graphs(0), 8, collate_fn=collate)
+
+        def val_dataloader(self):
+            return DataLoader(graphs(1), 8)
+
+    quiet = {"logger": False, "enable_checkpointing": False, "num_sanity_val_steps": 0}
+    trainer = Trainer(accelerator="cpu", max_epochs=1, **quiet)
+    with pytest.raises(RuntimeError) as raised:
+        trainer.fit(Messages(), Graphs())
+    found = diagnose(raised.value)
+    assert found.rule == "crash/unequal-samples"
+    assert found.place.loader == f"{split}_dataloader"

@@ -1,6 +1,7 @@
 """Why an operation refuses its tensors: shapes, labels, dtypes and devices."""
 
 import re
+import traceback
 from math import prod
 
 from training_checklist.diagnosis.cause import Cause, Pattern
@@ -12,6 +13,7 @@ from training_checklist.finding import Fix
 WIDTHS = ("in_features", "in_channels", "num_features", "normalized_shape", "num_channels", "input_size", "embed_dim")
 FACTORIES = r"torch\.(?:ones|zeros|full|empty|rand|randn|randint|randperm|arange|linspace|eye|tensor|as_tensor)\("
 
+LOADERS = {"VALIDATING": "val_dataloader", "SANITY_CHECKING": "val_dataloader", "TESTING": "test_dataloader"}
 UNLABELLED = ("-1", "-100", "255")  # what pixels and tokens without a class have in most datasets
 
 
@@ -264,10 +266,23 @@ def not_contiguous(crash: Crash, match: re.Match) -> Cause:
 def unequal_samples(crash: Crash, match: re.Match) -> Cause | None:
     if "collate" not in "".join(crash.stages) and "collate" not in str(crash.error):
         return None
+    loader = loader_of(crash.error)
     return Cause(
         f"samples of different shapes cannot make one batch: {match[1]}",
         "resize, crop or pad in the dataset, or give the DataLoader a collate_fn that does",
+        crash.place.beside(loader=loader) if loader else None,
     )
+
+
+def loader_of(error: BaseException) -> str:
+    """Return "test_dataloader" where one of Lightning's loops (2.6) was loading while an exception was raised."""
+    found = ""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        loop = frame.f_locals.get("self")
+        stage = getattr(loop, "_stage", None) if type(loop).__name__ == "_EvaluationLoop" else None
+        known = "train_dataloader" if type(loop).__name__ == "_FitLoop" else LOADERS.get(getattr(stage, "name", ""))
+        found = known or found
+    return found
 
 
 def not_collatable(crash: Crash, match: re.Match) -> Cause:

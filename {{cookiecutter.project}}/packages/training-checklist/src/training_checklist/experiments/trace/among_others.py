@@ -24,6 +24,8 @@ from training_checklist.experiments.trace.sequences import MOVED, OVER_TIME
 from training_checklist.finding import Place
 from training_checklist.lightning import Trainer, isolate_rng
 
+# Operations that read neighbours, and at the end of a sequence its padding.
+READ_NEIGHBOURS = ("conv", "max_pool", "avg_pool", "gru", "lstm", "rnn", "stft", "unfold", "pad", "interpolate")
 ROWS = 4  # of an operation's results that are looked for among those of the batch
 
 
@@ -37,6 +39,7 @@ class Seen:
         stacked: whether all tensors of the batch have one entry for each sample.
         shapes: of the tensors that do, without that dimension, by their place.
         over_time: types of the layers that read neighbours.
+        packed: whether sequences were packed, so that recurrent layers read no padding.
     """
 
     answers: Tensor | None = None
@@ -44,6 +47,7 @@ class Seen:
     stacked: bool = True
     shapes: dict[str, torch.Size] = field(default_factory=dict)
     over_time: set[str] = field(default_factory=set)
+    packed: bool = False
 
 
 class Operations(Listener):
@@ -51,9 +55,10 @@ class Operations(Listener):
         self.seen = seen
 
     def after(self, call: Call) -> None:
-        made = call.result
-        if isinstance(made, Tensor) and made.ndim and made.is_floating_point() and call.name not in CRITERIA:
-            self.seen.operations.append((call.name, call.place, made))
+        self.seen.packed |= call.name == "_pack_padded_sequence"
+        for made in call.made if call.name not in CRITERIA else ():
+            if made.ndim and made.is_floating_point():
+                self.seen.operations.append((call.name, call.place, made))
 
 
 def among_others(look: Look, split: Split, trainer: Trainer) -> AmongOthers | None:
@@ -81,11 +86,14 @@ def among_others(look: Look, split: Split, trainer: Trainer) -> AmongOthers | No
     if together.stacked and not padded:
         return None
     apart = [each for each in alone if not same_rows(each.answers, together.answers)]
-    found = AmongOthers(SAMPLES, len(apart), sorted(together.over_time) if padded else [], split.place_of("collate_fn"))
+    found = AmongOthers(SAMPLES, len(apart), collated=split.place_of("collate_fn"))
     if apart:
         first = first_difference(apart[0].operations, together.operations, agree)
         known = first is not None and first.one is not None
         found.operation, found.place = first.one[:2] if known else ("", found.collated)
+        told = known and (together.packed or not any("Conv" not in kind for kind in together.over_time))
+        if padded and (found.operation.startswith(READ_NEIGHBOURS) or (together.over_time and not told)):
+            found.over_time = sorted(together.over_time) or [found.operation]
     return found
 
 
@@ -133,8 +141,15 @@ def same_rows(alone: Tensor, together: Tensor) -> bool:
 
 
 def agree(one: tuple[str, Place, Tensor], two: tuple[str, Place, Tensor]) -> bool:
-    """Whether an operation made the same of samples as far as that can be told: padded results have another shape."""
-    if one[0] != two[0]:
+    """Whether an operation made the same of samples, as far as that can be told; of padded ones, before the padding."""
+    (name, _, alone), (other, _, together) = one, two
+    if name != other:
         return False
-    alike = one[2].shape[1:] == two[2].shape[1:] and one[2].numel() > 0 and two[2].numel() > 0
-    return not alike or len(one[2]) > len(two[2]) or same_rows(one[2], two[2])
+    if alone.ndim != together.ndim or not alone.numel() or not together.numel() or len(alone) > len(together):
+        return True
+    longer = [dim for dim in range(1, alone.ndim) if alone.shape[dim] != together.shape[dim]]
+    if len(longer) == 1 and len(alone) == 1 and len(together) == SAMPLES:
+        [dim] = longer
+        size = min(alone.shape[dim], together.shape[dim])
+        alone, together = alone.narrow(dim, 0, size), together.narrow(dim, 0, size)
+    return alone.shape[1:] != together.shape[1:] or same_rows(alone, together)
