@@ -6,7 +6,7 @@ import pytest
 import torch
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 from training_checklist.diagnosis.diagnose import diagnose
 
 FEATURES = 5
@@ -145,6 +145,20 @@ def test_graphs_are_weighted_alike_in_what_is_logged(examine, told):
     assert len(found) == (not told)
     if found:
         assert found[0].place.source.startswith('self.log("val/loss"')
+
+
+def test_stream_has_no_full_batches(examine):
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(graphs(0))
+
+    class Streams(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(Stream(), 8, collate_fn=one_after_the_other)
+
+        val_dataloader = train_dataloader
+
+    assert examine("learning", Messages(), Streams(), limit_val_batches=4).findings == []
 
 
 @pytest.mark.parametrize("leaks", [True, False])

@@ -11,6 +11,7 @@ from torchmetrics import Metric, MetricCollection
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import Places
+from training_checklist.engines.splits import splits
 from training_checklist.evidence.epochs import InferredSizes
 from training_checklist.lightning import LightningModule, part
 
@@ -46,8 +47,9 @@ class SizesOf:
 
     def begin(self, loader: Any, batch: Any, batch_idx: int) -> None:
         """Say which batch comes; only of full ones it is known how many samples they have."""
-        full = isinstance(loader, DataLoader) and loader.batch_size is not None and batch_idx + 1 < len(loader)
-        self.within = full
+        known = all(split.indexable for split in splits("val", loader))  # a stream has no end that is known
+        full = isinstance(loader, DataLoader) and known and loader.batch_size is not None
+        self.within = full = full and batch_idx + 1 < len(loader)
         if full:
             with warnings.catch_warnings(action="ignore"):
                 self.found.inferred.append(part("utilities.data").extract_batch_size(batch))
