@@ -315,6 +315,10 @@ class Reshape:
     result: Shape
     place: Place = NOWHERE
 
+    @property
+    def told(self) -> str:
+        return f"{self.operation} gives {by(self.given)} the shape {by(self.result)}, the same axes in another order"
+
 
 @dataclass
 class Reshapes:

@@ -275,9 +275,10 @@ class Trace(Experiment):
             self.judge(*sequences(look, step, padded(trainer, batch)))
         with suppress(Exception):
             loader = next(split for split in splits("train", trainer.train_dataloader) if split.indexable)
+            look = moved_look(trainer, pl_module)
             for compare in (among_others, term_sizes):
                 with suppress(Exception):
-                    found = compare(moved_look(trainer, pl_module), loader, trainer)
+                    found = compare(look, loader, trainer)
                     self.judge(*[found] if found is not None else [])
 
     def _judge_classes(self, watch: Watch, pl_module: LightningModule) -> None:

@@ -2,15 +2,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from training_checklist.evidence.loading import LoadedReshapes
-from training_checklist.evidence.network import Reshape, by
+from training_checklist.evidence.network import Reshape
 from training_checklist.finding import FAILED, Fix
 from training_checklist.rule import Hit, Rule
 
 
 def judge(reshapes: LoadedReshapes, limits: Any) -> Iterator[Hit]:
     for call in reshapes.calls:
-        what = f"{call.operation} gives {by(call.given)} the shape {by(call.result)}, the same axes in another order"
-        yield Hit(what, call.place.beside(loader="train_dataloader"))
+        yield Hit(call.told, call.place.beside(loader="train_dataloader"))
 
 
 RULE = Rule(

@@ -1,15 +1,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from training_checklist.evidence.network import Reshape, Reshapes, by
+from training_checklist.evidence.network import Reshape, Reshapes
 from training_checklist.finding import WARNING, Fix
 from training_checklist.rule import Hit, Rule
 
 
 def judge(reshapes: Reshapes, limits: Any) -> Iterator[Hit]:
     for call in reshapes.calls:
-        what = f"{call.operation} gives {by(call.given)} the shape {by(call.result)}, the same axes in another order"
-        yield Hit(what, call.place)
+        yield Hit(call.told, call.place)
 
 
 RULE = Rule(
