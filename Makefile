@@ -4,9 +4,9 @@
 PYTHON ?= python3
 PIP := -m pip install --disable-pip-version-check --require-hashes
 DEMO := demo/digit-classifier
-PYTHON_CODE := --config pyproject.toml benchmarks docs hooks requirements tests '{{cookiecutter.project}}/packages'
+PYTHON_CODE := --config pyproject.toml benchmarks conftest.py docs hooks packages requirements tests
 
-.PHONY: demo test test-all lint format pages lock
+.PHONY: demo test test-all lint format wheels pages rules lock
 
 demo: .venv/tools/installed
 	.venv/tools/bin/cookiecutter --no-input --overwrite-if-exists --output-dir demo .
@@ -37,7 +37,16 @@ format: .venv/test/installed
 	.venv/test/bin/python -m ruff format $(PYTHON_CODE)
 	.venv/test/bin/python requirements/format_template.py
 
-# What the examples of docs/debug print, into their pages; and all rules, into docs/rules.md.
+# The libraries of packages/, into the wheels that every project carries; after each change of one.
+wheels: .venv/test/installed
+	.venv/test/bin/python packages/wheels.py
+
+# All rules of the checklist on one page, packages/training-checklist/docs/rules.md; not tracked.
+rules: .venv/test/installed
+	PYTHONPATH=packages/training-config/src:packages/training-checklist/src .venv/test/bin/python \
+	  -m training_checklist pages >packages/training-checklist/docs/rules.md
+
+# What the examples of docs/debug print, into their pages.
 pages: .venv/test/installed
 	.venv/test/bin/python -m pytest tests/test_debug_pages.py --update-pages
 

@@ -19,7 +19,7 @@ ANSWERS["project"] = ANSWERS["__project"]
 WINDOWS = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
 
 # The project's own folders and scripts: a package of that name would hide one, or be hidden by it.
-TOP_LEVEL = set("conf conftest data docs eval examples multirun outputs packages src test tests train".split())  # noqa: SIM905
+TOP_LEVEL = set("conf conftest data docs eval examples multirun outputs src test tests train wheels".split())  # noqa: SIM905
 
 # Import and distribution names, normalised, of what the project imports or is likely to have beside it.
 DEPENDENCIES = set(

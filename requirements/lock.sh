@@ -14,12 +14,14 @@ compile() {
 for logger in tensorboard wandb mlflow; do
   # CI=none and the oldest Python: neither changes what is locked.
   cookiecutter --no-input --output-dir "$work/$logger" . logger="$logger" python_version=3.11 >/dev/null
-  pyproject=("$work/$logger"/*/pyproject.toml)
-  lock=${logger/tensorboard/base}
-  compile --extra dev "${pyproject[0]}" --output-file "{{cookiecutter.project}}/locks/$lock.lock"
+  lock="$PWD/{{cookiecutter.project}}/locks/${logger/tensorboard/base}.lock"
+  (cd "$work/$logger"/*/ && compile --extra dev --emit-find-links pyproject.toml --output-file "$lock")
 done
 compile requirements/tools.in --output-file requirements/tools.txt
-compile requirements/test.in --extra dev --extra wandb --extra mlflow --extra joblib --extra submitit --extra ray --extra optuna --extra onnx --extra shards "$work"/tensorboard/*/pyproject.toml \
+# The libraries are tested where they lie.
+compile requirements/test.in --no-emit-package training-config --no-emit-package training-runs \
+  --no-emit-package training-checklist --extra dev --extra wandb --extra mlflow --extra joblib --extra submitit --extra ray --extra optuna --extra onnx --extra shards \
+  --find-links '{{cookiecutter.project}}/wheels' "$work"/tensorboard/*/pyproject.toml \
   --output-file requirements/test.txt
 compile --no-emit-package dill --no-emit-package multiprocess benchmarks/adoption/requirements.in \
   --output-file benchmarks/adoption/requirements.txt

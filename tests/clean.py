@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from faulty.commands import sources
+
 
 def assert_clean(project: Path) -> None:
     """Lints, is formatted and compiles."""
@@ -18,7 +20,7 @@ def assert_clean(project: Path) -> None:
 def assert_typed(project: Path, *folders: Path) -> None:
     """Passes the type checker with its own settings, or some folders of it do."""
     # Where an installation would have put the project's own packages.
-    sources = [project / "src", *(project / "packages").glob("*/src")]
+    sources = sources(project)
     command = [sys.executable, "-m", "pyrefly", "check", "--python-interpreter-path", sys.executable]
     command += [*(f"--search-path={source}" for source in sources), *map(str, folders)]
     finished = subprocess.run(command, cwd=project, capture_output=True, encoding="utf-8")

@@ -27,7 +27,7 @@ def test_every_change_fits_the_template(template):
 
 
 def test_every_item_has_faults(template):
-    checklist = template / "{{cookiecutter.project}}/packages/training-checklist/src/training_checklist"
+    checklist = template / "packages/training-checklist/src/training_checklist"
     options = {path.stem for path in (checklist / "conf" / "debug").glob("*.yaml")}
     assert {fault.items[0] for fault in own_faults()} == options - NO_FAULT_OF_ITS_OWN
 

@@ -1,4 +1,4 @@
-"""Each page of docs/debug shows what its example prints, and docs/rules.md what the rules say.
+"""Each page of docs/debug shows what its example prints.
 
 python -m pytest tests/test_debug_pages.py --update-pages    writes the pages anew, where a check's words have changed
 """
@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 from clean import assert_clean
 from documentation import blocks, follow
-from training_checklist.reporting.pages import pages
-from training_checklist.rules import own_rules
 
 TEMPLATE = Path(__file__).parents[1]
 PROJECT = TEMPLATE / "{{cookiecutter.project}}"
-OPTIONS = "packages/training-checklist/src/training_checklist/conf/debug"
-ITEMS = sorted(path.stem for path in (PROJECT / OPTIONS).glob("*.yaml"))
+OPTIONS = TEMPLATE / "packages/training-checklist/src/training_checklist/conf/debug"
+ITEMS = sorted(path.stem for path in OPTIONS.glob("*.yaml"))
 FINDING = re.compile(r"^(\w+ (failed|warning): |\+debug=)", re.MULTILINE)
 TABLE = "\n┏"
 QUICK = {"config", "fast_dev_run", "overfit"}
@@ -47,14 +45,6 @@ def words(text: str) -> str:
 
 def test_every_item_has_a_page_and_no_other_is_there():
     assert sorted(path.stem for path in (PROJECT / "docs/debug").glob("*.md")) == ITEMS
-
-
-def test_page_of_the_rules_is_made_from_them(request):
-    path, written = TEMPLATE / "docs/rules.md", pages(own_rules())
-    if request.config.getoption("--update-pages"):
-        path.write_text(written, encoding="utf-8")
-        return
-    assert path.read_text(encoding="utf-8") == written
 
 
 def test_code_of_the_examples_is_clean(examples):

@@ -28,7 +28,7 @@ from typing import Any
 from tables import print_project, print_table, write_results
 
 HERE = Path(__file__).resolve().parent
-PACKAGES = HERE.parents[1] / "{{cookiecutter.project}}" / "packages"
+PACKAGES = HERE.parents[1] / "packages"
 CHECKLIST = ("training-config", "training-checklist")
 DEFAULT_ENVIRONMENT = HERE.parents[1] / ".venv" / "adoption"
 TIME_LIMIT = 1800  # seconds of one command

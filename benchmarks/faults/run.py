@@ -182,7 +182,7 @@ def generate(folder: Path) -> Path:
 
 def sources(project: Path) -> list[Path]:
     """Return the folders that a generated project's package and libraries are imported from."""
-    return [project / "src", *sorted(project.glob("packages/*/src"))]
+    return [project / "src", *sorted(TEMPLATE.glob("packages/*/src"))]
 
 
 def installed(own: Path, folder: Path) -> Path:

@@ -114,7 +114,7 @@ class Bench:
         return "gpu" if self.on_gpu else "cpu"
 
     def environment(self, project: Path) -> dict[str, str]:
-        own = [project / "src", *sorted(project.glob("packages/*/src")), HERE, SPEED]
+        own = [project / "src", *sorted(TEMPLATE.glob("packages/*/src")), HERE, SPEED]
         paths = [*map(str, own), *filter(None, [os.environ.get("PYTHONPATH")])]
         return dict(os.environ) | {"PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "160", "PYTHONUTF8": "1"}
 

@@ -21,7 +21,7 @@ from zipfile import ZipFile
 TEMPLATE = Path(__file__).parents[2]
 WHEELS = Path(__file__).with_name(".wheels")  # ignored by git
 LOCKS = (TEMPLATE / "{{cookiecutter.project}}" / "locks" / "base.lock", TEMPLATE / "requirements" / "tools.txt")
-LIBRARIES = sorted((TEMPLATE / "{{cookiecutter.project}}" / "packages").glob("*/pyproject.toml"))
+LIBRARIES = sorted(TEMPLATE.glob("packages/*/pyproject.toml"))
 WITH_TORCH = (
     *("torch", "torchvision", "triton", "cuda-.*", "nvidia-.*", "numpy", "pillow", "sympy", "mpmath", "networkx"),
     *("setuptools", "fsspec", "filelock"),

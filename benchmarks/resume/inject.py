@@ -15,12 +15,12 @@ ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).with_name("RESULTS.md")
 HEAD = "## Injected"
 TESTS = (
-    "tests/runs/test_refused_resume.py",
-    "tests/runs/test_continued_study.py",
-    "tests/runs/test_full_disk.py",
-    "tests/runs/test_broken_runs.py",
-    "tests/runs/test_not_finite.py",
-    "tests/runs/test_launch.py",
+    "packages/training-runs/tests/test_refused_resume.py",
+    "packages/training-runs/tests/test_continued_study.py",
+    "packages/training-runs/tests/test_full_disk.py",
+    "packages/training-runs/tests/test_broken_runs.py",
+    "packages/training-runs/tests/test_not_finite.py",
+    "packages/training-runs/tests/test_launch.py",
     "tests/project/test_download.py::test_starts_at_once_download_once_and_the_others_wait_and_say_so",
     "tests/test_resume.py::test_ranks_that_are_asked_to_stop_amid_a_long_validation_save_after_it",
     "tests/test_launching.py::test_ranks_end_when_their_supervisor_is_killed_too",

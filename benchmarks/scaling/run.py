@@ -229,7 +229,7 @@ def generate(folder: Path) -> Path:
 
 
 def python_path(project: Path) -> dict[str, str]:
-    sources = [HERE, project / "src", *project.glob("packages/*/src")]
+    sources = [HERE, project / "src", *TEMPLATE.glob("packages/*/src")]
     return dict(os.environ) | {"PYTHONPATH": os.pathsep.join(map(str, sources))}
 
 
@@ -241,7 +241,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all of them by default")
     parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md")
     arguments = parser.parse_args()
-    sys.path[:0] = map(str, TEMPLATE.glob("*/packages/*/src"))
+    sys.path[:0] = map(str, TEMPLATE.glob("packages/*/src"))
     lines = ["# Scaling", "", "Written by `python benchmarks/scaling/run.py`: simulations on one machine.", ""]
     for name in arguments.parts or PARTS:
         lines += [*PARTS[name](), ""]

@@ -85,7 +85,7 @@ class Bench:
 
     def environment(self, threads: int | None = None) -> dict[str, str]:
         own = os.environ.get("PYTHONPATH")  # where the packages are, perhaps
-        source = [self.project / "src", *self.project.glob("packages/*/src"), HERE, *([own] if own else [])]
+        source = [self.project / "src", *TEMPLATE.glob("packages/*/src"), HERE, *([own] if own else [])]
         environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(map(str, source))}
         return environment | ({} if threads is None else {"OMP_NUM_THREADS": str(threads)})
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from faulty import forked
 from faulty.forked import MARK
 
+LIBRARIES = sorted(Path(__file__).parents[2].glob("packages/*/src"))
 MINUTES = 8  # more than any command takes; one that hangs fails its test instead of the whole suite
 
 # Smaller than the sample allows, the same on every machine: 14 steps in one process, 7 in each of two.
@@ -96,8 +97,8 @@ class Commands:
 
 
 def sources(project: Path) -> list[Path]:
-    """Return the folders of a project whose packages an editable installation lets import."""
-    return [project / "src", *sorted(project.glob("packages/*/src"))]
+    """Return the folders that an installation lets import: the project's own, and the libraries."""
+    return [project / "src", *LIBRARIES]
 
 
 def with_small(*arguments: str) -> list[str]:

@@ -14,11 +14,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from in_project import TEMPLATE
 
 # Those of the project, and those that reach it from a library.
-FOLDERS = ("conf", "packages/training-checklist/src/training_checklist/conf")
+CHECKLIST = TEMPLATE.parent / "packages/training-checklist/src/training_checklist/conf"
 FILES = {
-    path.relative_to(TEMPLATE / folder).with_suffix("").as_posix(): path.relative_to(TEMPLATE)
-    for folder in FOLDERS
-    for path in sorted((TEMPLATE / folder).rglob("*.yaml"))
+    path.relative_to(folder).with_suffix("").as_posix(): path
+    for folder in (TEMPLATE / "conf", CHECKLIST)
+    for path in sorted(folder.rglob("*.yaml"))
 }
 
 
@@ -27,7 +27,9 @@ def opening(root):
     """`opening(name)`: the first two lines, after the one that says where the file's keys go."""
 
     def run(name: str) -> list[str]:
-        lines = (root / FILES[name]).read_text(encoding="utf-8").splitlines()
+        path = FILES[name]
+        generated = root / path.relative_to(TEMPLATE) if path.is_relative_to(TEMPLATE) else path
+        lines = generated.read_text(encoding="utf-8").splitlines()
         return [line for line in lines if not line.startswith("# @package")][:2]
 
     return run
@@ -66,7 +68,7 @@ def test_command_in_the_file_composes_that_file(opening, root, name, monkeypatch
     assert all(name in files for files in loaded)
 
 
-ITEMS = {path.stem for path in (TEMPLATE / FOLDERS[1]).glob("debug/*.yaml")} - {"watch"}  # whose run is as any other
+ITEMS = {path.stem for path in CHECKLIST.glob("debug/*.yaml")} - {"watch"}  # whose run is as any other
 
 
 @pytest.mark.parametrize("item", sorted(ITEMS))

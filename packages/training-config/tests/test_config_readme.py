@@ -6,15 +6,15 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
-from in_project import TEMPLATE
 from omegaconf import OmegaConf
 from training_config.check import find_problems
 from training_config.errors import ConfigError
 
-README = (TEMPLATE / "packages/training-config/README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```(?:(?!```).)*```text\n(.*?)```", README, flags=re.DOTALL)
 CHECK, ANNOTATIONS, REDACT, TRACE = EXAMPLES
 

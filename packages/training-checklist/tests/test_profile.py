@@ -59,7 +59,7 @@ def test_slow_dataset_is_named_with_the_setting_to_try(examine, net, slow):
     assert finding.place.loader == "train_dataloader"
     assert finding.place.note.startswith("Slow, num_workers=0")
     assert finding.fix.overrides == ("data.num_workers=2",)
-    assert (finding.place.function, finding.place.file) == ("__getitem__", "tests/checklist/test_profile.py")
+    assert (finding.place.function, finding.place.file) == ("__getitem__", "packages/training-checklist/tests/test_profile.py")
     assert "time.sleep" in finding.what
 
 
@@ -142,7 +142,7 @@ def test_what_is_made_anew_for_every_sample(examine, net, data, kept):
     if found:
         assert "Numbers.read" in found[0].what
         assert (found[0].place.file, found[0].place.function) == (
-            "tests/checklist/test_profile.py",
+            "packages/training-checklist/tests/test_profile.py",
             "Numbers.__getitem__",
         )
 
@@ -163,7 +163,7 @@ def test_hook_that_takes_longer_than_the_step(examine, net, data, every):
     assert bool(found) == (every == 1)
     for finding in found:
         assert (finding.place.file, finding.place.function) == (
-            "tests/checklist/test_profile.py",
+            "packages/training-checklist/tests/test_profile.py",
             "on_train_batch_end",
         )
 

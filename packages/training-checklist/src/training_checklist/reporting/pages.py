@@ -41,8 +41,7 @@ def example(rule: Rule) -> Iterable[str]:
 def pages(rules: Iterable[Rule]) -> str:
     """Return one document of all rules, by topic."""
     rules = list(rules)
-    written = "each in a file of its own. Written by `make pages`: change the rules, not this file."
-    lines = ["# Rules", "", f"{len(rules)} rules, {written}", ""]
+    lines = ["# Rules", "", f"{len(rules)} rules, each in a file of its own.", ""]
     lines += ["| rule | item | asks |", "| --- | --- | --- |"]
     lines += [f"| [{rule.id}](#{rule.id.replace('/', '')}) | {rule.item} | {rule.question} |" for rule in rules]
     return "\n".join([*lines, "", *("\n" + page(rule, level=2) for rule in rules)]) + "\n"

@@ -165,7 +165,7 @@ class TestLoadedWeights:
         assert advice in finding.fix.advice
         assert (finding.place.source, finding.place.file) == (
             "self.load_state_dict(change(net().state_dict()), strict=False)",
-            "tests/checklist/test_fast_dev_run.py",
+            "packages/training-checklist/tests/test_fast_dev_run.py",
         )
 
     def test_prefix_that_the_weights_lack_is_named(self, net, data):

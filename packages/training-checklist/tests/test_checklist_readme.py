@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from in_project import TEMPLATE
 
-README = (TEMPLATE / "packages/training-checklist/README.md").read_text(encoding="utf-8")
-CONF = TEMPLATE / "packages/training-checklist/src/training_checklist/conf/debug"
-FOREIGN = Path(__file__).parents[1] / "foreign_project"
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+CONF = Path(__file__).parents[1] / "src/training_checklist/conf/debug"
+FOREIGN = Path(__file__).parents[3] / "tests/foreign_project"
 
 
 def test_table_of_items_says_what_their_configs_say():

@@ -1,5 +1,6 @@
 """python -m training_checklist rules [TOPIC]        every rule, with its item and its question
 python -m training_checklist explain RULE          the page of a rule
+python -m training_checklist pages                 the pages of all rules, as one document
 python -m training_checklist baseline REPORT.json  its findings, as a file for checks.baseline
 """
 
@@ -11,7 +12,7 @@ from pathlib import Path
 from training_config.near_names import suggestion
 
 from training_checklist.finding import Finding
-from training_checklist.reporting.pages import page
+from training_checklist.reporting.pages import page, pages
 from training_checklist.rules import every_rule
 
 
@@ -23,6 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     listing = commands.add_parser("rules", help="every rule, with its item and its question")
     listing.add_argument("topic", nargs="?", default="", help="only those whose id begins like this")
     commands.add_parser("explain", help="the page of a rule").add_argument("rule")
+    commands.add_parser("pages", help="the pages of all rules, as one document")
     commands.add_parser("baseline", help="a report's findings, for checks.baseline").add_argument("report", type=Path)
     asked = parser.parse_args(arguments)
     if asked.command == "baseline":
@@ -32,6 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
         for rule in rules.values():
             if rule.id.startswith(asked.topic):
                 print(f"{rule.id:<44}{rule.item:<16}{rule.question}")
+        return 0
+    if asked.command == "pages":
+        print(pages(rules.values()), end="")
         return 0
     if asked.rule not in rules:
         print(f"there is no rule {asked.rule}{suggestion(asked.rule, rules)}", file=sys.stderr)

@@ -6,11 +6,11 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from in_project import TEMPLATE
 
-README = (TEMPLATE / "packages/training-runs/README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"```\w+\n# (\S+)\n(.*?)```", README, flags=re.DOTALL))
 COMMANDS = re.findall(r"^python (train\.py.*?)(?: +#.*)?$", README, flags=re.MULTILINE)
 

@@ -11,7 +11,7 @@ from training_checklist.experiments.overflow.overflow import detect_overflow
 def line_of(text: str) -> str:
     with open(__file__, encoding="utf-8") as file:
         number = next(number for number, line in enumerate(file, 1) if text in line and "line_of" not in line)
-    return f"tests/checklist/test_overflow.py:{number}"
+    return f"packages/training-checklist/tests/test_overflow.py:{number}"
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
@@ -162,7 +162,7 @@ def test_clipping_of_scaled_gradients_is_named_with_its_hook(examine, net):
     assert finding.rule == "numerics/clipped-to-nothing"
     assert (finding.place.function.rpartition(".")[2], finding.place.file) == (
         "on_after_backward",
-        "tests/checklist/test_overflow.py",
+        "packages/training-checklist/tests/test_overflow.py",
     )
 
 

@@ -25,7 +25,7 @@ def servers():
 @pytest.fixture(scope="session")
 def template() -> Path:
     """The root of this repository."""
-    return Path(__file__).parents[1]
+    return Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
