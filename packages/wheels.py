@@ -77,7 +77,7 @@ def stale(wheels: list[Path]) -> int:
 
 
 def carry(wheels: list[Path]) -> None:
-    """Put the wheels into the project in the place of those before, and their versions and hashes where it pins them."""
+    """Replace the wheels in the project, and their versions and hashes where it pins them."""
     folder = PROJECT / "wheels"
     for old in folder.glob("*.whl"):
         old.unlink()
