@@ -117,7 +117,7 @@ def test_no_other_program_is_shown_than_is_known_here():
 
     What a page has removed is in test_removal.py.
     """
-    known = {"python", "torchrun", "make", "srun", "source", "cd", "uv", "pipx", "cookiecutter", "cruft", "rm"}
+    known = {"python", "torchrun", "make", "srun", "source", "cd", "pip", "uv", "pipx", "cookiecutter", "cruft", "rm"}
     assert {command[0] for readme in READMES for command in commands(readme)} <= known
 
 
