@@ -46,6 +46,7 @@ class ImageDataModule(LightningDataModule):
     """
 
     source: str  # the name of the data that is really used, for the run's record
+    read_file: Callable[..., Tensor] = staticmethod(read_fitted)  # for `predict=`, in image_shape
 
     def __init__(
         self,
@@ -88,8 +89,8 @@ class ImageDataModule(LightningDataModule):
 
     @property
     def load_image(self) -> Callable[[Path], Tensor]:
-        """What makes (C, H, W) uint8 of an image file for `predict=`, in loader processes: so it pickles."""
-        return partial(read_fitted, image_shape=self.image_shape)
+        """What makes (C, H, W) uint8 of an image file, in loader processes: so it pickles."""
+        return partial(self.read_file, image_shape=self.image_shape)
 
     def setup(self, stage: str) -> None:
         self._agree_on_seed()

@@ -1,13 +1,10 @@
 """MNIST and the datasets in its format: from disk, from the network, or the sample that ships with the project."""
 
 import logging
-from collections.abc import Callable
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
 from training_config.errors import ConfigError
 from training_runs.errors import DataError
 
@@ -54,13 +51,10 @@ class SampleDataModule(ImageDataModule):
     """5,000 real MNIST digits that ship with the project: 4,000 for training, 1,000 for testing."""
 
     source = "mnist_sample"
+    read_file = staticmethod(read_digit)
 
     def load(self, train: bool) -> Batch:
         return read_sample(train)
-
-    @property
-    def load_image(self) -> Callable[[Path], Tensor]:
-        return partial(read_digit, image_shape=self.image_shape)
 
 
 class MNISTDataModule(ImageDataModule):
@@ -75,6 +69,8 @@ class MNISTDataModule(ImageDataModule):
             downloadable, None to stop with an error.
         **image: as of `ImageDataModule`.
     """
+
+    read_file = staticmethod(read_digit)
 
     def __init__(
         self, dataset: str, data_dir: str, download_timeout: float, fallback: str | None, **image: Any
@@ -108,10 +104,6 @@ class MNISTDataModule(ImageDataModule):
 
     def load(self, train: bool) -> Batch:
         return read_sample(train) if self.folder is None else read_part(self.folder, train)
-
-    @property
-    def load_image(self) -> Callable[[Path], Tensor]:
-        return partial(read_digit, image_shape=self.image_shape)
 
     def _find(self) -> Path | None:
         """Return the folder that has all four files, or None."""

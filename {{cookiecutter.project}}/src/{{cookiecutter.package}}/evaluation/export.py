@@ -40,6 +40,7 @@ def deployable(model: LightningModule, datamodule: LightningDataModule) -> tuple
     """
     if hasattr(datamodule, "image_shape"):
         datamodule.setup("test")
+    if hasattr(datamodule, "image_shape") and hasattr(datamodule, "test_set"):  # a stream has no test_set
         images = torch.stack([datamodule.test_set[index][0] for index in range(min(CHECKED, len(datamodule.test_set)))])
         deployed = Deployed(model, datamodule).eval().cpu().to(memory_format=torch.contiguous_format)  # for files
         return deployed, images, "test images", "probabilities"
