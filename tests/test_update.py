@@ -89,6 +89,7 @@ def test_update_replaces_the_wheels_where_the_owner_has_changed_every_file_of_th
     for path in (path for folder in ("src", "tests") for path in (project / folder).rglob("*.py")):
         mine[path] = "# mine\n" + path.read_text(encoding="utf-8")
         path.write_text(mine[path], encoding="utf-8")
+    replace(project / "pyproject.toml", r"\]\n\n\[project.opt", '  "einops>=0.8",\n]\n\n[project.opt')
     commit(run, project)
     wheels = repository / "{{cookiecutter.project}}/wheels"
     for wheel in wheels.iterdir():
@@ -103,6 +104,7 @@ def test_update_replaces_the_wheels_where_the_owner_has_changed_every_file_of_th
     assert (project / "pyproject.toml").read_text(encoding="utf-8").count("==0.2.0+src0123456789") == len(
         contents(wheels)
     )
+    assert '"einops>=0.8",\n]' in (project / "pyproject.toml").read_text(encoding="utf-8")
     assert {path: path.read_text(encoding="utf-8") for path in mine} == mine
     assert list(project.rglob("*.rej")) == []
     status = run(project, "git", "status", "--porcelain").splitlines()
