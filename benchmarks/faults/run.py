@@ -31,6 +31,7 @@ from results import as_table, totals, write_results
 from suite import HERE, Unfit, Variant, foreign, own_faults, own_healthy
 
 TEMPLATE = HERE.parents[1]
+LIBRARIES = sorted(TEMPLATE.glob("packages/*/src"))
 CHECKLIST = ("training-config", "training-checklist")  # all that a foreign project gets
 UNTOUCHED = Variant(id="untouched", what="nothing is changed")
 
@@ -152,11 +153,10 @@ def prepare(arguments: argparse.Namespace, folder: Path) -> tuple[Bench, list[Va
     own = generate(folder)
     if arguments.project is None:
         faults, healthy = own_faults(), own_healthy()
-        source = [path.relative_to(own).as_posix() for path in sources(own)]
-        bench = Bench(own, folder, tuple(source), "+debug", ("data=mnist_sample",))
+        bench = Bench(own, folder, ("src", *map(str, LIBRARIES)), "+debug", ("data=mnist_sample",))
     else:
         faults, healthy = foreign(arguments.faults)
-        bench = Bench(arguments.project.resolve(), folder, (str(installed(own, folder)),), "debug", ())
+        bench = Bench(arguments.project.resolve(), folder, (str(installed(folder)),), "debug", ())
     if arguments.items:
         faults = [fault for fault in faults if fault.items[0] in arguments.items]
     if arguments.only:
@@ -175,21 +175,16 @@ def generate(folder: Path) -> Path:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     [project] = out.iterdir()
     shutil.rmtree(project / ".git", ignore_errors=True)
-    for path in sources(project):
+    for path in (project / "src", *LIBRARIES):
         compileall.compile_dir(path, quiet=1)  # once, and not in every copy
     return project
 
 
-def sources(project: Path) -> list[Path]:
-    """Return the folders that a generated project's package and libraries are imported from."""
-    return [project / "src", *sorted(TEMPLATE.glob("packages/*/src"))]
-
-
-def installed(own: Path, folder: Path) -> Path:
+def installed(folder: Path) -> Path:
     """Return a folder of libraries with the checklist in it as an installation leaves it; Hydra finds it by itself."""
     libraries = folder / "site-packages"
     for name in CHECKLIST:
-        shutil.copytree(own / "packages" / name / "src", libraries, dirs_exist_ok=True)
+        shutil.copytree(TEMPLATE / "packages" / name / "src", libraries, dirs_exist_ok=True)
     return libraries
 
 
