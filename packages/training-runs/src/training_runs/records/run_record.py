@@ -42,7 +42,6 @@ from training_runs.records.runs import (
     shortest,
     write_record,
 )
-from training_runs.remarks.run_remarks import RunRemarks, described
 from training_runs.reports.report import RunReport
 from training_runs.start.console import say
 
@@ -57,7 +56,7 @@ class RunRecord(Callback):
     `state` is running, finished, failed or interrupted; `starts` has an entry for each time that the run was started:
     what is at the top belongs to the first, state and error to the last. `metrics` is flat and at full precision:
     train/* of the last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint; null where a
-    value is no finite number. `remarks` are what its curves say of a run that has finished.
+    value is no finite number.
     Hyperparameters go to the loggers from here, because only a set-up DataModule knows what data it really has.
 
     A run that goes on is touched only when its checkpoint has been loaded: whatever is refused before leaves every
@@ -71,7 +70,6 @@ class RunRecord(Callback):
         self.lock: BaseFileLock | None = None
         self.loggers: list[Logger] = []  # of the Trainer, once it trains
         self.metrics: dict[str, float] = {}
-        self.remarks = RunRemarks(cfg)
         self.content: dict[str, Any] = {
             "state": "running",
             "command": command_line(),
@@ -116,7 +114,6 @@ class RunRecord(Callback):
             return
         if error is None:
             state = "finished"
-            self.content |= self.remarks.judge(self.content)
             if self.cfg.rerun is not None:
                 self.content["rerun"] = rerun.compare(Path(self.cfg.rerun), self.content)
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):  # Lightning turns the one into the other
@@ -139,7 +136,6 @@ class RunRecord(Callback):
     def begin(self) -> None:
         """From here on the run is what this start makes of it."""
         self.begun = True
-        self.content.pop("remarks", None)  # of a run that goes on: on how it ended before
         if rank_zero_only.rank == 0 and (self.cfg.resume is not None or self.cfg.rerun is not None):
             resume.save_config(self.cfg)  # not what Hydra has composed
         self.write()
@@ -160,7 +156,7 @@ class RunRecord(Callback):
             release(self.folder, self.lock)
 
     def pointers(self, evaluate: str | None = None) -> dict[str, str]:
-        """Return where the run lies, where to go from here, the first remarks on it, and what a rerun came to.
+        """Return where the run lies, where to go from here, and what a rerun came to.
 
         Args:
             evaluate: a command that evaluates a run, up to the run's directory.
@@ -173,7 +169,6 @@ class RunRecord(Callback):
             pointers["look"] = shown
         if evaluate is not None and self.best_checkpoint is not None:
             pointers["evaluate"] = f"{evaluate}{run}"
-        pointers |= described(self.folder, self.content.get("remarks", []))
         return pointers | (rerun.describe(self.content["rerun"]) if "rerun" in self.content else {})
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -235,12 +230,10 @@ class RunRecord(Callback):
             inside = Path(best).is_relative_to(self.folder)
             self.content["best_checkpoint"] = Path(best).relative_to(self.folder).as_posix() if inside else best
         self.content |= {"epochs": trainer.current_epoch, "steps": trainer.global_step}
-        self.remarks.fitted(trainer, pl_module)
         self.write()
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.metrics |= numbers(trainer, "test")
-        self.remarks.tested(trainer)
 
     @rank_zero_only
     def write(self) -> None:

@@ -92,7 +92,6 @@ def write_run_report(run: Path, default: DictConfig) -> None:
     write_page(
         run,
         record["state"],
-        remarks=record.get("remarks"),
         verdicts=verdicts(run),
         metrics=by_split(record["metrics"]),
         files=files(run),
