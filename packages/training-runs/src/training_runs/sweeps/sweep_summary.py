@@ -1,4 +1,4 @@
-"""One table over the jobs of a sweep: in the terminal, as summary.csv and summary.md, with figures in report.html.
+"""One table over the jobs of a sweep: in the terminal, as summary.csv and summary.md, with a figure in report.html.
 
 Written after every multirun, and again by whoever calls `summarise`. It reads what the jobs have left on disk, so that
 failed, interrupted and finished jobs are all in it.
@@ -7,9 +7,11 @@ failed, interrupted and finished jobs are all in it.
 import csv
 import math
 import operator
+import sys
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
@@ -21,21 +23,17 @@ from training_config.overrides import task_overrides
 from training_config.secret_values import redact_text, secret_values
 
 from training_runs import drawing
-from training_runs.records.curves import Curve, read_curves
 from training_runs.records.runs import command_line, is_alive, known_record, write_record
 from training_runs.reports.report import cell, verdicts, write_report, write_sweep_report
-from training_runs.sweeps.continued_study import continue_study
-from training_runs.sweeps.seeds import SEED, settings
 from training_runs.sweeps.unfinished_jobs import start_unfinished
 
+SEED = "seed"
 METRICS = ("val", "test")  # the splits whose metrics are columns
 MOST = 100  # rows in the terminal: more than that nobody reads there
 
 
 class SweepSummary(Callback):
     """Hydra's callback that remembers where the sweep of this process lies; `entry_point.run` ends it.
-
-    A search that is started again goes on.
 
     Args:
         retries: how often a job that began and did not finish is started again. Where it has a checkpoint it goes on.
@@ -53,7 +51,7 @@ class SweepSummary(Callback):
         SweepSummary.folder = Path(config.hydra.sweep.dir)
         SweepSummary.folder.mkdir(parents=True, exist_ok=True)  # Optuna's database lies in it from the start
         drawing.in_sweep = True
-        continue_study(config)
+        check_search(config)
         start_unfinished(config, self.retries, lambda record: self._take_score(config, record))
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
@@ -106,6 +104,16 @@ class SweepSummary(Callback):
         if best:
             cls.best, cls.score = config, score
         drawing.end_job(best)
+
+
+def check_search(config: DictConfig) -> None:
+    """Refuse a search by Optuna where one has left jobs: hydra-optuna-sweeper 1.3.0 numbers its own from 0 again."""
+    folder, sweeper = Path(config.hydra.sweep.dir), config.hydra.sweeper
+    if str(sweeper.get("_target_")).endswith(".OptunaSweeper") and (folder / "0").is_dir():
+        sys.exit(  # because Hydra only warns of what a callback raises
+            f"hydra.sweep.dir={folder} holds the jobs of a search; leave it out, and go on with its trials in a new "
+            f"directory: hydra.sweeper.storage={sweeper.get('storage')} hydra.sweeper.sampler.seed=<another>"
+        )
 
 
 def better(mode: str) -> Callable[[float, float], bool]:
@@ -208,19 +216,16 @@ def over_seeds(rows: list[dict[str, Any]], monitor: str) -> list[str]:
     The deviation is the standard deviation of a sample (n - 1). There is no line where the seed was not swept.
     """
     keys = swept_keys(rows)
-    if SEED not in keys:
-        return []
-    scored = [row for row in rows if row["metrics"].get(monitor) is not None]
-    overrides = [{key: row["overrides"].get(key, "") for key in keys} for row in scored]
+    scores: dict[str, list[float]] = {}
+    for row in rows if SEED in keys else ():
+        setting = " ".join(f"{key}={row['overrides'].get(key, '')}" for key in keys if key != SEED)
+        if row["metrics"].get(monitor) is not None:
+            scores.setdefault(setting or "all jobs", []).append(row["metrics"][monitor])
     return [
-        f"{named(tried.overrides)}: {monitor} {tried.mean:.4f} ± {tried.spread:.4f} over {len(tried.scores)} seeds"
-        for tried in settings(overrides, [row["metrics"][monitor] for row in scored])
-        if len(tried.scores) > 1
+        f"{setting}: {monitor} {mean(tried):.4f} ± {stdev(tried):.4f} over {len(tried)} seeds"
+        for setting, tried in scores.items()
+        if len(tried) > 1
     ]
-
-
-def named(overrides: Mapping[str, str]) -> str:
-    return " ".join(f"{key}={value}" for key, value in overrides.items()) or "all jobs"
 
 
 def rounded(text: str) -> str:
@@ -291,16 +296,3 @@ def draw(folder: Path, scored: list[dict[str, Any]], keys: list[str], monitor: s
     overrides = [{key: row["overrides"].get(key, "") for key in keys} for row in scored]
     scores = [row["metrics"][monitor] for row in scored]
     save(sweep_figures.swept_keys(overrides, scores, monitor, scored.index(best)), folder / "swept_keys")
-    if len([key for key in keys if key != SEED]) > 2:
-        lines = sweep_figures.parallel_coordinates(overrides, scores, monitor)
-        save(lines, folder / "parallel_coordinates")
-    curves = {row["job"]: curve_of(folder.parent / str(row["job"]), monitor) for row in scored}
-    curves = {job: points for job, points in curves.items() if len(points) > 1}  # a point is in swept_keys
-    if curves:
-        save(sweep_figures.curves_of_jobs(curves, monitor, best["job"]), folder / "curves_of_jobs")
-
-
-def curve_of(job: Path, metric: str) -> Curve:
-    """Return the points of a metric that a job's CSV logger has written, wherever in its directory."""
-    table = next(job.glob("*/metrics.csv"), job / "metrics.csv")
-    return read_curves(table).get(metric, [])
