@@ -26,7 +26,6 @@ from training_config.walk import walk
 
 from training_runs.checkpoints.last_checkpoint import check_ranks
 from training_runs.checkpoints.moved_run import relocate
-from training_runs.checkpoints.plain_hyperparameters import check_plain
 from training_runs.errors import DiskError
 from training_runs.launching import ranks
 from training_runs.launching.progress import Progress
@@ -174,8 +173,6 @@ class RunRecord(Callback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if ranks.launched_here() and not any(isinstance(callback, Progress) for callback in trainer.callbacks):
             trainer.callbacks.append(Progress(Path(os.environ[ranks.FAILURE_FILE]).parent))
-        for part in filter(None, (pl_module, trainer.datamodule)):
-            check_plain(part)
         if not self.begun:
             resume.check_data(self.content.get("data"), getattr(trainer.datamodule, "source", None))
             resume.check_weights(pl_module, self.resume_point)

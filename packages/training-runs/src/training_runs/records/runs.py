@@ -284,10 +284,6 @@ def read_yaml(path: Path, kind: type[Container]) -> Container:
     return content
 
 
-def is_job_of_sweep(run: Path) -> bool:
-    return (run.parent / "multirun.yaml").is_file()  # Hydra's, which a job's own processes see too
-
-
 def shortest(path: Path) -> Path:
     """Return `path` relative to the working directory where it lies below."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

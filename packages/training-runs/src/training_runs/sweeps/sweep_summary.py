@@ -5,11 +5,8 @@ failed, interrupted and finished jobs are all in it.
 """
 
 import csv
-import math
-import operator
 import sys
 import traceback
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -24,12 +21,11 @@ from training_config.secret_values import redact_text, secret_values
 
 from training_runs import drawing
 from training_runs.records.runs import command_line, is_alive, known_record, write_record
-from training_runs.reports.report import cell, verdicts, write_report, write_sweep_report
+from training_runs.reports.report import cell, verdicts, write_sweep_report
 from training_runs.sweeps.unfinished_jobs import start_unfinished
 
 SEED = "seed"
 METRICS = ("val", "test")  # the splits whose metrics are columns
-MOST = 100  # rows in the terminal: more than that nobody reads there
 
 
 class SweepSummary(Callback):
@@ -40,8 +36,6 @@ class SweepSummary(Callback):
     """
 
     folder: Path | None = None
-    best: DictConfig | None = None  # the config of the job with the best score so far
-    score: float | None = None
     ended: JobReturn | None = None  # of the job before
 
     def __init__(self, retries: int = 0) -> None:
@@ -52,7 +46,7 @@ class SweepSummary(Callback):
         SweepSummary.folder.mkdir(parents=True, exist_ok=True)  # Optuna's database lies in it from the start
         drawing.in_sweep = True
         check_search(config)
-        start_unfinished(config, self.retries, lambda record: self._take_score(config, record))
+        start_unfinished(config, self.retries)
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Drop of the job before what Hydra would keep until the sweep ends: two configs, and what a failure held."""
@@ -66,17 +60,12 @@ class SweepSummary(Callback):
             error = error.__cause__ or error.__context__
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
-        """Keep the figures of the best job until the sweep ends.
-
-        Record why a job was refused, which came too early for it to record that itself.
-        """
+        """Record why a job was refused, which came too early for it to record that itself."""
         if config.hydra.mode != RunMode.MULTIRUN:
             return
         SweepSummary.ended = job_return
         folder = Path(config.hydra.runtime.output_dir)
-        record = known_record(folder)
-        self._take_score(config, record)
-        if job_return.status != JobStatus.FAILED or "starts" in record:
+        if job_return.status != JobStatus.FAILED or "starts" in known_record(folder):
             return
         error = f"{type(job_return._return_value).__name__}: {job_return._return_value}"
         record = {"state": "failed", "command": command_line(), "overrides": task_overrides(), "metrics": {}}
@@ -84,26 +73,12 @@ class SweepSummary(Callback):
 
     @classmethod
     def end(cls) -> None:
-        """Summarise the sweep of this process, if there is one, and draw the figures of its best job."""
+        """Summarise the sweep of this process, if there is one."""
         if cls.folder is None:
             return
-        folder, best = cls.folder, cls.best
-        cls.folder = cls.best = cls.score = cls.ended = None
+        folder, cls.folder, cls.ended = cls.folder, None, None
         drawing.in_sweep = False
-        try:
-            if drawing.draw_best():
-                write_report(best)
-        finally:
-            summarise(folder)
-
-    @classmethod
-    def _take_score(cls, config: DictConfig, record: Mapping[str, Any]) -> None:
-        """Keep the figures of the job of `record` if none before it has a better score."""
-        score = record.get("metrics", {}).get(config.monitor)
-        best = score is not None and (cls.score is None or better(config.mode)(score, cls.score))
-        if best:
-            cls.best, cls.score = config, score
-        drawing.end_job(best)
+        summarise(folder)
 
 
 def check_search(config: DictConfig) -> None:
@@ -114,10 +89,6 @@ def check_search(config: DictConfig) -> None:
             f"hydra.sweep.dir={folder} holds the jobs of a search; leave it out, and go on with its trials in a new "
             f"directory: hydra.sweeper.storage={sweeper.get('storage')} hydra.sweeper.sampler.seed=<another>"
         )
-
-
-def better(mode: str) -> Callable[[float, float], bool]:
-    return operator.gt if mode == "max" else operator.lt
 
 
 def find_sweep(name: str | Path) -> Path:
@@ -156,7 +127,7 @@ def summarise(folder: Path) -> list[dict[str, Any]]:
     (folder / "summary.md").write_text(markdown(folder, table, spread), encoding="utf-8")
     draw(folder / "figures", scored, keys, monitor, best)
     write_sweep_report(folder, table, spread, None if best is None else best["job"])
-    print_table(folder, table, spread, monitor, mode)
+    print_table(folder, table, spread, monitor)
     return rows
 
 
@@ -245,7 +216,7 @@ def markdown(folder: Path, table: list[dict[str, Any]], spread: list[str]) -> st
     return "\n".join([*lines, "", *(f"- {line}" for line in spread)]) + "\n"
 
 
-def print_table(folder: Path, table: list[dict[str, Any]], spread: list[str], monitor: str, mode: str) -> None:
+def print_table(folder: Path, table: list[dict[str, Any]], spread: list[str], monitor: str) -> None:
     from rich.console import Console  # not for those who only read a help text
     from rich.measure import Measurement
     from rich.table import Table
@@ -257,33 +228,22 @@ def print_table(folder: Path, table: list[dict[str, Any]], spread: list[str], mo
     names = [name for name in table[0] if name != "error" and (name.partition("/")[0] not in METRICS or name in twins)]
     for name in names:
         shown.add_column(name.rpartition(".")[2], no_wrap=True)
-    for row in shown_rows(table, monitor, mode):
+    for row in table:
         colour = {"finished": "", "failed": "red", "interrupted": "magenta"}.get(row["state"], "")
         shown.add_row(*(rounded(cell(row[name])) for name in names), style="bold green" if row["best"] else colour)
     unbounded = console.options.update(max_width=10_000)
     console.width = max(console.width, Measurement.get(console, unbounded, shown).maximum)  # a cut number is no number
     console.print(shown)
-    if len(table) > MOST:
-        print(f"  the {MOST} best of {len(table)} jobs; all are in {folder / 'summary.md'}")
-    for row in [row for row in table if row["error"]][:MOST]:
+    for row in [row for row in table if row["error"]]:
         reason = f"  job {row['job']}: {row['error'].splitlines()[0]}"
         console.print(reason, style="red", highlight=False, markup=False)
-    for line in spread[:MOST]:
+    for line in spread:
         console.print(f"  {line}", highlight=False)
     unfinished = sum(row["state"] != "finished" for row in table)
     if unfinished:
         print(f"  {unfinished} of the {len(table)} jobs that began did not finish; the same command with")
         print(f"  hydra.sweep.dir={folder}")
         print("  runs what has not finished and nothing else")
-
-
-def shown_rows(table: list[dict[str, Any]], monitor: str, mode: str) -> list[dict[str, Any]]:
-    """Return the rows of the `MOST` best jobs, in the order of `table`: one without a score comes last."""
-    scores = {row["job"]: row.get(monitor) for row in table}
-    sign = -1 if mode == "max" else 1
-    ranked = sorted(scores, key=lambda job: math.inf if scores[job] is None else sign * scores[job])
-    chosen = set(ranked[:MOST])
-    return [row for row in table if row["job"] in chosen]
 
 
 def draw(folder: Path, scored: list[dict[str, Any]], keys: list[str], monitor: str, best: dict[str, Any]) -> None:

@@ -19,13 +19,12 @@ Record = dict[str, Any]
 BY_NUMBER = "${hydra.job.num}"  # hydra.sweep.subdir: what is the directory of which job is known before it is composed
 
 
-def start_unfinished(config: DictConfig, retries: int, tell: Callable[[Record], None]) -> None:
+def start_unfinished(config: DictConfig, retries: int) -> None:
     """Have Hydra leave out the jobs of `config`'s sweep that an earlier start has finished, and retry the others.
 
     Args:
         config: of the sweep.
         retries: how often a job that did not finish is started again; not one that was refused.
-        tell: called with the record of each job that is left out.
     """
     if config.hydra.sweep._get_node("subdir")._value() != BY_NUMBER:
         return
@@ -44,8 +43,6 @@ def start_unfinished(config: DictConfig, retries: int, tell: Callable[[Record], 
         for some in runs_of(done):
             which = str(some[0]) if len(some) == 1 else f"{some[0]} to {some[-1]}"
             print(f"{folder}/{which} is finished; it is not run again")
-        for record in done.values():
-            tell(record)
 
         def launch_jobs(numbers: list[int]) -> dict[int, JobReturn]:
             asked = [jobs[number] for number in numbers]
