@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import venv
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from faulty import forked
 from faulty.commands import Commands, sources
+from sharing import share_packages
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -126,16 +126,6 @@ def pip(*arguments: str | Path) -> None:
     command = [sys.executable, "-m", "pip", *arguments, *alone]
     finished = subprocess.run(command, capture_output=True, encoding="utf-8")
     assert finished.returncode == 0, finished.stdout + finished.stderr
-
-
-def share_packages(environment: Path, *folders: Path) -> Path:
-    """Let a virtual environment import this one's packages, and what lies in `folders`; return its Python."""
-    # Scheme "venv": elsewhere than the default on some Linux distributions.
-    paths = sysconfig.get_paths("venv", vars={"base": str(environment), "platbase": str(environment)})
-    packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    lines = [*sorted(packages), *map(str, folders)]
-    Path(paths["purelib"], "shared.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return Path(paths["scripts"], "python")
 
 
 @pytest.fixture(scope="session")

@@ -50,9 +50,10 @@ def build(name: str, folder: Path) -> Path:
     text = re.sub(r'^version = "(.*)"$', rf'version = "\1+{label(copy)}"', text, count=1, flags=re.MULTILINE)
     pyproject.write_text(text, encoding="utf-8", newline="\n")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(
-        command, cwd=copy, check=True, env=os.environ | {"SOURCE_DATE_EPOCH": EPOCH}, stdout=subprocess.DEVNULL
-    )
+    environment = os.environ | {"SOURCE_DATE_EPOCH": EPOCH}
+    built = subprocess.run(command, cwd=copy, env=environment, capture_output=True, encoding="utf-8")
+    if built.returncode != 0:
+        sys.exit(built.stdout + built.stderr)
     [wheel] = folder.glob(f"{name.replace('-', '_')}-*.whl")
     return wheel
 
@@ -77,7 +78,7 @@ def stale(wheels: list[Path]) -> int:
 
 
 def carry(wheels: list[Path]) -> None:
-    """Put the wheels into the project in the place of those before, and their versions and hashes where it pins them."""
+    """Replace the wheels in the project, and their versions and hashes where it pins them."""
     folder = PROJECT / "wheels"
     for old in folder.glob("*.whl"):
         old.unlink()

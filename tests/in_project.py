@@ -30,7 +30,9 @@ def own_conftest():
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, TEMPLATE / "tests" / "conftest.py")
         sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "dont_write_bytecode", True)  # it would be copied into every generated project
+            spec.loader.exec_module(sys.modules[name])
     return sys.modules[name]
 
 

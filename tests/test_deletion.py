@@ -1,4 +1,4 @@
-"""A project without the checklist: packages/training-checklist and conf/debug are gone, everything else works."""
+"""A project without the checklist: its line in pyproject.toml, its wheel and conf/debug are gone, everything else works."""
 
 import shutil
 
@@ -12,10 +12,15 @@ SHORT = ("data=mnist_sample", "trainer=cpu", "trainer.max_epochs=1", "++trainer.
 def project(generate, install, tmp_path_factory):
     """The default project after its owner has deleted the checklist."""
     folder = generate(tmp_path_factory.mktemp("deleted"))
-    shutil.rmtree(folder / "packages" / "training-checklist")
-    for path in folder.glob("conf/debug*"):
-        shutil.rmtree(path)
-    return install(folder)
+    shutil.rmtree(folder / "conf/debug")
+    [checklist] = folder.glob("wheels/training_checklist-*.whl")
+    checklist.unlink()
+    pyproject = folder / "pyproject.toml"
+    lines = pyproject.read_text(encoding="utf-8").splitlines(keepends=True)
+    pyproject.write_text("".join(line for line in lines if "training-checklist==" not in line), encoding="utf-8")
+    project = install(folder, "--editable", folder, *folder.glob("wheels/*.whl"))
+    assert project.run("-c", "import training_checklist").returncode == 1
+    return project
 
 
 @pytest.mark.slow

@@ -113,7 +113,7 @@ def test_target_of_make_is_there(readme):
 
 def test_no_other_program_is_shown_than_is_known_here():
     """What needs a package index, a second machine or a shell of one's own; launching has tests of its own."""
-    known = {"python", "torchrun", "make", "srun", "source", "cd", "uv", "pipx", "cookiecutter", "cruft"}
+    known = {"python", "torchrun", "make", "srun", "source", "cd", "pip", "uv", "pipx", "cookiecutter", "cruft"}
     assert {command[0] for readme in READMES for command in commands(readme)} <= known
 
 

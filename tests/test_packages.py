@@ -1,17 +1,25 @@
-"""The libraries in packages/ build, install and work by themselves, and a project carries them."""
+"""The libraries build and work by themselves; a project has them as three wheels, and takes nobody else's."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
+import tomllib
+import venv
 import zipfile
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from sharing import share_packages
 
 PACKAGES = ("training-config", "training-runs", "training-checklist")
 MODULES = tuple(name.replace("-", "_") for name in PACKAGES)
-FOREIGN = Path(__file__).parent / "foreign_project"
+TEMPLATE = Path(__file__).parents[1]
+FOREIGN = TEMPLATE / "tests/foreign_project"
 SHORT = ("data=mnist_sample", "trainer=cpu", "trainer.max_epochs=1", "++trainer.limit_train_batches=2")
 WHERE = f"import {', '.join(MODULES)}; print(*({', '.join(f'{name}.__file__' for name in MODULES)}), sep='\\n')"
 
@@ -22,7 +30,7 @@ def succeeded(finished: subprocess.CompletedProcess[str]) -> str:
 
 
 def files(folder: Path) -> set[str]:
-    """What lies in a package's src/, without what Python leaves there."""
+    """What lies in a src/, without what Python leaves there."""
     return {
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
@@ -38,8 +46,8 @@ def content(wheel: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def generated(generate, tmp_path_factory) -> Path:
-    """A project whose folders are copied before anything is built in them."""
-    return generate(tmp_path_factory.mktemp("carried"))
+    """A project that is copied before anything is built in it."""
+    return generate(tmp_path_factory.mktemp("generated"))
 
 
 @pytest.fixture
@@ -48,15 +56,23 @@ def folder(generated, tmp_path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheels(generated, wheel, tmp_path_factory) -> dict[str, Path]:
-    """The wheel of each package, by its name."""
-    copy = shutil.copytree(generated / "packages", tmp_path_factory.mktemp("sources") / "packages")
-    return {name: wheel(copy / name) for name in PACKAGES}
+def wheels(generated) -> dict[str, Path]:
+    """The wheel of each library that a project carries, by its name."""
+    found = {name: [*(generated / "wheels").glob(f"{name.replace('-', '_')}-*.whl")] for name in PACKAGES}
+    assert sum(map(len, found.values())) == len([*(generated / "wheels").iterdir()])
+    return {name: wheel for name, [wheel] in found.items()}
+
+
+def test_wheels_are_what_the_sources_give_to_the_byte():
+    command = [sys.executable, TEMPLATE / "packages/wheels.py", "--check"]
+    succeeded(subprocess.run(command, capture_output=True, encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_wheel_of_a_package_holds_all_its_files_and_nothing_else(wheels, generated, name):
-    assert content(wheels[name]) == files(generated / "packages" / name / "src")
+def test_wheel_of_a_library_holds_all_its_files_and_its_license(wheels, name):
+    assert content(wheels[name]) == files(TEMPLATE / "packages" / name / "src")
+    with zipfile.ZipFile(wheels[name]) as archive:
+        assert [each for each in archive.namelist() if each.endswith(".dist-info/licenses/LICENSE")]
 
 
 @pytest.fixture(scope="module")
@@ -101,36 +117,127 @@ def test_checklist_from_a_wheel_is_listed_by_help_and_runs_items_in_a_foreign_pr
     assert all(re.search(rf"^│ +{item} +│ +passed", printed, re.MULTILINE) for item in ("config", "trace", "gradients"))
 
 
-@pytest.mark.slow
-def test_editable_installation_alone_gives_a_project_that_trains(folder, install):
-    project = install(folder, "--editable", folder)
-    places = succeeded(project.run("-c", WHERE)).split()
-    assert places == [
-        str(folder / "packages" / name / "src" / module / "__init__.py")
-        for name, module in zip(PACKAGES, MODULES, strict=True)
-    ]
-    succeeded(project.run("train.py", *SHORT))
-    succeeded(project.run("train.py", *SHORT, "+debug=fast_dev_run"))
+def test_projects_own_wheel_holds_its_own_package_and_nothing_else(folder, wheel):
+    assert content(wheel(folder)) == files(folder / "src")
 
 
-@pytest.mark.slow
-def test_project_without_the_checklist_installs_and_trains(folder, install):
-    shutil.rmtree(folder / "packages" / "training-checklist")
-    project = install(folder, "--editable", folder)
-    assert project.run("-c", "import training_checklist").returncode == 1
+def test_project_trains_after_another_in_the_same_environment_was_uninstalled(
+    generate, install, wheels, wheel, tmp_path
+):
+    stays, goes = (generate(tmp_path / name, project=name, package=name.replace("-", "_")) for name in ("one", "two"))
+    own = [wheel(shutil.copytree(folder, tmp_path / "built" / folder.name)) for folder in (stays, goes)]
+    project = install(stays, *wheels.values(), *own)
+    assert project.run("-c", "import one, two").returncode == 0
+    pip("--python", project.python, "uninstall", "--yes", "two")
+    assert project.run("-c", "import two").returncode == 1
     succeeded(project.run("train.py", *SHORT))
 
 
-def test_projects_own_wheel_carries_the_libraries(folder, wheel):
-    carried = content(wheel(folder))
-    sources = [files(folder / "packages" / name / "src") for name in PACKAGES] + [files(folder / "src")]
-    assert carried == set().union(*sources)
-
-
-@pytest.mark.slow
-def test_project_works_with_published_libraries_in_the_place_of_its_packages(folder, install, wheels):
-    shutil.rmtree(folder / "packages")
+def test_editable_installation_beside_the_wheels_gives_a_project_that_trains(folder, install, wheels):
     project = install(folder, "--editable", folder, *wheels.values())
     assert all("site-packages" in place for place in succeeded(project.run("-c", WHERE)).split())
     succeeded(project.run("train.py", *SHORT, "+debug=fast_dev_run"))
-    succeeded(project.run("-m", "pytest", "-q", "tests/test_configs.py"))
+
+
+# Nobody else's package of the same name.
+
+NEWER = {name: ("0.2.0", "0.2.1", "99.0") for name in PACKAGES}
+
+
+def pip(*arguments: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run pip in `folder`, without the settings of whoever runs the tests."""
+    command = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check", *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, env=without_settings(), capture_output=True, encoding="utf-8")
+
+
+def without_settings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "VIRTUAL_"))}
+
+
+def stub(folder: Path, name: str, version: str) -> None:
+    """Put a wheel without content into the index in `folder`; whoever imports a stranger's fails."""
+    module = name.lower().replace("-", "_")
+    place = folder / name.lower()
+    place.mkdir(parents=True, exist_ok=True)
+    info = f"{module}-{version}.dist-info"
+    with zipfile.ZipFile(place / f"{module}-{version}-py3-none-any.whl", "w") as archive:
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    links = [f'<a href="{path.name}">{path.name}</a>' for path in sorted(place.glob("*.whl"))]
+    (place / "index.html").write_text(f"<!DOCTYPE html><html><body>{''.join(links)}</body></html>", encoding="utf-8")
+
+
+def requirements(pyproject: Path) -> Iterator[tuple[str, str]]:
+    """Yield the names and, for each, a version that will do, of everything that a pyproject.toml may ask for."""
+    project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
+    for each in chain(project["dependencies"], *project.get("optional-dependencies", {}).values()):
+        name, condition, number = re.match(r"([\w.-]+)([<>=]*)([\d.]*)", each).groups()
+        yield name, "1.9" if condition == "<" else number or "1.0"
+
+
+@pytest.fixture(scope="module")
+def index(generated, tmp_path_factory) -> str:
+    """The address of a package index with strangers' packages under our names, and a stub of all that is needed."""
+    folder = tmp_path_factory.mktemp("index")
+    for name, versions in NEWER.items():
+        for version in versions:
+            stub(folder, name, version)
+    asked = [generated / "pyproject.toml", *TEMPLATE.glob("packages/*/pyproject.toml")]
+    for name, version in {pair for path in asked for pair in requirements(path) if pair[0] not in PACKAGES}:
+        stub(folder, name, version)
+    return folder.as_uri()
+
+
+@pytest.fixture
+def python(tmp_path) -> Path:
+    """A fresh environment with all that the project needs, but none of ours."""
+    venv.create(tmp_path / "venv", with_pip=False)
+    return share_packages(tmp_path / "venv")
+
+
+def installed(python: Path) -> dict[str, str]:
+    """Return the versions of our libraries in an environment."""
+    listed = json.loads(succeeded(pip("--python", python, "list", "--format", "json")))
+    return {each["name"]: each["version"] for each in listed if each["name"] in PACKAGES}
+
+
+@pytest.fixture
+def ours(wheels) -> dict[str, str]:
+    return {name: wheel.name.split("-")[1] for name, wheel in wheels.items()}
+
+
+@pytest.mark.parametrize("form", ["editable", "wheel"])
+def test_pip_takes_ours_from_the_project_whatever_an_index_offers(folder, wheel, index, python, ours, form):
+    what = ["--no-build-isolation", "--editable", "."] if form == "editable" else [wheel(folder)]
+    command = ["--python", python, "install", "--index-url", index]
+    succeeded(pip(*command, "--find-links", "wheels", *what, folder=folder))
+    assert installed(python) == ours
+
+
+@pytest.mark.parametrize("form", ["editable", "wheel"])
+def test_pip_without_the_projects_wheels_refuses_instead_of_taking_a_strangers(folder, wheel, index, python, form):
+    what = ["--no-build-isolation", "--editable", "."] if form == "editable" else [wheel(folder)]
+    finished = pip("--python", python, "install", "--index-url", index, *what, folder=folder)
+    assert finished.returncode == 1
+    assert re.search(r"No matching distribution found for training-\w+==0\.2\.0\+src", finished.stderr)
+    assert installed(python) == {}
+
+
+def test_locked_hashes_take_ours_from_the_project(folder, index, python, ours):
+    lock = (folder / "requirements.lock").read_text(encoding="utf-8")
+    assert lock.startswith("--find-links wheels\n")
+    entries = re.findall(r"^training-[\w-]+==.* \\\n    --hash=.*\n", lock, re.MULTILINE)
+    (folder / "ours.lock").write_text("--find-links wheels\n" + "".join(entries), encoding="utf-8")
+    command = ("--python", python, "install", "--index-url", index, "--require-hashes", "--no-deps")
+    succeeded(pip(*command, "-r", "ours.lock", folder=folder))
+    assert installed(python) == ours
+
+
+def test_uv_sync_takes_ours_from_the_project(folder, index, ours, tmp_path):
+    settings = {"UV_DEFAULT_INDEX": index, "UV_CACHE_DIR": str(tmp_path / "cache"), "UV_PYTHON": sys.executable}
+    command = [sys.executable, "-m", "uv", "sync", "--no-install-project", "--no-python-downloads"]
+    environment = without_settings() | settings
+    succeeded(subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8"))
+    [python] = folder.glob(".venv/bin/python")
+    assert installed(python) == ours

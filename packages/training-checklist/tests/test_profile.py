@@ -59,7 +59,10 @@ def test_slow_dataset_is_named_with_the_setting_to_try(examine, net, slow):
     assert finding.place.loader == "train_dataloader"
     assert finding.place.note.startswith("Slow, num_workers=0")
     assert finding.fix.overrides == ("data.num_workers=2",)
-    assert (finding.place.function, finding.place.file) == ("__getitem__", "packages/training-checklist/tests/test_profile.py")
+    assert (finding.place.function, finding.place.file) == (
+        "__getitem__",
+        "packages/training-checklist/tests/test_profile.py",
+    )
     assert "time.sleep" in finding.what
 
 
