@@ -25,6 +25,7 @@ def run_within(project, tests: Path) -> str:
     paths = {"PYTHONPATH": str(project.folder / "tests")}
     within = dataclasses.replace(project, environment=project.environment | paths)
     options = ("-q", "-p", "conftest", "-p", "no:cacheprovider", "-c", "pyproject.toml", "--rootdir", project.folder)
+    options += ("--confcutdir", tests.parent)  # not the template's own conftest.py
     finished = within.run("-m", "pytest", *options, tests)
     return finished.stdout + finished.stderr
 

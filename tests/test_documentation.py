@@ -29,7 +29,8 @@ RECIPES = (
     "data=cifar10_flipped",
     "optimizer=lion",
     "+debug=dead_units",
-    "my_shards",  # needs an extra; tests/project/test_shards_of_images.py
+    "examples.channel_statistics",
+    "examples.shards",
     "data=shards",
 )
 
@@ -112,8 +113,11 @@ def test_target_of_make_is_there(readme):
 
 
 def test_no_other_program_is_shown_than_is_known_here():
-    """What needs a package index, a second machine or a shell of one's own; launching has tests of its own."""
-    known = {"python", "torchrun", "make", "srun", "source", "cd", "pip", "uv", "pipx", "cookiecutter", "cruft"}
+    """What needs a package index, a second machine or a shell of one's own; launching has tests of its own.
+
+    What a page has removed is in test_removal.py.
+    """
+    known = {"python", "torchrun", "make", "srun", "source", "cd", "pip", "uv", "pipx", "cookiecutter", "cruft", "rm"}
     assert {command[0] for readme in READMES for command in commands(readme)} <= known
 
 

@@ -7,6 +7,7 @@ take turns, an epoch each.
 import argparse
 import json
 import statistics
+import sys
 import time
 from pathlib import Path
 
@@ -38,6 +39,7 @@ def write_images(folder: Path, count: int) -> None:
 
 def main(arguments: argparse.Namespace) -> None:
     write_images(arguments.folder, arguments.images)
+    sys.path.insert(0, str(Path.cwd()))  # for examples/
     class_folders.register()
     overrides = [
         "data=image_folder",

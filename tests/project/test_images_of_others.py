@@ -45,5 +45,5 @@ def test_name_that_is_no_utf8_is_read(read_digit, tmp_path):
     os.rename(folder + b"/a.png", folder + b"/\xff.png")
     [path] = find_images(tmp_path)
     assert os.fsencode(path.name) == b"\xff.png"
-    [[image, _]] = ImageFiles([path], [0], partial(read_digit, image_shape=GREY))
+    [[image, _]] = ImageFiles([path], partial(read_digit, image_shape=GREY))
     assert image.shape == GREY

@@ -1,20 +1,13 @@
 import pytest
 import torch
+from hydra.utils import instantiate
 from torch import Tensor, nn
 
 
 @pytest.fixture
-def build(root):
+def build(compose):
     """`build(*stages)`: a network that recomputes `stages`."""
-    from digit_classifier.models import CNN
-    from digit_classifier.models.activation_checkpointing import checkpoint_stages
-
-    def run(*stages: str) -> nn.Module:
-        network = CNN(image_shape=[1, 28, 28], num_classes=10, dropout=0.5)
-        checkpoint_stages(network, stages)
-        return network
-
-    return run
+    return lambda *stages: instantiate(compose(f"model.checkpoint_stages=[{','.join(stages)}]").model).net
 
 
 def test_fewer_bytes_are_kept_for_backward(build):

@@ -45,12 +45,11 @@ def test_sample_of_a_rank_is_found_in_the_whole_dataset(root):
     from digit_classifier.evaluation.prediction_figures import PredictionFigures
 
     figures = PredictionFigures(enabled=True, folder="", split="test", worst=1)
-    figures._start("test")
 
     class SecondOfThree:
-        world_size, global_rank = 3, 1
+        world_size, global_rank, fast_dev_run = 3, 1, False
 
-    for size in (2, 1):
+    for number, size in enumerate((2, 1)):
         batch = torch.zeros(size, 1, 2, 2), torch.zeros(size, dtype=torch.int64)
-        figures._keep("test", SecondOfThree, torch.zeros(size, 10), batch)
+        figures._keep("test", SecondOfThree, torch.zeros(size, 10), batch, number)
     assert figures.kept["indices"].compute().tolist() == [1, 4, 7]

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from hydra.errors import InstantiationException
 from pytorch_lightning import Trainer
 from training_config.building import instantiate
 from training_config.errors import ConfigError
@@ -84,6 +85,29 @@ def test_convolutions_lie_in_memory_as_asked(build, channels_last):
     net = build(f"model.channels_last={channels_last}").net
     for features in (net.stage2[0].weight, net.stage2(net.stage1(torch.rand(2, 1, 28, 28)))):
         assert features.is_contiguous(memory_format=torch.channels_last) is channels_last
+
+
+def test_recomputed_stages_give_the_same_loss_and_gradients_to_the_last_bit_under_the_same_names(build):
+    def trained(*stages: str):
+        torch.manual_seed(0)
+        net = build("model.net.dropout=0.5", f"model.checkpoint_stages=[{','.join(stages)}]").net
+        loss = net(torch.rand(4, 1, 28, 28)).square().mean()
+        torch.manual_seed(2)  # what happens between forward and backward does not reach the recomputation
+        loss.backward()
+        return loss, {name: parameter.grad for name, parameter in net.named_parameters()}
+
+    loss, gradients = trained()
+    for stages in (["stage1"], ["stage1", "stage2", "stage3"], ["stage2.0"]):
+        again, theirs = trained(*stages)
+        assert torch.equal(again, loss)
+        assert theirs.keys() == gradients.keys()
+        assert all(torch.equal(theirs[name], gradients[name]) for name in gradients)
+
+
+@pytest.mark.parametrize("stage", ["stage4", "''"])
+def test_unknown_stage_is_refused_with_those_that_there_are(build, stage):
+    with pytest.raises(InstantiationException, match=r"no stage .*; it has stage1, stage2, stage3, head"):
+        build(f"model.checkpoint_stages=[{stage}]")
 
 
 def test_compiled_network_keeps_the_names_of_a_checkpoint(build):

@@ -1,5 +1,4 @@
-from .image_folder import ImageFolderDataModule
+from .image_datamodule import ImageDataModule
 from .mnist import MNISTDataModule, SampleDataModule
-from .shards import ShardsDataModule
 
-__all__ = ["ImageFolderDataModule", "MNISTDataModule", "SampleDataModule", "ShardsDataModule"]
+__all__ = ["ImageDataModule", "MNISTDataModule", "SampleDataModule"]

@@ -1,14 +1,11 @@
 """Image files of others: found, opened without trusting them, brought to the shape that a network takes."""
 
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 from torch.utils.data import Dataset
@@ -20,45 +17,17 @@ from ..file_names import printable
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
 
-class UnreadableImage(DataError):
-    """A file that should be an image. From a loader process too its message is one line: torch puts the process's
-    traceback before it."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message.rpartition(f"{type(self).__name__}: ")[2].strip())
-
-
 class ImageFiles(Dataset[tuple[Tensor, int]]):
-    """Images that are read from their files when they are asked for, and their labels.
+    """Images for prediction: each is read from its file when it is asked for, by `read`, and has the label 0."""
 
-    Args:
-        paths: of N files.
-        labels: N class indices.
-        read: makes (C, H, W) uint8 of a path.
-        root: the images are called by their paths within it.
-    """
-
-    def __init__(
-        self, paths: Sequence[Path], labels: Sequence[int], read: Callable[[Path], Tensor], root: Path = Path()
-    ) -> None:
-        # One array, not a list: processes that fork go on sharing its memory.
-        self.encoded = np.array([os.fsencode(path) for path in paths])
-        self.labels = torch.tensor(labels, dtype=torch.int64)
-        self.read = read
-        self.root = root
+    def __init__(self, paths: Sequence[Path], read: Callable[[Path], Tensor]) -> None:
+        self.paths, self.read = paths, read
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.paths)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return self.read(self.path(index)), int(self.labels[index])
-
-    def path(self, index: int) -> Path:
-        return Path(os.fsdecode(self.encoded[index]))
-
-    @property
-    def names(self) -> list[str]:
-        return [Path(os.path.relpath(os.fsdecode(path), self.root)).as_posix() for path in self.encoded]
+        return self.read(self.paths[index]), 0
 
 
 def find_images(folder: Path) -> list[Path]:
@@ -68,29 +37,23 @@ def find_images(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def opened(path: Path, content: bytes | None = None) -> Iterator[Image.Image]:
+def opened(path: Path) -> Iterator[Image.Image]:
     """Open an image, upright as its camera says; what is wrong with it, here or while it is used, names the file.
 
-    Args:
-        path: of the file.
-        content: of the file, where it is at hand.
-
     Raises:
-        UnreadableImage: no such file, a pipe, damaged content, or more pixels than Pillow takes without a warning.
+        DataError: no such file, a pipe, damaged content, or more pixels than Pillow takes without a warning.
     """
+    if not path.is_file():  # to open a pipe would wait for whoever writes to it
+        raise DataError(f"{printable(str(path))} is no file; remove it")
     try:
-        if content is None and not path.is_file():  # to open a pipe would wait for whoever writes to it
-            raise UnreadableImage(f"{printable(str(path))} is no file; remove it")
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path if content is None else BytesIO(content)) as image:
+            with Image.open(path) as image:
                 ImageOps.exif_transpose(image, in_place=True)
                 yield image
-    except UnreadableImage:
-        raise
     except Exception as error:  # of many kinds: the file may hold anything
         reason = printable(str(error).replace(repr(str(path)), repr(path.name)).replace(str(path), path.name))
-        raise UnreadableImage(
+        raise DataError(
             f"{printable(str(path))} is not a readable image ({reason or type(error).__name__}); remove it"
         ) from error
 
@@ -102,13 +65,8 @@ def in_channels(image: Image.Image, channels: int) -> Image.Image:
     return image.convert({1: "L", 3: "RGB"}[channels])
 
 
-def as_tensor(image: Image.Image) -> Tensor:
-    """Return (C, H, W) uint8."""
-    return pil_to_tensor(image)
-
-
 def read_fitted(path: Path, image_shape: Sequence[int]) -> Tensor:
     """Return (C, H, W) uint8, cut to the shape's proportions and scaled; of an image of that size, its very pixels."""
     channels, height, width = image_shape
     with opened(path) as image:
-        return as_tensor(ImageOps.fit(in_channels(image, channels), (width, height)))
+        return pil_to_tensor(ImageOps.fit(in_channels(image, channels), (width, height)))

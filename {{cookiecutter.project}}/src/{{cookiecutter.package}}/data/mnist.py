@@ -1,30 +1,22 @@
 """MNIST and the datasets in its format: from disk, from the network, or the sample that ships with the project."""
 
 import logging
-import shutil
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
-from filelock import FileLock, Timeout
 from training_config.errors import ConfigError
 from training_runs.errors import DataError
 
 from .digit_photos import read_digit
+from .download import download
 from .idx import find_idx, read_idx
-from .image_datamodule import ImageDataModule
-from .labelled_images import Batch
+from .image_datamodule import Batch, ImageDataModule
 
 log = logging.getLogger(__name__)
 
 PARTS = {True: "train", False: "t10k"}
+CONTENTS = ("images-idx3-ubyte", "labels-idx1-ubyte")
 SAMPLE_VAL_SIZE = 500  # of the sample's 4,000 training images
 
 
@@ -35,7 +27,7 @@ def read_part(folder: Path, train: bool) -> Batch:
         DataError: a file is missing or damaged; the message names it.
     """
     arrays = []
-    for content in ("images-idx3-ubyte", "labels-idx1-ubyte"):
+    for content in CONTENTS:
         name = f"{PARTS[train]}-{content}"
         path = find_idx(folder, name)
         if path is None:
@@ -55,25 +47,17 @@ def read_sample(train: bool) -> Batch:
     return read_part(Path(str(files(__package__) / "sample")), train)
 
 
-class DigitDataModule(ImageDataModule):
-    """Images in MNIST's format. Files of others are read as drawings or photographs of digits."""
-
-    def __init__(self, **image: Any) -> None:
-        super().__init__(**image)
-        if self.image_shape[0] == 1:
-            self.load_image = partial(read_digit, image_shape=self.image_shape)
-
-
-class SampleDataModule(DigitDataModule):
+class SampleDataModule(ImageDataModule):
     """5,000 real MNIST digits that ship with the project: 4,000 for training, 1,000 for testing."""
 
     source = "mnist_sample"
+    read_file = staticmethod(read_digit)
 
     def load(self, train: bool) -> Batch:
         return read_sample(train)
 
 
-class MNISTDataModule(DigitDataModule):
+class MNISTDataModule(ImageDataModule):
     """A dataset of the MNIST family with its official training and test parts.
 
     Args:
@@ -86,42 +70,31 @@ class MNISTDataModule(DigitDataModule):
         **image: as of `ImageDataModule`.
     """
 
+    read_file = staticmethod(read_digit)
+
     def __init__(
         self, dataset: str, data_dir: str, download_timeout: float, fallback: str | None, **image: Any
     ) -> None:
         super().__init__(**image)
         if fallback not in (None, "mnist_sample"):
             raise ConfigError(f"data.fallback={fallback!r} must be mnist_sample or null")
-        self.dataset = dataset
-        self.data_dir = Path(data_dir)
-        self.download_timeout = download_timeout
-        self.fallback = fallback
+        self.dataset, self.data_dir = dataset, Path(data_dir)
+        self.download_timeout, self.fallback = download_timeout, fallback
         self._gave_up = False
         self.folder: Path | None = None  # where the files were found; None until setup, and on the fallback
 
     @property
     def source(self) -> str:
-        if self.folder is None and self.fallback is not None:
-            return f"{self.fallback} (instead of {self.dataset})"
-        return self.dataset
+        stands_in = self.folder is None and self.fallback is not None
+        return f"{self.fallback} (instead of {self.dataset})" if stands_in else self.dataset
 
     def prepare_data(self) -> None:
         if self._find() is not None or self._gave_up:
             return
-        problem = self._download()
-        if problem is None:
-            return
-        self._gave_up = True  # fit and test both prepare: ask and warn once
-        missing = f"{self.dataset} is not in {self.data_dir} and cannot be downloaded ({problem})"
-        if self.fallback is None:
-            raise DataError(f"{missing}; put its four IDX files into {self._raw()}, or set data=mnist_sample")
-        log.warning(
-            "%s.\n    TRAINING ON THE BUNDLED SAMPLE OF 5,000 DIGITS INSTEAD: its scores are no %s scores.\n"
-            "    Put the four IDX files into %s to train on the real data; data.fallback=null makes this an error.",
-            missing,
-            self.dataset,
-            self._raw(),
-        )
+        try:
+            download(self.dataset, self.data_dir, self.download_timeout, lambda: self._find() is not None)
+        except (RuntimeError, OSError) as error:
+            self._give_up(str(error).splitlines()[-1])
 
     def setup(self, stage: str) -> None:
         self.folder = self._find()
@@ -132,83 +105,22 @@ class MNISTDataModule(DigitDataModule):
     def load(self, train: bool) -> Batch:
         return read_sample(train) if self.folder is None else read_part(self.folder, train)
 
-    def _raw(self) -> Path:
-        return self.data_dir / self.dataset / "raw"
-
     def _find(self) -> Path | None:
         """Return the folder that has all four files, or None."""
-        names = [f"{part}-{kind}" for part in PARTS.values() for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")]
-        for folder in (self._raw(), self.data_dir):
-            if all(find_idx(folder, name) for name in names):
-                return folder
-        return None
+        names = [f"{part}-{content}" for part in PARTS.values() for content in CONTENTS]
+        folders = (self.data_dir / self.dataset / "raw", self.data_dir)
+        return next((folder for folder in folders if all(find_idx(folder, name) for name in names)), None)
 
-    def _download(self) -> str | None:
-        """Download through torchvision; return what went wrong in one line, or None."""
-        from torchvision import datasets  # a second of import that only a download needs
-
-        dataset = getattr(datasets, self.dataset, None)
-        if not (isinstance(dataset, type) and issubclass(dataset, datasets.MNIST)):
-            raise ConfigError(f"data.dataset={self.dataset} must be MNIST, FashionMNIST or KMNIST")
-        url = dataset.mirrors[0]
-        if not answers(url, self.download_timeout):
-            return f"no answer from {url} within {self.download_timeout:g} s"
-        try:
-            self.data_dir.mkdir(parents=True, exist_ok=True)
-            with self._only_one() as draft:
-                if self._find() is None:
-                    with socket_timeout(self.download_timeout):
-                        dataset(str(draft), download=True)
-                    self._raw().mkdir(parents=True, exist_ok=True)
-                    for path in (draft / self.dataset / "raw").iterdir():
-                        path.replace(self._raw() / path.name)
-        except (RuntimeError, OSError) as error:
-            return str(error).splitlines()[-1]
-        return None
-
-    @contextmanager
-    def _only_one(self) -> Iterator[Path]:
-        """Wait until no other process downloads, then have an empty folder beside the data: no half file is found."""
-        lock = FileLock(self.data_dir / f".{self.dataset}.lock")  # ends with the process, whatever ends that
-        try:
-            lock.acquire(blocking=False)
-        except Timeout:
-            log.warning("Waiting for another process, which downloads %s to %s.", self.dataset, self.data_dir)
-            lock.acquire()
-        draft = self.data_dir / f".{self.dataset}.draft"
-        try:
-            shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
-            yield draft
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-            lock.release()
-
-
-def answers(url: str, seconds: float) -> bool:
-    """Tell within `seconds` whether a server answers for `url`; name resolution alone can hang for minutes."""
-    reached = threading.Event()
-
-    def ask() -> None:
-        try:
-            urlopen(Request(url, method="HEAD"), timeout=seconds).close()
-        except HTTPError:
-            reached.set()  # a refusal is an answer too
-        except OSError:
-            return
-        reached.set()
-
-    question = threading.Thread(target=ask, daemon=True)
-    question.start()
-    question.join(seconds)
-    return reached.is_set()
-
-
-@contextmanager
-def socket_timeout(seconds: float):
-    """Make every socket opened inside give up after `seconds` of silence (torchvision's download sets no limit)."""
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(seconds)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(before)
+    def _give_up(self, problem: str) -> None:
+        self._gave_up = True  # fit and test both prepare: ask and warn once
+        raw = self.data_dir / self.dataset / "raw"
+        missing = f"{self.dataset} is not in {self.data_dir} and cannot be downloaded ({problem})"
+        if self.fallback is None:
+            raise DataError(f"{missing}; put its four IDX files into {raw}, or set data=mnist_sample")
+        log.warning(
+            "%s.\n    TRAINING ON THE BUNDLED SAMPLE OF 5,000 DIGITS INSTEAD: its scores are no %s scores.\n"
+            "    Put the four IDX files into %s to train on the real data; data.fallback=null makes this an error.",
+            missing,
+            self.dataset,
+            raw,
+        )

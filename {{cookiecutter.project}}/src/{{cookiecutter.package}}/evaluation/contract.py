@@ -2,58 +2,29 @@
 
 What lacks something is not refused: its part is left out, and eval.py says why. Training asks for none of it.
 
-`predict=` sets `predict_files` of a DataModule to a list of paths, those of the files that it was given; they are then
-what `predict_dataloader` is to read, instead of the test samples. `__init__` sets it to None.
-
-| part              | DataModule                             | LightningModule                              |
-| ----------------- | -------------------------------------- | -------------------------------------------- |
-| test metrics      | `test_dataloader`                      | `test_step` that logs them                   |
-| predictions.csv   | `predict_dataloader`: the test samples | `predict_step`: a tensor, a row for a sample |
-| what is right     | `Labelled`                             |                                              |
-| confusion matrix, | `Classes`                              | `predict_step`: probabilities (B, classes)   |
-| calibration       |                                        |                                              |
-| worst mistakes    | `Images`                               | the same                                     |
-| `predict=` files  | `predict_files`                        | `predict_step`, as above                     |
-| export            | `Images`; else nothing                 | `example_input_array`, two samples or more   |
+| part              | DataModule                                     | LightningModule                              |
+| ----------------- | ---------------------------------------------- | -------------------------------------------- |
+| test metrics      | `test_dataloader`                              | `test_step` that logs them                   |
+| predictions.csv   | `predict_dataloader`: the test samples         | `predict_step`: a tensor, a row for a sample |
+| what is right     | `test_set.labels` (N,), after `setup("test")`  |                                              |
+| confusion matrix, | `class_names`: class index k is class_names[k] | `predict_step`: probabilities (B, classes)   |
+| calibration       |                                                |                                              |
+| worst mistakes    | `image_shape` (C, H, W), and of `test_set[k]`  | the same                                     |
+|                   | the first is such an image of uint8            |                                              |
+| `predict=` files  | `predict_files`: `__init__` sets it to None,   | `predict_step`, as above                     |
+|                   | eval.py to a list of paths, which are then     |                                              |
+|                   | what `predict_dataloader` is to read; and      |                                              |
+|                   | `load_image` where these are to be images      |                                              |
+| export            | `mean` and `std` (C, 1, 1) in units of pixels, | the network gets (image - mean) / std;       |
+|                   | with `image_shape` and `test_set` as above;    |                                              |
+|                   | or else nothing                                | `example_input_array`, two samples or more   |
 """
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pytorch_lightning import LightningDataModule, LightningModule
 from pytorch_lightning.utilities.model_helpers import is_overridden
 from torch import Tensor
-
-
-class LabelledSet(Protocol):
-    labels: Tensor  # (N,): class indices, or numbers, in the order of `predict_dataloader`
-
-    def __len__(self) -> int: ...
-
-
-class Labelled(Protocol):
-    """A DataModule that knows what is right; `test_set` is there after `setup("test")`."""
-
-    test_set: LabelledSet
-
-
-class Classes(Labelled, Protocol):
-    """A DataModule of a classification; class index k is called `class_names[k]`."""
-
-    class_names: Sequence[str]
-
-
-class Images(Classes, Protocol):
-    """A DataModule of images: `test_set[k]` is (image (C, H, W) uint8, label). The network gets (image - mean) / std.
-
-    `load_image` makes such an image of a file, for `predict=`.
-    """
-
-    load_image: Callable[[Path], Tensor]
-    image_shape: Sequence[int]  # (C, H, W)
-    mean: Tensor  # (C, 1, 1), in units of uint8 pixels
-    std: Tensor
 
 
 def no_test(model: LightningModule, datamodule: LightningDataModule) -> str | None:

@@ -67,13 +67,13 @@ def write_parts(
     if why:
         write_numbers(output / "predictions.csv", predictions, labels)
         return {"no figures": why}
-    names, classes = image_names(datamodule, len(predictions)), datamodule.class_names
+    classes, files = datamodule.class_names, getattr(datamodule.test_set, "names", ())  # where samples are files
+    names = files or [str(index) for index in range(len(predictions))]
     write_predictions(output / "predictions.csv", names, predictions, classes, labels)
     save(figures.confusion_matrix(predictions, labels, classes), output / "confusion_matrix")
     save(figures.calibration(predictions, labels), output / "calibration")
     if not hasattr(datamodule, "image_shape"):
         return {"no worst_mistakes": f"{type(datamodule).__name__} has no image_shape: it has no images to show"}
-    files = getattr(datamodule.test_set, "names", ())
     mistakes = figures.worst_mistakes(datamodule.test_set, predictions, labels, classes, worst, files)
     save(mistakes, output / "worst_mistakes")
     return {}
@@ -123,12 +123,6 @@ def files_at(place: Path, datamodule: LightningDataModule) -> list[Path]:
     if not paths:
         raise ConfigError(f"predict={where} holds nothing to predict for; put {kind} there")
     return paths
-
-
-def image_names(datamodule: LightningDataModule, count: int) -> list[str]:
-    """Return what to call the test images: their paths where they are files, else their numbers."""
-    names = getattr(datamodule.test_set, "names", None)
-    return names or [str(index) for index in range(count)]
 
 
 def export_run(run: Path, checkpoint: Path, cfg: DictConfig) -> None:

@@ -15,27 +15,21 @@ TOLERANCE = 1e-4  # largest difference of a probability; other kernels sum in an
 
 
 class Deployed(nn.Module):
-    """What is exported: uint8 images (B, C, H, W) -> probabilities (B, num_classes), normalisation inside."""
+    """What is exported. With a DataModule of images: uint8 (B, C, H, W) -> probabilities (B, num_classes).
 
-    def __init__(self, model: LightningModule, datamodule: LightningDataModule) -> None:
+    Normalisation and softmax are inside then; else it is the model as it is. The forms below call its argument images.
+    """
+
+    def __init__(self, model: LightningModule, datamodule: LightningDataModule | None) -> None:
         super().__init__()
         self.model = model
-        self.register_buffer("mean", datamodule.mean)
-        self.register_buffer("std", datamodule.std)
+        self.register_buffer("mean", None if datamodule is None else datamodule.mean)
+        self.register_buffer("std", None if datamodule is None else datamodule.std)
 
     def forward(self, images: Tensor) -> Tensor:
+        if self.mean is None:
+            return self.model(images)
         return self.model((images.float() - self.mean) / self.std).softmax(dim=1)
-
-
-class AsItIs(nn.Module):
-    """A network under the name of its argument that the forms below give it."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.model(images)
 
 
 def deployable(model: LightningModule, datamodule: LightningDataModule) -> tuple[nn.Module, Tensor, str, str]:
@@ -46,6 +40,7 @@ def deployable(model: LightningModule, datamodule: LightningDataModule) -> tuple
     """
     if hasattr(datamodule, "image_shape"):
         datamodule.setup("test")
+    if hasattr(datamodule, "image_shape") and hasattr(datamodule, "test_set"):  # a stream has no test_set
         images = torch.stack([datamodule.test_set[index][0] for index in range(min(CHECKED, len(datamodule.test_set)))])
         deployed = Deployed(model, datamodule).eval().cpu().to(memory_format=torch.contiguous_format)  # for files
         return deployed, images, "test images", "probabilities"
@@ -55,7 +50,7 @@ def deployable(model: LightningModule, datamodule: LightningDataModule) -> tuple
             f"export: what {type(model).__name__} takes is not known; set self.example_input_array in its __init__ "
             "to a batch of two samples or more"
         )
-    return AsItIs(model).eval().cpu(), example.cpu(), "example inputs", "outputs"
+    return Deployed(model, None).eval().cpu(), example.cpu(), "example inputs", "outputs"
 
 
 def shape(batch: Tensor) -> str:
@@ -79,10 +74,9 @@ def export_model(model: LightningModule, datamodule: LightningDataModule, form: 
     """Write the model to `folder`, compare it on test images, and return what to tell the user.
 
     Raises:
-        ConfigError: as `check_form` does.
+        ConfigError: no input is known; see `contract`.
         JobError: the file answers otherwise than the model; it is not kept.
     """
-    check_form(form)
     write, _ = FORMS[form]
     deployed, images, takes, gives = deployable(model, datamodule)
     try:

@@ -32,26 +32,18 @@ class PredictionFigures(Callback):
             raise ConfigError(f"callbacks.figures.split={split} must be test or val")
         self.enabled, self.folder, self.split, self.worst = enabled, Path(folder), split, worst
         self.example: Tensor | None = None  # (1, C, H, W)
-        self.kept: dict[str, CatMetric] = {}
-
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        self.enabled = False if trainer.fast_dev_run else self.enabled
-
-    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._start("val")
-
-    def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._start("test")
+        self.kept: dict[str, CatMetric] = {}  # of the last evaluation
+        self.seen = 0  # samples in it
 
     def on_validation_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int, *_: Any
     ) -> None:
-        self._keep("val", trainer, outputs, batch)
+        self._keep("val", trainer, outputs, batch, batch_idx)
 
     def on_test_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int, *_: Any
     ) -> None:
-        self._keep("test", trainer, outputs, batch)
+        self._keep("test", trainer, outputs, batch, batch_idx)
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not self.enabled:
@@ -68,18 +60,16 @@ class PredictionFigures(Callback):
         if self.enabled and self.split == "test":
             self._draw_predictions(trainer)
 
-    def _start(self, split: str) -> None:
-        if split == self.split:
-            self.kept = {name: CatMetric(nan_strategy="disable") for name in ("probabilities", "labels", "indices")}
-            self.seen = 0
-
-    def _keep(self, split: str, trainer: Trainer, outputs: Any, batch: Any) -> None:
-        if not self.enabled or not is_pair(batch):
+    def _keep(self, split: str, trainer: Trainer, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if not self.enabled or trainer.fast_dev_run or not is_pair(batch):
             return
         images, labels = batch
         self.example = images[:1]
         if split != self.split or not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(labels):
             return
+        if batch_idx == 0:
+            self.kept = {name: CatMetric(nan_strategy="disable") for name in ("probabilities", "labels", "indices")}
+            self.seen = 0
         # Every rank evaluates each world_size-th sample.
         within = torch.arange(self.seen, self.seen + len(labels), device=labels.device)
         self.seen += len(labels)

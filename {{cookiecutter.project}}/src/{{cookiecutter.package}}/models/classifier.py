@@ -1,6 +1,7 @@
 """The LightningModule that trains any network on a classification task."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,10 +9,10 @@ from pytorch_lightning import LightningModule
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils.checkpoint import checkpoint
 from training_config.errors import ConfigError
 from training_runs.schedules import build_schedule
 
-from .activation_checkpointing import checkpoint_stages as checkpoint_named_stages
 from .criterion_arguments import Scores, Takes, Targets, criterion_arguments
 from .initialization import INITIALIZATIONS
 from .metrics import LossAndAccuracy
@@ -31,7 +32,8 @@ class ImageClassifier(LightningModule):
         scheduler: Lightning's `lr_scheduler` dictionary, with under `scheduler` a partial that lacks only the
             optimizer (and `total_steps`, if it takes that), or None for a constant rate.
         init: how weights start, a key of `INITIALIZATIONS`.
-        checkpoint_stages: submodules of `net` whose activations are recomputed instead of kept.
+        checkpoint_stages: submodules of `net` whose activations are recomputed instead of kept: less memory, more time,
+            the same results. One with BatchNorm updates its running statistics twice a step.
         decay_norms_and_biases: whether weight decay applies to them too.
         channels_last: whether the weights of convolutions, and with them the images between, lie channels last.
         compile: whether `torch.compile` translates `net`; a mode of it, or True for its default one.
@@ -58,7 +60,12 @@ class ImageClassifier(LightningModule):
         if mode is not False and mode not in COMPILE_MODES:
             raise ConfigError(f"model.compile={compile} must be true, false or one of {', '.join(COMPILE_MODES)}")
         INITIALIZATIONS[init](net)
-        checkpoint_named_stages(net, checkpoint_stages)
+        for name in checkpoint_stages:
+            stage = dict(net.named_modules()).get(name) if name else None
+            if stage is None:
+                known = ", ".join(child for child, _ in net.named_children())
+                raise ConfigError(f"model.checkpoint_stages: the network has no stage {name!r}; it has {known}")
+            stage.forward = partial(checkpoint, stage.forward, use_reentrant=False)
         if channels_last:
             net.to(memory_format=torch.channels_last)
         if mode is not False:
