@@ -157,8 +157,6 @@ def test_bar_and_lines_fetch_nothing_between_the_steps_that_are_logged(fit, term
     assert any("val/score: 0.500" in line for line in lines_of(capsys.readouterr().out))
 
 
-def test_summary_of_the_network_is_in_the_log_of_the_run(train):
-    run = train(LINES)
-    text = (run / "train.log").read_text(encoding="utf-8")
-    assert re.search(r"net\.head", text)
-    assert "Trainable params" in text
+def test_summary_of_the_network_is_in_the_log_of_a_run_and_of_the_first_job_of_a_sweep(train, sweep):
+    logs = [folder / "train.log" for folder in (*sweep("seed=0,1", LINES), train(LINES))]
+    assert [log.read_text(encoding="utf-8").count("net.head") for log in logs] == [1, 0, 1]

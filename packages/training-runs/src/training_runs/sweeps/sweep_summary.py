@@ -5,6 +5,7 @@ failed, interrupted and finished jobs are all in it.
 """
 
 import csv
+import logging
 import sys
 import traceback
 from pathlib import Path
@@ -25,6 +26,7 @@ from training_runs.reports.report import cell, verdicts, write_sweep_report
 from training_runs.sweeps.unfinished_jobs import start_unfinished
 
 SEED = "seed"
+NETWORK = logging.getLogger("pytorch_lightning.callbacks.model_summary")
 METRICS = ("val", "test")  # the splits whose metrics are columns
 
 
@@ -64,6 +66,7 @@ class SweepSummary(Callback):
         if config.hydra.mode != RunMode.MULTIRUN:
             return
         SweepSummary.ended = job_return
+        NETWORK.setLevel(logging.WARNING)  # the first job has said what the network is made of
         folder = Path(config.hydra.runtime.output_dir)
         if job_return.status != JobStatus.FAILED or "starts" in known_record(folder):
             return
@@ -78,6 +81,7 @@ class SweepSummary(Callback):
             return
         folder, cls.folder, cls.ended = cls.folder, None, None
         drawing.in_sweep = False
+        NETWORK.setLevel(logging.NOTSET)
         summarise(folder)
 
 
