@@ -1,7 +1,7 @@
 """What a user reads of an exception that ends a script: what is wrong and the way on, last, and nothing after it.
 
-Hydra 1.3.8 says the whole search path after an option that is missing, and ends with advice to see all frames, also
-where one line says everything. HYDRA_FULL_ERROR=1 still shows it all.
+Hydra 1.3.8 says every override again before a job's exception, the whole search path after an option that is missing,
+and ends with advice to see all frames, also where one line says everything. HYDRA_FULL_ERROR=1 still shows it all.
 """
 
 import functools
@@ -12,6 +12,7 @@ from inspect import unwrap
 from typing import Any
 
 from hydra._internal import utils
+from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import CompactHydraException
 from omegaconf.errors import OmegaConfBaseException
 
@@ -33,6 +34,14 @@ def take_over() -> None:
         return report(silently)
 
     utils.run_and_report = run_and_report
+    JobReturn.return_value = property(value, JobReturn.return_value.fset)
+
+
+def value(job: JobReturn) -> Any:
+    """Return what a job has returned, or raise what it has raised, without its overrides on stderr."""
+    if job.status == JobStatus.FAILED:
+        raise job._return_value
+    return job._return_value
 
 
 def message(error: BaseException | None, hints: Sequence[str]) -> list[str]:
