@@ -1,4 +1,4 @@
-"""A project without the checklist: its line in pyproject.toml, its wheel and conf/debug are gone, everything else works."""
+"""A project without the checklist: its line in pyproject.toml, its wheel and conf/debug are gone, all else works."""
 
 import shutil
 

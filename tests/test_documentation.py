@@ -43,6 +43,8 @@ SHORT = {
 # Experiments with data of their own.
 OWN_DATA = [f"+experiment={name}" for name in ("tabular_regression", "text_classifier", "segmentation")]
 SHORTER = {"hydra.sweeper.n_trials=20": "hydra.sweeper.n_trials=2", "4": "2"}
+# What trains nothing, or goes on with what has been trained.
+UNSHORTENED = ("eval.py", "--help", "--cfg", "rerun", "resume", "training_checklist", "-c")
 CHECKLIST = "hydra.callbacks.debug.only=[config,trace]"
 
 
@@ -58,7 +60,7 @@ def of(*programs: str) -> list[list[str]]:
 
 
 def shortened(command: list[str]) -> list[str]:
-    if any(word.partition("=")[0] in ("eval.py", "--help", "--cfg", "rerun", "resume") for word in command):
+    if any(word.partition("=")[0] in UNSHORTENED for word in command):
         return command
     keys = {word.lstrip("+").partition("=")[0] for word in command}
     keys |= {"data"} if set(OWN_DATA) & set(command) else set()
@@ -117,7 +119,8 @@ def test_no_other_program_is_shown_than_is_known_here():
 
     What a page has removed is in test_removal.py.
     """
-    known = {"python", "torchrun", "make", "srun", "source", "cd", "pip", "uv", "pipx", "cookiecutter", "cruft", "rm"}
+    programs = "python torchrun make srun source cd git pip uv pipx cookiecutter cruft rm"
+    known = set(programs.split())
     assert {command[0] for readme in READMES for command in commands(readme)} <= known
 
 

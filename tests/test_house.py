@@ -74,7 +74,11 @@ def test_package_is_ready_to_be_published(package):
 @pytest.mark.parametrize("package", PACKAGES, ids=name)
 def test_package_declares_what_it_imports_and_nothing_else(package):
     ours = {path.name.replace("-", "_") for path in PACKAGES}
-    used = set().union(*map(tops, (package / "src").rglob("*.py"))) - sys.stdlib_module_names - {package.name.replace("-", "_")}
+    used = (
+        set().union(*map(tops, (package / "src").rglob("*.py")))
+        - sys.stdlib_module_names
+        - {package.name.replace("-", "_")}
+    )
     known = packages_distributions()
     needed = {module.replace("_", "-") if module in ours else known[module][0].lower() for module in used}
     declared = distributions(pyproject(package)["dependencies"])
