@@ -137,15 +137,14 @@ def test_eval_makes_the_same_summary_again(commands, interrupted, continued):
 # Figures of jobs
 
 
-def test_best_job_of_a_sweep_alone_has_figures_unless_each_was_to_have_them(commands, tmp_path):
+def test_jobs_of_a_sweep_have_figures_where_each_was_to_have_them(commands, tmp_path):
     small = ("+trainer.limit_train_batches=1", "callbacks=[checkpoint,figures]", "logger=[tensorboard,csv]", "seed=1,2")
-    for figures, bests in {"true": 1, "each": 2}.items():
+    for figures, count in {"true": 0, "each": 2}.items():
         finished = commands.train(tmp_path / figures, "-m", "trainer=cpu", *small, f"figures={figures}")
         assert finished.code == 0, finished.output
         sweep = the_sweep(tmp_path / figures)
         drawn = {path.parents[1].name for path in sweep.glob("[0-9]/figures/*.svg")}
-        best = {row["job"] for row in look_at(sweep).rows if row["best"]}
-        assert (len(drawn), best <= drawn) == (bests, True)
+        assert len(drawn) == count
         for job in drawn:
             kinds = {path.stem for path in (sweep / job / "figures").iterdir()}
             assert kinds == {"learning_curves", "confusion_matrix", "calibration", "worst_mistakes"}

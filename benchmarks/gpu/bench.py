@@ -147,7 +147,7 @@ class Bench:
 
     def train(self, folder: str, *overrides: str, project: Path | None = None, must: bool = True) -> Finished:
         """Run train.py with the bundled sample in a directory of its own."""
-        always = ["data=mnist_sample", f"hydra.run.dir={self.run(folder)}", "figures=false", "remarks=false"]
+        always = ["data=mnist_sample", f"hydra.run.dir={self.run(folder)}", "figures=false"]
         return self.python("train.py", *always, *overrides, project=project, must=must)
 
     def run(self, folder: str) -> Path:

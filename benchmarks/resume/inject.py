@@ -16,7 +16,6 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 HEAD = "## Injected"
 TESTS = (
     "packages/training-runs/tests/test_refused_resume.py",
-    "packages/training-runs/tests/test_continued_study.py",
     "packages/training-runs/tests/test_full_disk.py",
     "packages/training-runs/tests/test_broken_runs.py",
     "packages/training-runs/tests/test_not_finite.py",

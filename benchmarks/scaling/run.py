@@ -3,8 +3,8 @@
 python benchmarks/scaling/run.py                     everything, and the tables to RESULTS.md
 python benchmarks/scaling/run.py ranks samplers      some parts
 
-Ranks are simulated in one process: what each of them would read follows from its number alone. Shards are simulated by
-a counter in the place of tar files. What is measured is the project's own code, no network and no disk.
+Ranks are simulated in one process: what each of them would read follows from its number alone. What is measured is the
+project's own code, no network and no disk.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,24 +25,9 @@ from typing import Any
 
 HERE = Path(__file__).parent
 TEMPLATE = HERE.parents[1]
-SHARD = 10_000  # samples of a simulated shard
-RANKS, WORKERS = 64, 2
+RANKS = 64
 PASSING = 1_000_000  # samples of the simulated epoch: a prime more, so that nothing divides it
 BATCH = 128
-
-
-def counted(sizes: list[int]) -> Callable[[str], Iterator[dict[str, Any]]]:
-    """Return what reads a simulated shard, called by its number: names of samples, in order."""
-    return lambda url: ({"__key__": (int(url), place)} for place in range(sizes[int(url)]))
-
-
-def shards_of(sizes: list[int], rank: int, world_size: int, epoch: int = 0, batches: int = 0) -> tuple[Any, Any]:
-    """Return simulated shards and their sampler, as rank `rank` has them `batches` batches into an epoch."""
-    from training_runs.sampling import shards
-
-    shards.read_shard = counted(sizes)
-    dataset = shards.Shards([str(each) for each in range(len(sizes))], sizes, lambda raw: raw["__key__"], BATCH, seed=1)
-    return dataset, shards.ShardSampler(dataset, BATCH, 1, trainer_at(rank, world_size, epoch, batches))
 
 
 def trainer_at(rank: int, world_size: int, epoch: int, batches: int) -> Any:
@@ -53,43 +38,16 @@ def trainer_at(rank: int, world_size: int, epoch: int, batches: int) -> Any:
     return SimpleNamespace(world_size=world_size, global_rank=rank, fit_loop=loop)
 
 
-def read_by(rank: int, sizes: list[int], batches: int = 0) -> list[Any]:
-    """Return the samples of a rank's epoch from a batch on, a worker after the other."""
-    found: dict[int, list[Any]] = {}
-    for worker in range(WORKERS):
-        dataset, sampler = shards_of(sizes, rank, RANKS, batches=batches)
-        keys = list(sampler)
-        # As a DataLoader does: batches go to the workers in turn.
-        mine = [keys[start : start + BATCH] for start in range(0, len(keys), BATCH)][worker::WORKERS]
-        from training_runs.sampling import shards
-
-        shards.get_worker_info = lambda: SimpleNamespace(num_workers=WORKERS)
-        for number, batch in enumerate(mine):
-            found[number * WORKERS + worker] = dataset.__getitems__(batch)
-    return [sample for number in sorted(found) for sample in found[number]]
-
-
 def ranks() -> list[str]:
     """Every sample of an epoch of 64 ranks once, the same number for each; and again from the middle."""
     from training_runs.sampling.epoch_sampler import EpochSampler
-
-    rest, sizes = PASSING + 3, []
-    while rest > 0:  # uneven, as shards that were filled by bytes
-        sizes.append(min(rest, 500 + 37 * len(sizes) % 1000))
-        rest -= sizes[-1]
-    started = time.perf_counter()
-    read = [read_by(rank, sizes) for rank in range(RANKS)]
-    seconds = time.perf_counter() - started
-    again = [read_by(rank, sizes, batches=51) for rank in (0, 31, 63)]
-    resumed = all(later == read[rank][51 * BATCH :] for rank, later in zip((0, 31, 63), again, strict=True))
-    rows = [described(f"shards ({len(sizes)} of them, {WORKERS} workers each)", read, PASSING + 3, resumed, seconds)]
 
     started = time.perf_counter()
     read = [[*EpochSampler(range(PASSING + 3), BATCH, 1, trainer_at(rank, RANKS, 0, 0))] for rank in range(RANKS)]
     seconds = time.perf_counter() - started
     again = [[*EpochSampler(range(PASSING + 3), BATCH, 1, trainer_at(rank, RANKS, 0, 51))] for rank in (0, 31, 63)]
     resumed = all(later == read[rank][51 * BATCH :] for rank, later in zip((0, 31, 63), again, strict=True))
-    rows.append(described("indices", read, PASSING + 3, resumed, seconds))
+    rows = [described("indices", read, PASSING + 3, resumed, seconds)]
     head = (
         "| samples by | samples | read | not read | read twice | fewest and most of a rank | resumed amid | seconds |"
     )
@@ -108,40 +66,29 @@ def described(what: str, read: list[list[Any]], samples: int, resumed: bool, sec
 def samplers() -> list[str]:
     """What one of 64 ranks needs before its first sample, by the number of samples."""
     rows = []
-    for power in range(5, 11):
-        cells = [f"10^{power}"]
-        for way in ("indices", "shards"):
-            ended = apart(first_sample, way, 10**power) if power <= 8 or way == "shards" else None
-            cells.append("not tried" if ended is None else f"{ended[0]:.2f} s, {ended[1]:.0f} MiB")
-        rows.append(f"| {' | '.join(cells)} |")
-    head = f"| samples | by indices | by shards of {SHARD} |"
+    for power in range(5, 9):
+        seconds, held = apart(first_sample, 10**power)
+        rows.append(f"| 10^{power} | {seconds:.2f} s, {held:.0f} MiB |")
+    head = "| samples | by indices |"
     title = "## Until the first sample of an epoch, and the memory that is held for it, on one of 64 ranks"
-    return [title, "", head, "| --- " * 3 + "|", *rows]
+    return [title, "", head, "| --- " * 2 + "|", *rows]
 
 
-def first_sample(way: str, samples: int) -> tuple[float, float]:
+def first_sample(samples: int) -> tuple[float, float]:
     """Return seconds and MiB."""
     from training_runs.sampling.epoch_sampler import EpochSampler
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
-    if way == "indices":
-        next(iter(EpochSampler(range(samples), BATCH, 1, trainer_at(31, RANKS, 0, 0))))
-    else:
-        dataset, sampler = shards_of([SHARD] * (samples // SHARD), 31, RANKS)
-        dataset.__getitems__([next(iter(sampler))])
+    next(iter(EpochSampler(range(samples), BATCH, 1, trainer_at(31, RANKS, 0, 0))))
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     return time.perf_counter() - started, held / 1024
 
 
 def apart(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call in a process of its own, whose memory nobody else has used; None where it did not come back."""
-    context = get_context("spawn")
-    with context.Pool(1) as pool:
-        try:
-            return pool.apply_async(function, arguments).get(timeout=600)
-        except Exception:
-            return None
+    """Call in a process of its own, whose memory nobody else has used."""
+    with get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
 
 
 def restarts() -> list[str]:

@@ -212,11 +212,11 @@ def test_failed_job_of_a_sweep_goes_on_from_its_checkpoint(script, tmp_path, mon
     assert read_record(job)["state"] == "failed"
     saved = job / ".hydra" / "config.yaml"  # conf/ may have changed since
     text = saved.read_text(encoding="utf-8")
-    assert "remarks: true" in text
-    saved.write_text(text.replace("remarks: true", "remarks: false"), encoding="utf-8")
+    assert "no_progress_minutes: 10" in text
+    saved.write_text(text.replace("no_progress_minutes: 10", "no_progress_minutes: 11"), encoding="utf-8")
     monkeypatch.setattr(Failing, "repaired", True)
     script("train.py", *arguments, f"hydra.sweep.dir='{job.parent}'")
-    assert "remarks: false" in saved.read_text(encoding="utf-8")
+    assert "no_progress_minutes: 11" in saved.read_text(encoding="utf-8")
     record = read_record(job)
     assert (record["state"], record["epochs"]) == ("finished", 3)
     assert [start["epoch"] for start in record["starts"]] == [0, 1]

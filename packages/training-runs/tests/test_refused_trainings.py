@@ -9,7 +9,8 @@ from omegaconf import OmegaConf
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from training_config.errors import ConfigError
 from training_runs.callbacks.monitor_check import MonitorCheck
-from training_runs.checkpoints.plain_hyperparameters import check_plain
+from training_runs.checkpoints.checkpoint_io import AtomicCheckpointIO
+from training_runs.errors import CheckpointError
 
 
 class Line(LightningModule):
@@ -53,15 +54,20 @@ def fit(check: MonitorCheck, module: LightningModule) -> None:
     Trainer(accelerator="cpu", max_steps=1, callbacks=[check], **quiet).fit(module, datamodule=Data())
 
 
-def test_hyperparameters_that_no_checkpoint_gives_back_are_named():
-    with pytest.raises(ConfigError) as refused:
-        check_plain(Line(2, partial(torch.optim.Adam, lr=0.1), Path("here")))
-    assert str(refused.value).endswith("write self.save_hyperparameters(ignore=['optimizer', 'folder'])")
+def saved(module: LightningModule, folder: Path) -> None:
+    trainer = Trainer(accelerator="cpu", plugins=[AtomicCheckpointIO()], logger=False, default_root_dir=folder)
+    trainer.strategy.connect(module)
+    trainer.save_checkpoint(folder / "first.ckpt")
 
 
-@pytest.mark.filterwarnings("ignore:Attribute")
-def test_plain_hyperparameters_and_what_lightning_leaves_out_are_taken():
-    check_plain(Line(2))
-    check_plain(Line(2, [0.1, torch.float32, None, {"a": torch.zeros(2)}]))
-    check_plain(Line(2, lambda parameters: None))  # cannot be pickled: Lightning warns, and saves the others
-    check_plain(LightningDataModule())
+def test_hyperparameter_that_no_checkpoint_gives_back_is_named_before_the_first_is_written(tmp_path):
+    with pytest.raises(CheckpointError, match=r"plain values only, not functools\.partial; .*ignore="):
+        saved(Line(2, partial(torch.optim.Adam, lr=0.1)), tmp_path)
+    with pytest.raises(CheckpointError, match=r"plain values only, not Can't pickle .*ignore="):
+        saved(Line(2, lambda parameters: None), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_plain_hyperparameters_are_taken(tmp_path):
+    saved(Line(2), tmp_path)
+    saved(Line(2, [0.1, torch.float32, None, {"a": torch.zeros(2)}]), tmp_path)

@@ -2,8 +2,7 @@
 
 from hydra.core.utils import JobReturn, JobStatus
 from training_runs.records.runs import write_record
-from training_runs.sweeps.lost_jobs import launch_all
-from training_runs.sweeps.unfinished_jobs import launch_to_end, runs_of, shape
+from training_runs.sweeps.unfinished_jobs import launch_to_end, runs_of
 
 
 class Machines:
@@ -53,23 +52,5 @@ def test_job_lost_before_it_began_is_started_once_more_while_others_begin(tmp_pa
     assert machines.states == {0: [], 1: []}
 
 
-def test_exception_of_a_launcher_is_the_outcome_of_each_of_its_jobs():
-    lost = RuntimeError("a worker was lost")
-
-    def launch(launcher, overrides, first):
-        raise lost
-
-    assert launch_all(launch, object(), [["seed=1"], ["seed=2"]], 0) == [lost, lost]
-
-
 def test_numbers_are_cut_where_one_does_not_follow_the_other():
     assert [*runs_of([7, 1, 2, 5, 6])] == [[1, 2], [5, 6, 7]]
-
-
-def test_jobs_that_differ_in_plain_values_alone_have_one_shape():
-    groups = {"optimizer", "model/net"}.__contains__
-    one = shape(["optimizer=sgd", "optimizer.lr=0.1", "+seed=1"], groups)
-    assert one == shape(["optimizer=sgd", "optimizer.lr=0.2", "+seed=2"], groups)
-    assert one != shape(["optimizer=adam", "optimizer.lr=0.1", "+seed=1"], groups)
-    assert shape(["+model/net@own=a"], groups) != shape(["+model/net@own=b"], groups)
-    assert shape(["trainer={a:1}"], groups) != shape(["trainer={b:1}"], groups)

@@ -81,7 +81,7 @@ class EpochLines(Callback):
         values = [f"{name} {float(value):.4g}" for name, value in epoch_metrics(trainer, self.validated)]
         best = [] if self.best is None else [f"best {self.monitor} {self.best:.4g} in epoch {self.best_epoch}"]
         bar = trainer.progress_bar_callback
-        drawn = isinstance(bar, ProgressBar) and bar.is_drawing
+        drawn = isinstance(bar, ProgressBar) and bar.is_enabled
         console.record("  ".join([self.unsaid, *values, self.cost, *best]), shown=not drawn)
         self.unsaid = None
 

@@ -18,7 +18,7 @@ class LearningCurves(Callback):
     Nothing is drawn without a CSV logger, nor with `fast_dev_run`.
 
     Args:
-        enabled: nothing is drawn otherwise; of the jobs of a sweep, the best one's, or "each" one's.
+        enabled: nothing is drawn otherwise; of the jobs of a sweep where it is "each".
         folder: where learning_curves.png and .svg go.
         monitor: the metric whose best value is marked, if it is one of validation; None marks nothing.
         mode: whether the best is the largest, "max", or the smallest, "min".

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from omegaconf import DictConfig
-from pytorch_lightning import Callback, LightningDataModule, LightningModule, Trainer
+from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.model_helpers import is_overridden
 from training_config.errors import ConfigError
 from training_config.near_names import suggestion
@@ -52,9 +52,6 @@ class MonitorCheck(Callback):
 
 def no_validation(trainer: Trainer, pl_module: LightningModule) -> str | None:
     """Return what is missing for a validation, or None where there is one."""
-    datamodule = trainer.datamodule
-    if not is_overridden("validation_step", pl_module, LightningModule):
-        return f"{type(pl_module).__name__} has no validation_step"
-    if datamodule is not None and not is_overridden("val_dataloader", datamodule, LightningDataModule):
-        return f"{type(datamodule).__name__} has no val_dataloader"
-    return None
+    parts = {"validation_step": pl_module, "val_dataloader": trainer.datamodule}
+    lacking = (hook for hook, part in parts.items() if part is not None and not is_overridden(hook, part))
+    return next((f"{type(parts[hook]).__name__} has no {hook}" for hook in lacking), None)

@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,11 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
     Raises:
         CheckpointError: the file cannot be written, because the disk is full or the directory read-only; or it cannot
-            be read, because it is damaged or holds what would run code.
+            be read, because it is damaged or holds what would run code. The first one is read before it is written, so
+            that no run trains in vain.
     """
+
+    is_read_back = False
 
     def load_checkpoint(self, path: str | Path, *arguments: Any, **options: Any) -> dict[str, Any]:
         try:
@@ -36,7 +40,18 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
         path = Path(path)
         content = io.BytesIO()  # torch.save tells no reason when it fails on a file
-        torch.save(checkpoint, content)
+        try:
+            torch.save(checkpoint, content)
+            if not self.is_read_back:
+                content.seek(0)
+                torch.load(content, weights_only=True, map_location="meta")  # no tensor is copied
+                self.is_read_back = True
+        except (pickle.PickleError, AttributeError, TypeError) as error:
+            name = re.search(r"GLOBAL (\S+)", str(error))
+            raise CheckpointError(
+                f"a checkpoint holds tensors and plain values only, not {name[1] if name else brief(error)}; "
+                "if it is a hyperparameter, write self.save_hyperparameters(ignore=[...]) with its name"
+            ) from error
         draft = path.with_name(f".{path.name}.draft")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,23 +16,15 @@ def relocate(callbacks: Iterable[Checkpoint], checkpoint: dict[str, Any]) -> Non
     for callback in callbacks:
         state = checkpoint.get("callbacks", {}).get(callback.state_key, {})
         former, here = state.get("dirpath"), getattr(callback, "dirpath", None)
-        if None in (former, here) or former == here:
-            continue
-        moved = {str(path): str(Path(here) / path.relative_to(former)) for path in files(state, Path(former))}
-        moved = {old: new for old, new in moved.items() if Path(new).is_file()}
-        if not moved:
-            continue
-        checkpoint["callbacks"][callback.state_key] = {key: renamed(value, moved) for key, value in state.items()}
-        checkpoint["callbacks"][callback.state_key]["dirpath"] = here
+        if None not in (former, here) and former != here:
+            checkpoint["callbacks"][callback.state_key] = moved(state, Path(former), Path(here))
 
 
-def files(state: dict[str, Any], folder: Path) -> list[Path]:
-    """Return the paths in `folder` that a ModelCheckpoint's state names."""
-    names = [value for value in state.values() if isinstance(value, str)] + [*state.get("best_k_models", {})]
-    return [path for path in map(Path, names) if path.is_relative_to(folder) and path != folder]
-
-
-def renamed(value: Any, moved: dict[str, str]) -> Any:
+def moved(value: Any, former: Path, here: Path) -> Any:
+    """Return a state whose paths in `former`, of keys too, are those in `here` where there is such a file."""
     if isinstance(value, dict):
-        return {moved.get(key, key): part for key, part in value.items()}
-    return moved.get(value, value) if isinstance(value, str) else value
+        return {moved(key, former, here): moved(part, former, here) for key, part in value.items()}
+    if isinstance(value, str) and Path(value).is_relative_to(former):
+        there = here / Path(value).relative_to(former)
+        return str(there) if there.exists() else value
+    return value

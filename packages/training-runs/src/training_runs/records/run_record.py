@@ -26,7 +26,6 @@ from training_config.walk import walk
 
 from training_runs.checkpoints.last_checkpoint import check_ranks
 from training_runs.checkpoints.moved_run import relocate
-from training_runs.checkpoints.plain_hyperparameters import check_plain
 from training_runs.errors import DiskError
 from training_runs.launching import ranks
 from training_runs.launching.progress import Progress
@@ -42,7 +41,6 @@ from training_runs.records.runs import (
     shortest,
     write_record,
 )
-from training_runs.remarks.run_remarks import RunRemarks, described
 from training_runs.reports.report import RunReport
 from training_runs.start.console import say
 
@@ -57,7 +55,7 @@ class RunRecord(Callback):
     `state` is running, finished, failed or interrupted; `starts` has an entry for each time that the run was started:
     what is at the top belongs to the first, state and error to the last. `metrics` is flat and at full precision:
     train/* of the last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint; null where a
-    value is no finite number. `remarks` are what its curves say of a run that has finished.
+    value is no finite number.
     Hyperparameters go to the loggers from here, because only a set-up DataModule knows what data it really has.
 
     A run that goes on is touched only when its checkpoint has been loaded: whatever is refused before leaves every
@@ -71,7 +69,6 @@ class RunRecord(Callback):
         self.lock: BaseFileLock | None = None
         self.loggers: list[Logger] = []  # of the Trainer, once it trains
         self.metrics: dict[str, float] = {}
-        self.remarks = RunRemarks(cfg)
         self.content: dict[str, Any] = {
             "state": "running",
             "command": command_line(),
@@ -116,7 +113,6 @@ class RunRecord(Callback):
             return
         if error is None:
             state = "finished"
-            self.content |= self.remarks.judge(self.content)
             if self.cfg.rerun is not None:
                 self.content["rerun"] = rerun.compare(Path(self.cfg.rerun), self.content)
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):  # Lightning turns the one into the other
@@ -139,7 +135,6 @@ class RunRecord(Callback):
     def begin(self) -> None:
         """From here on the run is what this start makes of it."""
         self.begun = True
-        self.content.pop("remarks", None)  # of a run that goes on: on how it ended before
         if rank_zero_only.rank == 0 and (self.cfg.resume is not None or self.cfg.rerun is not None):
             resume.save_config(self.cfg)  # not what Hydra has composed
         self.write()
@@ -160,7 +155,7 @@ class RunRecord(Callback):
             release(self.folder, self.lock)
 
     def pointers(self, evaluate: str | None = None) -> dict[str, str]:
-        """Return where the run lies, where to go from here, the first remarks on it, and what a rerun came to.
+        """Return where the run lies, where to go from here, and what a rerun came to.
 
         Args:
             evaluate: a command that evaluates a run, up to the run's directory.
@@ -173,14 +168,11 @@ class RunRecord(Callback):
             pointers["look"] = shown
         if evaluate is not None and self.best_checkpoint is not None:
             pointers["evaluate"] = f"{evaluate}{run}"
-        pointers |= described(self.folder, self.content.get("remarks", []))
         return pointers | (rerun.describe(self.content["rerun"]) if "rerun" in self.content else {})
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if ranks.launched_here() and not any(isinstance(callback, Progress) for callback in trainer.callbacks):
             trainer.callbacks.append(Progress(Path(os.environ[ranks.FAILURE_FILE]).parent))
-        for part in filter(None, (pl_module, trainer.datamodule)):
-            check_plain(part)
         if not self.begun:
             resume.check_data(self.content.get("data"), getattr(trainer.datamodule, "source", None))
             resume.check_weights(pl_module, self.resume_point)
@@ -235,12 +227,10 @@ class RunRecord(Callback):
             inside = Path(best).is_relative_to(self.folder)
             self.content["best_checkpoint"] = Path(best).relative_to(self.folder).as_posix() if inside else best
         self.content |= {"epochs": trainer.current_epoch, "steps": trainer.global_step}
-        self.remarks.fitted(trainer, pl_module)
         self.write()
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.metrics |= numbers(trainer, "test")
-        self.remarks.tested(trainer)
 
     @rank_zero_only
     def write(self) -> None:

@@ -284,15 +284,6 @@ def read_yaml(path: Path, kind: type[Container]) -> Container:
     return content
 
 
-def is_job_of_sweep(run: Path) -> bool:
-    return (run.parent / "multirun.yaml").is_file()  # Hydra's, which a job's own processes see too
-
-
-def is_later_job(run: Path) -> bool:
-    """Whether a run is a job of a sweep, and not the first."""
-    return is_job_of_sweep(run) and run.name != "0"
-
-
 def shortest(path: Path) -> Path:
     """Return `path` relative to the working directory where it lies below."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
 SPLITS = ("train", "val", "test")
-FIRST = ("learning_curves", "swept_keys", "parallel_coordinates")  # of the figures; the others by name
+FIRST = ("learning_curves",)  # of the figures; the others by name
 
 
 class RunReport(Callback):
@@ -92,7 +92,6 @@ def write_run_report(run: Path, default: DictConfig) -> None:
     write_page(
         run,
         record["state"],
-        remarks=record.get("remarks"),
         verdicts=verdicts(run),
         metrics=by_split(record["metrics"]),
         files=files(run),

@@ -1,11 +1,8 @@
 """The frame around a Hydra entry point: nothing here imports torch."""
 
-import atexit
-import os
 import re
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -29,8 +26,7 @@ from training_runs.launching import ranks
 from training_runs.launching.parent import end_with_supervisor
 from training_runs.records import resume
 from training_runs.reports.report import write_missing_report
-from training_runs.start import uncollected_imports
-from training_runs.start.config_files import parse_expressions_once, read_once
+from training_runs.start.config_files import read_once
 from training_runs.start.hydra_messages import message, take_over
 from training_runs.sweeps.sweep_summary import SweepSummary
 
@@ -52,41 +48,13 @@ ConfigStore.__deepcopy__ = lambda store, memo: store
 def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
     """Call a function made by `hydra.main`; where an override names no known key, add the nearest that exist.
 
-    What is wrong is the context of Hydra's exit, and `message` has the words. To be the last that a script does: a
-    process that has trained ends here.
+    What is wrong is the context of Hydra's exit, and `message` has the words.
 
     Args:
         entry_point: reads the command line and runs its jobs.
         conf: the directory of its configs.
         config_name: of its primary config.
     """
-    try:
-        call(entry_point, conf, config_name)
-    except SystemExit as stop:
-        leave(stop.code)
-        raise
-    leave(0)
-
-
-def leave(code: int | str | None) -> None:
-    """End this process in order, but without taking apart what it has imported, which takes three seconds of CPU.
-
-    Only where torch was imported without the garbage collector: a process that has not has nothing to wait for.
-    """
-    if not uncollected_imports.frozen:
-        return
-    if isinstance(code, str):
-        print(code, file=sys.stderr)
-        code = 1
-    threading._shutdown()  # as the interpreter does: threads end, then exit handlers are called
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code or 0)
-
-
-def call(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
-    """Call what `run` runs, with its signals, hints and summary around it."""
     signal.signal(signal.SIGTERM, terminate)
     if ranks.launched_here():
         end_with_supervisor()
@@ -96,7 +64,6 @@ def call(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
         sys.exit(str(error))
     take_over()
     read_once()
-    parse_expressions_once()
     try:
         entry_point()
     except SystemExit as stop:

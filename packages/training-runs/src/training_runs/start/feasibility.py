@@ -56,7 +56,6 @@ KEYS = {
     "mode": Literal["min", "max"],
     "test": bool,
     "figures": bool | Literal["each"],
-    "remarks": bool,
     "no_progress_minutes": Annotated[float, Field(gt=0)] | None,
     "print_config": bool,
     "allow": list[str] | None,

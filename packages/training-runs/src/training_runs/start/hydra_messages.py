@@ -4,9 +4,11 @@ Hydra 1.3.8 says every override again before a job's exception, the whole search
 and ends with advice to see all frames, also where one line says everything. HYDRA_FULL_ERROR=1 still shows it all.
 """
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
+from inspect import unwrap
 from typing import Any
 
 from hydra._internal import utils
@@ -17,15 +19,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 def take_over() -> None:
     """Leave to `message` what Hydra would print of an exception that is a sentence to its user."""
-    utils.run_and_report = reporting_to_caller(utils.run_and_report)
-    JobReturn.return_value = property(value, JobReturn.return_value.fset)
+    report = unwrap(utils.run_and_report)
 
-
-def reporting_to_caller(report: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return Hydra's `run_and_report`, which exits in silence where `message` has the words."""
-    if hasattr(report, "silent"):
-        return report
-
+    @functools.wraps(report)
     def run_and_report(job: Callable[[], Any]) -> Any:
         def silently() -> Any:
             try:
@@ -37,12 +33,12 @@ def reporting_to_caller(report: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
         return report(silently)
 
-    run_and_report.silent = True
-    return run_and_report
+    utils.run_and_report = run_and_report
+    JobReturn.return_value = property(value, JobReturn.return_value.fset)
 
 
 def value(job: JobReturn) -> Any:
-    """Return what a job has returned, or raise what it has raised."""
+    """Return what a job has returned, or raise what it has raised, without its overrides on stderr."""
     if job.status == JobStatus.FAILED:
         raise job._return_value
     return job._return_value

@@ -14,8 +14,6 @@ from training_config.errors import ConfigError
 
 # Where libraries lie, also those of an environment that another one builds on.
 INSTALLED, STANDARD = {"site-packages", "dist-packages"}, str(Path(sysconfig.get_path("stdlib")).resolve())
-# What the constructors of classes that people build on leave in an object.
-CONSTRUCTED = {"Module": "_modules", "LightningDataModule": "_log_hyperparams"}
 THIS = str(Path(__file__).resolve())
 
 
@@ -38,8 +36,6 @@ def one_line(cfg: DictConfig) -> Iterator[None]:
         cause = cause_of(error)
         if isinstance(cause, CompactHydraException):  # a sentence already
             raise cause from None
-        if cause is not None and (lacking := without_constructor(cause)) is not None:
-            raise ConfigError(lacking) from error
         if cause is None or is_own(cause):
             raise
         raise ConfigError(refusal(cfg, error, cause)) from error
@@ -49,8 +45,6 @@ def one_line(cfg: DictConfig) -> Iterator[None]:
         # Of a loader process: torch has put the traceback of that process before the sentence.
         raise type(error)(str(error).rpartition(f"{type(error).__name__}: ")[2].strip()) from error
     except Exception as error:
-        if (lacking := without_constructor(error)) is not None:
-            raise ConfigError(lacking) from error
         if not is_misconfiguration(error) or is_own(error) or is_amid_epochs(error):
             raise
         raise ConfigError(f"Lightning refuses this: {in_one_line(error)}") from error
@@ -72,24 +66,6 @@ def is_own(error: BaseException) -> bool:
         files = files[-1:]  # what a library says of the whole
         below_hydra = -1
     return any(not is_installed(file) and file != THIS for file in files[below_hydra + 1 :])
-
-
-def without_constructor(error: BaseException) -> str | None:
-    """Return the line for a class of the project that has not called the constructor of the class that it builds on.
-
-    Torch and Lightning say of that no more than the name of the first attribute that is missing.
-    """
-    if not isinstance(error, AttributeError):
-        return None
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        for value in [getattr(error, "obj", None), *frame.f_locals.values()]:
-            marks = [CONSTRUCTED[base.__name__] for base in type(value).__mro__ if base.__name__ in CONSTRUCTED]
-            if any(mark not in vars(value) for mark in marks):
-                name = f"{type(value).__module__}.{type(value).__qualname__}"
-                return (
-                    f"{name}.__init__ must call super().__init__() before anything else; the first error was: {error}"
-                )
-    return None
 
 
 def is_installed(file: str) -> bool:

@@ -1,15 +1,15 @@
-"""One table over the jobs of a sweep: in the terminal, as summary.csv and summary.md, with figures in report.html.
+"""One table over the jobs of a sweep: in the terminal, as summary.csv and summary.md, with a figure in report.html.
 
 Written after every multirun, and again by whoever calls `summarise`. It reads what the jobs have left on disk, so that
 failed, interrupted and finished jobs are all in it.
 """
 
 import csv
-import math
-import operator
+import logging
+import sys
 import traceback
-from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
@@ -21,29 +21,23 @@ from training_config.overrides import task_overrides
 from training_config.secret_values import redact_text, secret_values
 
 from training_runs import drawing
-from training_runs.records.curves import Curve, read_curves
 from training_runs.records.runs import command_line, is_alive, known_record, write_record
-from training_runs.reports.report import cell, verdicts, write_report, write_sweep_report
-from training_runs.sweeps.continued_study import continue_study
-from training_runs.sweeps.seeds import SEED, settings
+from training_runs.reports.report import cell, verdicts, write_sweep_report
 from training_runs.sweeps.unfinished_jobs import start_unfinished
 
+SEED = "seed"
+NETWORK = logging.getLogger("pytorch_lightning.callbacks.model_summary")
 METRICS = ("val", "test")  # the splits whose metrics are columns
-MOST = 100  # rows in the terminal: more than that nobody reads there
 
 
 class SweepSummary(Callback):
     """Hydra's callback that remembers where the sweep of this process lies; `entry_point.run` ends it.
-
-    A search that is started again goes on.
 
     Args:
         retries: how often a job that began and did not finish is started again. Where it has a checkpoint it goes on.
     """
 
     folder: Path | None = None
-    best: DictConfig | None = None  # the config of the job with the best score so far
-    score: float | None = None
     ended: JobReturn | None = None  # of the job before
 
     def __init__(self, retries: int = 0) -> None:
@@ -53,8 +47,8 @@ class SweepSummary(Callback):
         SweepSummary.folder = Path(config.hydra.sweep.dir)
         SweepSummary.folder.mkdir(parents=True, exist_ok=True)  # Optuna's database lies in it from the start
         drawing.in_sweep = True
-        continue_study(config)
-        start_unfinished(config, self.retries, lambda record: self._take_score(config, record))
+        check_search(config)
+        start_unfinished(config, self.retries)
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Drop of the job before what Hydra would keep until the sweep ends: two configs, and what a failure held."""
@@ -68,17 +62,13 @@ class SweepSummary(Callback):
             error = error.__cause__ or error.__context__
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
-        """Keep the figures of the best job until the sweep ends.
-
-        Record why a job was refused, which came too early for it to record that itself.
-        """
+        """Record why a job was refused, which came too early for it to record that itself."""
         if config.hydra.mode != RunMode.MULTIRUN:
             return
         SweepSummary.ended = job_return
+        NETWORK.setLevel(logging.WARNING)  # the first job has said what the network is made of
         folder = Path(config.hydra.runtime.output_dir)
-        record = known_record(folder)
-        self._take_score(config, record)
-        if job_return.status != JobStatus.FAILED or "starts" in record:
+        if job_return.status != JobStatus.FAILED or "starts" in known_record(folder):
             return
         error = f"{type(job_return._return_value).__name__}: {job_return._return_value}"
         record = {"state": "failed", "command": command_line(), "overrides": task_overrides(), "metrics": {}}
@@ -86,30 +76,23 @@ class SweepSummary(Callback):
 
     @classmethod
     def end(cls) -> None:
-        """Summarise the sweep of this process, if there is one, and draw the figures of its best job."""
+        """Summarise the sweep of this process, if there is one."""
         if cls.folder is None:
             return
-        folder, best = cls.folder, cls.best
-        cls.folder = cls.best = cls.score = cls.ended = None
+        folder, cls.folder, cls.ended = cls.folder, None, None
         drawing.in_sweep = False
-        try:
-            if drawing.draw_best():
-                write_report(best)
-        finally:
-            summarise(folder)
-
-    @classmethod
-    def _take_score(cls, config: DictConfig, record: Mapping[str, Any]) -> None:
-        """Keep the figures of the job of `record` if none before it has a better score."""
-        score = record.get("metrics", {}).get(config.monitor)
-        best = score is not None and (cls.score is None or better(config.mode)(score, cls.score))
-        if best:
-            cls.best, cls.score = config, score
-        drawing.end_job(best)
+        NETWORK.setLevel(logging.NOTSET)
+        summarise(folder)
 
 
-def better(mode: str) -> Callable[[float, float], bool]:
-    return operator.gt if mode == "max" else operator.lt
+def check_search(config: DictConfig) -> None:
+    """Refuse a search by Optuna where one has left jobs: hydra-optuna-sweeper 1.3.0 numbers its own from 0 again."""
+    folder, sweeper = Path(config.hydra.sweep.dir), config.hydra.sweeper
+    if str(sweeper.get("_target_")).endswith(".OptunaSweeper") and (folder / "0").is_dir():
+        sys.exit(  # because Hydra only warns of what a callback raises
+            f"hydra.sweep.dir={folder} holds the jobs of a search; leave it out, and go on with its trials in a new "
+            f"directory: hydra.sweeper.storage={sweeper.get('storage')} hydra.sweeper.sampler.seed=<another>"
+        )
 
 
 def find_sweep(name: str | Path) -> Path:
@@ -148,7 +131,7 @@ def summarise(folder: Path) -> list[dict[str, Any]]:
     (folder / "summary.md").write_text(markdown(folder, table, spread), encoding="utf-8")
     draw(folder / "figures", scored, keys, monitor, best)
     write_sweep_report(folder, table, spread, None if best is None else best["job"])
-    print_table(folder, table, spread, monitor, mode)
+    print_table(folder, table, spread, monitor)
     return rows
 
 
@@ -208,19 +191,16 @@ def over_seeds(rows: list[dict[str, Any]], monitor: str) -> list[str]:
     The deviation is the standard deviation of a sample (n - 1). There is no line where the seed was not swept.
     """
     keys = swept_keys(rows)
-    if SEED not in keys:
-        return []
-    scored = [row for row in rows if row["metrics"].get(monitor) is not None]
-    overrides = [{key: row["overrides"].get(key, "") for key in keys} for row in scored]
+    scores: dict[str, list[float]] = {}
+    for row in rows if SEED in keys else ():
+        setting = " ".join(f"{key}={row['overrides'].get(key, '')}" for key in keys if key != SEED)
+        if row["metrics"].get(monitor) is not None:
+            scores.setdefault(setting or "all jobs", []).append(row["metrics"][monitor])
     return [
-        f"{named(tried.overrides)}: {monitor} {tried.mean:.4f} ± {tried.spread:.4f} over {len(tried.scores)} seeds"
-        for tried in settings(overrides, [row["metrics"][monitor] for row in scored])
-        if len(tried.scores) > 1
+        f"{setting}: {monitor} {mean(tried):.4f} ± {stdev(tried):.4f} over {len(tried)} seeds"
+        for setting, tried in scores.items()
+        if len(tried) > 1
     ]
-
-
-def named(overrides: Mapping[str, str]) -> str:
-    return " ".join(f"{key}={value}" for key, value in overrides.items()) or "all jobs"
 
 
 def rounded(text: str) -> str:
@@ -240,7 +220,7 @@ def markdown(folder: Path, table: list[dict[str, Any]], spread: list[str]) -> st
     return "\n".join([*lines, "", *(f"- {line}" for line in spread)]) + "\n"
 
 
-def print_table(folder: Path, table: list[dict[str, Any]], spread: list[str], monitor: str, mode: str) -> None:
+def print_table(folder: Path, table: list[dict[str, Any]], spread: list[str], monitor: str) -> None:
     from rich.console import Console  # not for those who only read a help text
     from rich.measure import Measurement
     from rich.table import Table
@@ -252,33 +232,22 @@ def print_table(folder: Path, table: list[dict[str, Any]], spread: list[str], mo
     names = [name for name in table[0] if name != "error" and (name.partition("/")[0] not in METRICS or name in twins)]
     for name in names:
         shown.add_column(name.rpartition(".")[2], no_wrap=True)
-    for row in shown_rows(table, monitor, mode):
+    for row in table:
         colour = {"finished": "", "failed": "red", "interrupted": "magenta"}.get(row["state"], "")
         shown.add_row(*(rounded(cell(row[name])) for name in names), style="bold green" if row["best"] else colour)
     unbounded = console.options.update(max_width=10_000)
     console.width = max(console.width, Measurement.get(console, unbounded, shown).maximum)  # a cut number is no number
     console.print(shown)
-    if len(table) > MOST:
-        print(f"  the {MOST} best of {len(table)} jobs; all are in {folder / 'summary.md'}")
-    for row in [row for row in table if row["error"]][:MOST]:
+    for row in [row for row in table if row["error"]]:
         reason = f"  job {row['job']}: {row['error'].splitlines()[0]}"
         console.print(reason, style="red", highlight=False, markup=False)
-    for line in spread[:MOST]:
+    for line in spread:
         console.print(f"  {line}", highlight=False)
     unfinished = sum(row["state"] != "finished" for row in table)
     if unfinished:
         print(f"  {unfinished} of the {len(table)} jobs that began did not finish; the same command with")
         print(f"  hydra.sweep.dir={folder}")
         print("  runs what has not finished and nothing else")
-
-
-def shown_rows(table: list[dict[str, Any]], monitor: str, mode: str) -> list[dict[str, Any]]:
-    """Return the rows of the `MOST` best jobs, in the order of `table`: one without a score comes last."""
-    scores = {row["job"]: row.get(monitor) for row in table}
-    sign = -1 if mode == "max" else 1
-    ranked = sorted(scores, key=lambda job: math.inf if scores[job] is None else sign * scores[job])
-    chosen = set(ranked[:MOST])
-    return [row for row in table if row["job"] in chosen]
 
 
 def draw(folder: Path, scored: list[dict[str, Any]], keys: list[str], monitor: str, best: dict[str, Any]) -> None:
@@ -291,16 +260,3 @@ def draw(folder: Path, scored: list[dict[str, Any]], keys: list[str], monitor: s
     overrides = [{key: row["overrides"].get(key, "") for key in keys} for row in scored]
     scores = [row["metrics"][monitor] for row in scored]
     save(sweep_figures.swept_keys(overrides, scores, monitor, scored.index(best)), folder / "swept_keys")
-    if len([key for key in keys if key != SEED]) > 2:
-        lines = sweep_figures.parallel_coordinates(overrides, scores, monitor)
-        save(lines, folder / "parallel_coordinates")
-    curves = {row["job"]: curve_of(folder.parent / str(row["job"]), monitor) for row in scored}
-    curves = {job: points for job, points in curves.items() if len(points) > 1}  # a point is in swept_keys
-    if curves:
-        save(sweep_figures.curves_of_jobs(curves, monitor, best["job"]), folder / "curves_of_jobs")
-
-
-def curve_of(job: Path, metric: str) -> Curve:
-    """Return the points of a metric that a job's CSV logger has written, wherever in its directory."""
-    table = next(job.glob("*/metrics.csv"), job / "metrics.csv")
-    return read_curves(table).get(metric, [])

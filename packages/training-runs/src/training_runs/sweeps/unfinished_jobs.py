@@ -10,44 +10,29 @@ from typing import Any
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
-from hydra.plugins.sweeper import Sweeper
 from omegaconf import DictConfig
 
 from training_runs.records.runs import known_record
-from training_runs.sweeps.lost_jobs import launch_all
+from training_runs.sweeps.lost_jobs import wait_for_all
 
 Record = dict[str, Any]
 BY_NUMBER = "${hydra.job.num}"  # hydra.sweep.subdir: what is the directory of which job is known before it is composed
-SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 
 
-def start_unfinished(config: DictConfig, retries: int, tell: Callable[[Record], None]) -> None:
+def start_unfinished(config: DictConfig, retries: int) -> None:
     """Have Hydra leave out the jobs of `config`'s sweep that an earlier start has finished, and retry the others.
-
-    Two compositions for each take minutes where thousands are finished; and before the first job begins, one of each
-    shape is enough to see whether they compose.
 
     Args:
         config: of the sweep.
         retries: how often a job that did not finish is started again; not one that was refused.
-        tell: called with the record of each job that is left out.
     """
     if config.hydra.sweep._get_node("subdir")._value() != BY_NUMBER:
         return
     folder = Path(config.hydra.sweep.dir)
     # Hydra has loaded its plugins apart from what an import of their modules gives.
-    classes = Plugins.instance().class_name_to_class
-    sweeper_class, launcher_class = classes[SWEEPER], classes[config.hydra.launcher._target_]
-    # As they were before another sweep of this process.
-    validate, launch = unwrap(sweeper_class.validate_batch_is_legal), unwrap(launcher_class.launch)
-
-    @functools.wraps(validate)
-    def validate_rest(sweeper: Sweeper, batch: Sequence[Sequence[str]]) -> None:
-        jobs = dict(enumerate(batch, sum(map(len, sweeper.overrides[: sweeper.batch_index - 1]))))
-        done = finished(folder, jobs)
-        is_group = functools.cache(lambda key: bool(sweeper.hydra_context.config_loader.get_group_options(key)))
-        rest = (overrides for number, overrides in jobs.items() if number not in done)
-        validate(sweeper, [*{shape(overrides, is_group): overrides for overrides in rest}.values()])
+    launcher_class = Plugins.instance().class_name_to_class[config.hydra.launcher._target_]
+    launch = unwrap(launcher_class.launch)  # as it was before another sweep of this process
+    wait_for_all(launcher_class.__name__)
 
     @functools.wraps(launch)
     def launch_rest(
@@ -58,32 +43,25 @@ def start_unfinished(config: DictConfig, retries: int, tell: Callable[[Record], 
         for some in runs_of(done):
             which = str(some[0]) if len(some) == 1 else f"{some[0]} to {some[-1]}"
             print(f"{folder}/{which} is finished; it is not run again")
-        for record in done.values():
-            tell(record)
-        returns = {number: completed(jobs[number], record, config.monitor) for number, record in done.items()}
 
         def launch_jobs(numbers: list[int]) -> dict[int, JobReturn]:
-            ends = launch_all(launch, launcher, [jobs[number] for number in numbers], numbers[0])
-            return {
-                number: settled(end, folder, number, jobs[number], config.monitor)
-                for number, end in zip(numbers, ends, strict=True)
-            }
+            asked = [jobs[number] for number in numbers]
+            try:
+                ends = launch(launcher, asked, numbers[0])
+            except Exception as error:  # joblib ends all jobs when one is lost
+                ends = [JobReturn(status=JobStatus.FAILED, _return_value=error) for _ in asked]
+            return dict(zip(numbers, ends, strict=True))
 
-        returns |= launch_to_end(launch_jobs, [number for number in jobs if number not in done], folder, retries)
+        returns = launch_to_end(launch_jobs, [number for number in jobs if number not in done], folder, retries)
+        returns |= {
+            number: JobReturn(
+                jobs[number], status=JobStatus.COMPLETED, _return_value=record["metrics"].get(config.monitor)
+            )
+            for number, record in finished(folder, jobs).items()
+        }
         return [returns[number] for number in jobs]
 
-    sweeper_class.validate_batch_is_legal = validate_rest
     launcher_class.launch = launch_rest
-
-
-def shape(overrides: Sequence[str], is_group: Callable[[str], bool]) -> tuple[str, ...]:
-    """Return what decides whether a job composes: jobs that differ in plain values alone do, or do not, together."""
-    parts = []
-    for text in overrides:
-        key, _, value = text.partition("=")
-        plain = not is_group(key.lstrip("+~").partition("@")[0]) and not value.startswith(("{", "["))
-        parts.append(key if plain else text)
-    return tuple(parts)
 
 
 def launch_to_end(
@@ -103,20 +81,6 @@ def launch_to_end(
         if jobs:
             print(f"{folder}: started again, since it did not finish: job {', '.join(map(str, jobs))}")
     return returns
-
-
-def settled(end: JobReturn | Exception, folder: Path, number: int, overrides: Sequence[str], monitor: str) -> JobReturn:
-    """Return how a job ended, also where its launcher has lost it."""
-    if isinstance(end, JobReturn):
-        return end
-    record = finished(folder, {number: overrides}).get(number)
-    if record is not None:
-        return completed(overrides, record, monitor)
-    return JobReturn(overrides=overrides, status=JobStatus.FAILED, _return_value=end)
-
-
-def completed(overrides: Sequence[str], record: Record, monitor: str) -> JobReturn:
-    return JobReturn(overrides=overrides, status=JobStatus.COMPLETED, _return_value=record["metrics"].get(monitor))
 
 
 def finished(sweep: Path, jobs: Mapping[int, Sequence[str]]) -> dict[int, Record]:
