@@ -31,11 +31,13 @@ class Written:
     Args:
         part: the callback or logger that wrote it, or None.
         line: "file:line" of the project's own code that wrote it, or "".
+        is_new: whether it was not there before.
     """
 
     path: Path
     part: Any = None
     line: str = ""
+    is_new: bool = False
 
 
 @dataclass
@@ -141,7 +143,7 @@ def attribute(path: Path) -> Written | None:
         if not line and not is_installed(file):
             line = f"{file}:{frame.f_lineno}"
         frame = frame.f_back
-    return Written(path, part, line)
+    return Written(path, part, line, not path.exists())
 
 
 def changed(before: tuple[int, int] | None, after: tuple[int, int]) -> bool:
