@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from in_project import own_conftest
 
-
 ASKED = '[tool.training-checklist]\ngroup = "debug"\n'
 
 

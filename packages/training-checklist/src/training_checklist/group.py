@@ -85,7 +85,8 @@ def group_of(item: str) -> str:
     from hydra.core.global_hydra import GlobalHydra
     from omegaconf import OmegaConf
 
-    first = typed_group() or group_name() or DOOR
+    typed = typed_group()
+    first = DOOR if typed == ALWAYS else typed or group_name() or DOOR
     hydra = GlobalHydra.instance()
     if not hydra.is_initialized():
         return first

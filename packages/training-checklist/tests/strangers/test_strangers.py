@@ -58,9 +58,15 @@ ConfigStore.instance().store("overfit", {"trainer": {"overfit_batches": 1}}, gro
 
 
 def test_resolver_that_main_registers_is_registered_once_in_each_item(stranger):
-    resolver = "    OmegaConf.register_new_resolver('twice', lambda number: 2 * number)\n    pl.seed_everything(cfg.seed)"
+    resolver = (
+        "    OmegaConf.register_new_resolver('twice', lambda number: 2 * number)\n    pl.seed_everything(cfg.seed)"
+    )
     project = stranger(
-        changed("train.py", ("    pl.seed_everything(0)", resolver), ("import hydra\n", "import hydra\nfrom omegaconf import OmegaConf\n"))
+        changed(
+            "train.py",
+            ("    pl.seed_everything(0)", resolver),
+            ("import hydra\n", "import hydra\nfrom omegaconf import OmegaConf\n"),
+        )
         | {"configs/train.yaml": f"{CONFIG}seed: '${{twice:3}}'\n"}
     )
     passed(project.check(), "fast_dev_run", "trace")
@@ -113,7 +119,9 @@ def test_trainer_is_the_users_in_every_stage(stranger):
             self.log("test/force", torch.autograd.grad(self(inputs).sum(), inputs)[0].norm())
 """
     project = stranger(
-        changed("net.py", ('    def test_step(self, batch):\n        self.log("test/loss", self.loss(batch))\n', forces))
+        changed(
+            "net.py", ('    def test_step(self, batch):\n        self.log("test/loss", self.loss(batch))\n', forces)
+        )
         | {"configs/train.yaml": CONFIG.replace("max_epochs: 3", "max_epochs: 3, inference_mode: false")}
     )
     passed(project.check(items="fast_dev_run"), "fast_dev_run")
@@ -164,7 +172,8 @@ print("after main")
 def test_lightning_that_is_imported_in_main_is_the_one_that_the_project_uses(stranger):
     inside = TRAIN.replace("import pytorch_lightning as pl\n", "").replace("from net import Data, Net\n", "")
     inside = inside.replace(
-        "    pl.seed_everything(0)", "    import pytorch_lightning as pl\n    from net import Data, Net\n\n    pl.seed_everything(0)"
+        "    pl.seed_everything(0)",
+        "    import pytorch_lightning as pl\n    from net import Data, Net\n\n    pl.seed_everything(0)",
     )
     passed(stranger(PLAIN | {"train.py": inside}).check(anew=True), "fast_dev_run", "trace")
 

@@ -1,7 +1,6 @@
 """Every item of the checklist, one after the other, in one table."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 from hydra.experimental.callback import Callback
@@ -16,6 +15,7 @@ from training_checklist.hydra_callbacks.one_device import without_devices
 from training_checklist.reporting.terminal import print_progress
 from training_checklist.starting.arguments import replaced
 from training_checklist.starting.check import TOOL_FAILED, Check
+from training_checklist.starting.placement import Asked
 
 SEVERAL = "distributed"  # the item that examines several processes
 OUTPUT = "output.log"
@@ -50,9 +50,9 @@ class Checklist(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         look_instead_of_jobs(self._look)
 
-    def _look(self, config: DictConfig, task: TaskFunction, run: Path) -> int:
+    def _look(self, config: DictConfig, task: TaskFunction, asked: Asked) -> int:
         try:
-            return Rows(self, Check(config, task, run)).report()
+            return Rows(self, Check(config, task, asked)).report()
         except Exception as error:
             print_traceback(error)
             told = redact_text(f"{type(error).__name__}: {error}", secret_values(config))
@@ -88,4 +88,3 @@ class Rows:
         if outcome.crashed:
             self.crashed.add(item)
         return outcome.verdicts[0] if outcome.verdicts else Verdict(item, "", skipped=outcome.refused)
-

@@ -1,7 +1,5 @@
-"""What happens in the place of a job for which items are asked: the project's training function is never entered here."""
+"""What happens in the place of a job for which items are asked: its training function is never entered here."""
 
-import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from training_checklist.ending import CheckFailed, ToolError
 from training_checklist.starting.check import TOOL_FAILED
-from training_checklist.starting.placement import OF_SWEEP, directory
+from training_checklist.starting.placement import Asked
 
-Look = Callable[[DictConfig, TaskFunction, Path], int]
+Look = Callable[[DictConfig, TaskFunction, Asked], int]
 
 
 def look_instead_of_job(look: Look) -> None:
@@ -26,7 +24,7 @@ def look_instead_of_job(look: Look) -> None:
 
     def instead(task_function: TaskFunction, config: DictConfig, *_: Any, **__: Any) -> None:
         hydra_module.run_job = run_job
-        raise SystemExit(look(config, task_function, directory(config)))
+        raise SystemExit(look(config, task_function, Asked.of(config)))
 
     hydra_module.run_job = instead
 
@@ -62,9 +60,9 @@ class LookingTask:
         config = HydraConfig.instance().cfg
         folder = config.hydra.runtime.output_dir
         raw = OmegaConf.to_container(config.hydra.sweep, resolve=False)["subdir"]
-        os.environ[OF_SWEEP] = json.dumps([str(raw), folder, folder in self.folders])
+        asked = Asked(str(raw), Path(folder), in_sweep=True, shared=folder in self.folders)
         self.folders.add(folder)
-        code = self.look(config, self.task, Path(folder))
+        code = self.look(config, self.task, asked)
         if code:
             kind = ToolError if code == TOOL_FAILED else CheckFailed
             raise kind("see the report above")

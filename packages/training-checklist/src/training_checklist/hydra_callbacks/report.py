@@ -30,7 +30,7 @@ from training_checklist.reporting.wording import with_commands
 from training_checklist.settings import read_settings
 from training_checklist.starting.arguments import same
 from training_checklist.starting.check import CHECK_FAILED, TOOL_FAILED, Check, refuse, refused_by
-from training_checklist.starting.placement import is_item, place
+from training_checklist.starting.placement import Asked, is_item, settle
 from training_checklist.starting.shape import asked_of_trainers, shape
 
 OWN_PLACES = {"paths"}  # items that ask where the project itself writes
@@ -58,7 +58,7 @@ class Report(Callback):
 
     def _prepare(self, config: DictConfig) -> None:
         try:
-            place(config)
+            settle()
             shape(config, self.items)
             if self.one_device:
                 force_one_device(config)
@@ -70,10 +70,10 @@ class Report(Callback):
         if not self.whole:
             look_instead_of_jobs(self._look)
 
-    def _look(self, config: DictConfig, task: TaskFunction, run: Path) -> int:
+    def _look(self, config: DictConfig, task: TaskFunction, asked: Asked) -> int:
         """Have the items run, with the user's terminal; return the exit code."""
         try:
-            check = Check(config, task, run)
+            check = Check(config, task, asked)
             outcome = check.run(self.items, same(config), check.folder, None, None)
             if outcome.refused:
                 print(outcome.refused, file=sys.stderr)

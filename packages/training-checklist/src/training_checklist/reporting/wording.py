@@ -9,8 +9,10 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 from training_config.overrides import given, key_of
+from training_config.overrides import quoted as exactly
 from training_config.walk import walk
 
+from training_checklist.ending import OF_CHECKLIST
 from training_checklist.finding import Finding
 from training_checklist.group import ALWAYS, DOOR, group_name, group_of, groups
 from training_checklist.group import option as named
@@ -36,6 +38,8 @@ def command(config: DictConfig | None, item: str | None, overrides: tuple[str, .
     changed = [spelled(config, override) for override in overrides]
     ours = (*groups(), KEY)
     own = [text for text in given(config, "task") if key_of(text).partition(".")[0] not in ours]
+    place = os.environ.get(OF_CHECKLIST)  # which the item's command was given besides
+    own = [text for text in own if place is None or text.partition("=")[2] != exactly(place)]
     keys = {key_of(override) for override in changed}
     kept = [text for text in own if key_of(text) not in keys]
     replaced = {key_of(text) for text in own} & keys

@@ -1,10 +1,10 @@
-"""The overrides of an item's command: those of the command that was typed, with the item in the place of what it asked."""
+"""The overrides of an item's command: those that were typed, with the item in the place of what they ask for."""
 
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from training_config.overrides import given, job_settings, key_of
 
-from training_checklist.group import ALWAYS, DOOR, group_name, group_of, groups, option
+from training_checklist.group import ALWAYS, group_of, groups, option
 
 CALLBACK = "debug"  # key of the items' Hydra callback
 
@@ -36,6 +36,6 @@ def is_group(override: str) -> bool:
 def turned_to(item: str, override: str) -> str:
     """Return an override that turns `item` on, in the place of one that turns on another."""
     typed, name = key_of(override), group_of(item)
-    if typed != name and name in (DOOR, ALWAYS) and name != group_name():
-        return f"+{name}={option(name, item)}"
+    if typed != name:  # hidden there, and DOOR is only where a command asks for it
+        return f"+{ALWAYS}={item}"
     return f"{override.partition('=')[0]}={option(typed, item)}"

@@ -21,7 +21,7 @@ from training_checklist.reporting.files import FILES, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.terminal import print_report
 from training_checklist.settings import Settings, read_settings
-from training_checklist.starting.placement import is_item
+from training_checklist.starting.placement import Asked, is_item
 from training_checklist.starting.start import Starter
 
 CHECK_FAILED, TOOL_FAILED = 1, 2  # exit codes
@@ -50,13 +50,14 @@ class Check:
     Args:
         config: the job's, as the command that was typed composes it.
         task: the project's training function, which this process never calls.
-        run: the directory of the job, in which the report gets a folder.
+        asked: for the directory of the job, in which the report gets a folder.
     """
 
-    def __init__(self, config: DictConfig, task: TaskFunction, run: Path) -> None:
+    def __init__(self, config: DictConfig, task: TaskFunction, asked: Asked) -> None:
         HydraConfig.instance().set_config(config)
         self.settings: Settings = refuse(*read_settings(config))
-        self.config, self.folder = config, run / FOLDER
+        self.config, self.folder = config, asked.folder / FOLDER
+        asked.tell()
         self.starter = Starter(config, task)
         self.here = self.starter.cwd
 
@@ -85,6 +86,9 @@ class Check:
             outcome = self._outcome(items, work, place, code, printed, seconds)
         finally:
             shutil.rmtree(work, ignore_errors=True)
+            with contextlib.suppress(OSError):  # of a check that was refused, nothing is left
+                for folder in (place, *dict.fromkeys((self.folder, self.folder.parent))):
+                    folder.rmdir()
         for verdict in outcome.verdicts:
             verdict.seconds = round(time.monotonic() - started, 2)
         return outcome

@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable
+from io import FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,8 @@ def redirect(output: Path | None) -> None:
     for name, number in (("stdout", 1), ("stderr", 2)):
         own = number_of(getattr(sys, name))
         if own is None or (output is not None and own != number):
-            stream = open(number, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
-            setattr(sys, name, stream)
+            file = FileIO(number, "w", closefd=False)
+            setattr(sys, name, TextIOWrapper(file, "utf-8", "backslashreplace", write_through=True))
 
 
 def number_of(stream: Any) -> int | None:
@@ -129,7 +130,6 @@ def survives(trial: Callable[[], None]) -> bool:
         os.kill(probe.pid, 9)
         os.waitpid(probe.pid, 0)
     return probe.returncode == 0
-
 
 
 def import_all(names: Iterable[str]) -> None:

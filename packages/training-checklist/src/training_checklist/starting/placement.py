@@ -6,17 +6,17 @@ The variable `OF_CHECKLIST` holds it, for whatever processes the item starts its
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from training_config.overrides import given, key_of, quoted
 
 from training_checklist.ending import OF_CHECKLIST
 
-
-OF_SWEEP = "TRAINING_CHECKLIST_JOB"  # variable that holds an `Asked` of a sweep's job
+JOB = "TRAINING_CHECKLIST_JOB"  # variable that holds an `Asked`
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,28 @@ class Asked:
     Args:
         raw: hydra.run.dir as it is written, "outputs/${now:%Y}", or hydra.sweep.subdir of a sweep's job.
         folder: what it comes to.
+        typed: whether the command says so.
         in_sweep: whether it is a sweep's job.
         shared: whether an earlier job of the sweep has the same folder.
     """
 
     raw: str
     folder: Path
+    typed: bool = False
     in_sweep: bool = False
     shared: bool = False
 
     current: ClassVar["Asked | None"] = None  # of this process, None where it writes where it was asked to
+
+    def tell(self) -> None:
+        """Let the processes that this one starts know it: a directory with the time in its name is another one then."""
+        os.environ[JOB] = json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def of(cls, config: DictConfig) -> "Asked":
+        """Return it for a job that is about to start here."""
+        typed = any(key_of(text) == "hydra.run.dir" for text in given(config, "hydra"))
+        return cls(raw_directory(config), directory(config), typed)
 
 
 def is_item() -> bool:
@@ -43,15 +55,16 @@ def is_item() -> bool:
     return OF_CHECKLIST in os.environ
 
 
-def place(config: DictConfig) -> None:
-    """Let a job that is about to start write into the check's directory."""
-    if OF_SWEEP in os.environ:
-        raw, folder, shared = json.loads(os.environ[OF_SWEEP])
-        Asked.current = Asked(raw, Path(folder), True, shared)
-    else:
-        Asked.current = Asked(raw_directory(config), directory(config))
+def settle() -> None:
+    """Know where this item's command would have written, which writes into the check's directory."""
+    told = json.loads(os.environ[JOB])
+    Asked.current = Asked(**told | {"folder": Path(told["folder"])})
     os.environ.setdefault("WANDB_MODE", "offline")  # a check is no run of the project's that others should see
-    move(config, Path(os.environ[OF_CHECKLIST]))
+
+
+def placed(config: DictConfig, folder: Path) -> list[str]:
+    """Return the overrides that let a job of this config write into a folder."""
+    return [f"{key}={quoted(str(folder))}" for key in keys_of_directory(config)]
 
 
 def move(config: DictConfig, folder: Path) -> None:
@@ -62,7 +75,8 @@ def move(config: DictConfig, folder: Path) -> None:
 
 def keys_of_directory(config: DictConfig) -> list[str]:
     """Return the keys that say where a run writes: Hydra's, and the project's own that Hydra's repeats."""
-    repeated = re.fullmatch(r"\$\{([A-Za-z_][\w.]*)\}", raw_directory(config))
+    raw = raw_directory(config) if Asked.current is None else Asked.current.raw
+    repeated = re.fullmatch(r"\$\{([A-Za-z_][\w.]*)\}", raw)
     own = [repeated[1]] if repeated is not None and not repeated[1].startswith("hydra") else []
     return ["hydra.run.dir", *(key for key in own if isinstance(OmegaConf.select(config, key, default=None), str))]
 

@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from training_checklist.ending import OF_CHECKLIST
 from training_checklist.reporting.wording import program
 from training_checklist.starting.fork import Fork, import_all, is_safe
+from training_checklist.starting.placement import placed
 
 STEP = 0.02  # seconds between two looks at a process
 GRACE = 5  # seconds that a process has to end by itself; Lightning saves nothing in an item
@@ -73,12 +74,12 @@ class Starter:
             os.environ.update({name: str(value) for name, value in variables.items()})  # some are read by imports
             import_all(OF_ITEMS if can_fork() else ())
         if can_fork() and GlobalHydra.instance().is_initialized() and is_safe():
-            return Fork(lambda: self._as_command(arguments, work), output)
+            return Fork(lambda: self._as_command([*arguments, *placed(self.config, work)], work), output)
         return self.start_anew(arguments, work, output)
 
     def start_anew(self, arguments: list[str], work: Path, output: Path | None) -> subprocess.Popen:
         """Start it as a new interpreter, whose sets are in another order."""
-        command = [sys.executable, *self._program(), *arguments]
+        command = [sys.executable, *self._program(), *arguments, *placed(self.config, work)]
         environment = {**os.environ, OF_CHECKLIST: str(work)}
         if output is None:
             return subprocess.Popen(command, cwd=self.cwd, env=environment)

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
-from training_config.overrides import key_of
 from training_config.provenance import trace_config
 from training_config.targets import locate
 from training_config.walk import value_of, walk
@@ -330,18 +329,17 @@ class Paths(Experiment):
         return Place(file=file, line=int(number)) if number else Place(note=type(logger).__name__)
 
     def _directory(self) -> RunDirectory:
-        hydra, asked = self.config.hydra, Asked.current or Asked(raw_directory(self.config), self.run)
+        asked = Asked.current or Asked.of(self.config)
         key = "hydra.sweep.subdir" if asked.in_sweep else "hydra.run.dir"
         resumed = self.trainer.ckpt_path and Path(self.trainer.ckpt_path).resolve().is_relative_to(asked.folder)
-        typed = key in {key_of(text) for text in hydra.overrides.hydra}
         return RunDirectory(
             self._short(asked.folder),
             asked.shared,
             [] if asked.in_sweep or resumed else PathsWatch.found,
             asked.folder.resolve() == self.here,
             # A path from the root on the command line is a scheduler's or a test's, which makes one for each job.
-            "${" not in CONSTANT.sub("", asked.raw) and not (typed and Path(asked.raw).is_absolute()),
-            typed and not asked.in_sweep,
+            "${" not in CONSTANT.sub("", asked.raw) and not (asked.typed and Path(asked.raw).is_absolute()),
+            asked.typed and not asked.in_sweep,
             Place(key=key, value=asked.raw),
             "${hydra.job.num}" if asked.in_sweep else "outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}",
         )

@@ -14,7 +14,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.utils import JobReturn, JobStatus, run_job
 from hydra.experimental.callback import Callback as HydraCallback
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf import DictConfig, open_dict, read_write
 
 from training_checklist import session
 from training_checklist.ending import FitEnded
@@ -25,10 +25,10 @@ from training_checklist.engines.unseeded import unseeded
 from training_checklist.experiments.experiment import Experiment, schedules_of_short_runs
 from training_checklist.experiments.reproducibility.further_steps import Recorder
 from training_checklist.experiments.reproducibility.quiet import silenced
+from training_checklist.lightning import Callback, LightningModule, Trainer
 from training_checklist.starting.arguments import same
 from training_checklist.starting.placement import move
 from training_checklist.starting.start import Starter
-from training_checklist.lightning import Callback, LightningModule, Trainer
 
 
 class Repetition(HydraCallback):
