@@ -17,7 +17,7 @@ def class_names(folder: str, labels: str | None) -> list[str]:
         with open(labels, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a mark of UTF-8 first
             names = {row.get("label") or "" for row in csv.DictReader(file)} - {""}
     elif Path(folder).is_dir():
-        names = subfolders(Path(folder, "train") if Path(folder, "train").is_dir() else Path(folder))
+        names = subfolders(Path(folder, "train") if Path(folder, "train").is_dir() else Path(folder), Path(folder))
     else:
         raise ConfigError(f"data.folder={folder} is no folder; name one with a folder of images for each class")
     if not names:
@@ -25,8 +25,17 @@ def class_names(folder: str, labels: str | None) -> list[str]:
     return sorted(names)
 
 
-def subfolders(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+def subfolders(folder: Path, root: Path) -> list[str]:
+    """Return the names of the folders in `folder`, sorted; those that begin with a dot are left out.
+
+    Raises:
+        ConfigError: one is a link that leads out of `root`, perhaps to all that the disk has.
+    """
+    found = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    for path in (folder, *found):
+        if not path.resolve().is_relative_to(root.resolve()):
+            raise ConfigError(f"{path} is a link that leads out of data.folder={root}; copy its images, or remove it")
+    return [path.name for path in found]
 
 
 def register() -> None:

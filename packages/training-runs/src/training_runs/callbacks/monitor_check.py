@@ -1,4 +1,4 @@
-"""Says before the first epoch, and not after it, that nobody logs what is monitored."""
+"""Says before the first epoch, and not after it, what cannot be meant: nobody logs what is monitored, for one."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,6 +11,7 @@ from training_config.near_names import suggestion
 from training_config.walk import walk
 
 from training_runs.checkpoints.last_checkpoint import KEY
+from training_runs.start import console
 
 
 class MonitorCheck(Callback):
@@ -32,6 +33,12 @@ class MonitorCheck(Callback):
                 f"{key}={self.wanted[key]} is a metric of validation, and {lacking}; write one, or use "
                 "monitor=train/loss or another metric that training logs"
             )
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        batches, accumulated = trainer.num_training_batches, trainer.accumulate_grad_batches
+        if accumulated > batches:
+            told = f"trainer.accumulate_grad_batches={accumulated} but an epoch has {batches} batches"
+            console.record(f"{told}: there is one optimizer step in each epoch, of fewer samples", shown=True)
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         self.check(checkpoint.get(KEY, {}).get("callback_metrics", {}))
