@@ -2,7 +2,7 @@
 
 What a secret is, the name of its key says: all that stands below a key of `NAMES`; or its form: the password within an
 address, what it has after `?sig=`, the credentials of a header. In a config its place is taken by `${oc.env:KEY}`, so
-that who reads the config again takes it from the environment, or is told which variable is missing. Whatever we write is
+that who reads the config again takes it from the environment, or is told which variable is missing. What we write is
 masked as a structure, before it becomes text; texts of others, such as log lines and messages of exceptions, have the
 secret's value replaced by stars.
 """

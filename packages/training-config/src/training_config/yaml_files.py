@@ -9,7 +9,8 @@ import yaml
 # OmegaConf's own reads numbers otherwise, but takes ten times as long.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 ALIAS = re.compile(r"(?:^|[\s\[{,:-])\*\w", re.MULTILINE)
-# Values of a file with aliases: ten times as many as the largest config of a project has. OmegaConf copies each, twenty thousand in a second, so that ten lines that name one another can keep it busy for years.
+# Values of a file with aliases: ten times as many as the largest config of a project has. OmegaConf copies each, twenty
+# thousand in a second, so that ten lines that name one another could keep it busy for years.
 MOST = 10_000
 
 
@@ -17,7 +18,7 @@ def read_plain(path: Path) -> Any:
     """Return what a YAML file holds, as plain data; interpolations are text.
 
     Raises:
-        OSError, ValueError, yaml.YAMLError: it cannot be read, is no UTF-8, no YAML, or larger than `check_size` allows.
+        OSError, ValueError, yaml.YAMLError: it cannot be read, is no UTF-8, no YAML, or more than `check_size` allows.
     """
     text = path.read_text(encoding="utf-8")
     check_size(text)
