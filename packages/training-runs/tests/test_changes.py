@@ -1,5 +1,6 @@
 """Every key of the default config: a run that goes on is refused another value, or becomes what it had been with it."""
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,9 @@ def test_every_key_of_the_default_config_is_refused_or_among_those_that_may_chan
     wrong = []
     for key, value in keys.items():
         [override] = resume.parse([f"++{key}={other(key, value)}"])
-        now = compose(*DEFAULT)
-        OmegaConf.update(now, key, override.value(), merge=False, force_add=True)
-        differing = changes.apply(override, now, {}, ()) if override.is_delete() else {key: value}
+        now, composed = deepcopy(saved), deepcopy(saved)
+        OmegaConf.update(composed, key, override.value(), merge=False, force_add=True)
+        differing = changes.apply(override, now, OmegaConf.to_container(composed), ())
         try:
             changes.check_changes(override, differing, saved, now)
             refused = False

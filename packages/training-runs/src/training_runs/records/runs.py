@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from training_config.errors import ConfigError
 from training_config.secret_values import redact_override
 from training_config.yaml_files import check_size
@@ -32,7 +32,7 @@ RESERVED = 64 * 1024  # bytes: a record has some 3 KiB for each time that its ru
 
 
 class Start(BaseModel, extra="allow", strict=True):
-    started: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT[\d:.]+([+-]\d\d:\d\d|Z)?$")]
+    started: Annotated[str, AfterValidator(lambda text: datetime.fromisoformat(text) and text)]
 
 
 class Content(BaseModel, extra="allow", strict=True):

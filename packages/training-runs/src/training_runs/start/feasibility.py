@@ -28,7 +28,7 @@ EXTRAS = {
     "pytorch_lightning.loggers.MLFlowLogger": "mlflow",
 }
 
-Endless = Annotated[Literal[-1] | PositiveInt, Field(title="a whole number of at least 1, -1 for no end")]
+Endless = Literal[-1] | PositiveInt  # -1: no end
 Batches = Annotated[
     NonNegativeInt | Fraction | None, Field(title="a whole number of batches, or a share from 0.0 to 1.0")
 ]
@@ -97,7 +97,7 @@ def arguments() -> dict[type, dict[str, Any]]:
             "dirpath": Directory | None,
         },
         LastCheckpoint: {"dirpath": Directory},
-        Optimizer: dict.fromkeys(("momentum", "weight_decay"), FiniteFloat) | {"lr": Rate | None},
+        Optimizer: dict.fromkeys(("momentum", "weight_decay"), FiniteFloat) | {"lr": Rate},
         EarlyStopping: {"patience": NonNegativeInt},
         NLLLoss: {"weight": ClassWeights | None},
         CrossEntropyLoss: {
