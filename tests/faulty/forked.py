@@ -4,6 +4,7 @@ A server imports them once and forks. What runs in a fork is a command as any ot
 directory, an environment, arguments and an output of its own, and ends as an interpreter ends.
 """
 
+import atexit
 import gc
 import json
 import multiprocessing
@@ -158,6 +159,7 @@ def serve(address: str) -> dict[str, Any]:
     for name in HEAVY:
         __import__(name)
     gc.freeze()  # as a command does that has imported them itself
+    atexit.register(gc.unfreeze)
     woken, waker = socket.socketpair()
     for end in (woken, waker):
         end.setblocking(False)

@@ -1,16 +1,13 @@
 """Whether the figures of a run are drawn. Nothing here draws: matplotlib takes half a second to import."""
 
-from collections.abc import Callable
+from typing import Literal
 
 in_sweep = False  # whether this process runs the jobs of a sweep
 
 
-def at_end(draw: Callable[[], None], each: bool) -> None:
-    """Call `draw`; not in a job of a sweep, unless `each` is true: drawing takes a second, a short job less."""
-    if not waits(each):
-        draw()
+def wanted(figures: bool | Literal["each"]) -> bool:
+    """Whether a run draws its `figures`; a job of a sweep does for "each" alone: drawing takes longer than a short job.
 
-
-def waits(each: bool) -> bool:
-    """Whether a job draws nothing: `eval.py` does later, of those jobs that are worth a look."""
-    return in_sweep and not each
+    `eval.py run=` draws those of a job later.
+    """
+    return figures == "each" if in_sweep else bool(figures)

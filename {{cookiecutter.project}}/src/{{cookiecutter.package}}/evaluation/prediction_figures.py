@@ -20,8 +20,7 @@ class PredictionFigures(Callback):
     `test_set` of the DataModule. What cannot be had is left out.
 
     Args:
-        enabled: nothing is kept or drawn otherwise, nor with `fast_dev_run`; of the jobs of a sweep, the best one's is
-            drawn, or "each" one's.
+        enabled: nothing is kept or drawn otherwise, nor with `fast_dev_run`; of the jobs of a sweep where it is "each".
         folder: where the files go.
         split: test, or val for a run without a test.
         worst: how many mistakes to show.
@@ -48,10 +47,7 @@ class PredictionFigures(Callback):
         self._keep("test", trainer, outputs, batch, batch_idx)
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if not self.enabled:
-            return
-        # Not in a sweep: torch keeps two MiB of each network that it traces.
-        if self.example is not None and not drawing.waits(each=self.enabled == "each"):
+        if self.example is not None:
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
                     logger.log_graph(pl_module, self.example)
@@ -59,11 +55,11 @@ class PredictionFigures(Callback):
             self._draw_predictions(trainer)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if self.enabled and self.split == "test":
+        if self.split == "test":
             self._draw_predictions(trainer)
 
     def _keep(self, split: str, trainer: Trainer, outputs: Any, batch: Any, batch_idx: int) -> None:
-        if not self.enabled or trainer.fast_dev_run or not is_pair(batch):
+        if not drawing.wanted(self.enabled) or trainer.fast_dev_run or not is_pair(batch):
             return
         images, labels = batch
         self.example = images[:1]
@@ -97,14 +93,9 @@ class PredictionFigures(Callback):
         if getattr(dataset, "labels", None) is not None and torch.equal(dataset.labels[indices], labels):
             shown = Subset(dataset, indices.tolist())
         loggers = [logger for logger in trainer.loggers if isinstance(logger, TensorBoardLogger)]
-        step = trainer.global_step
-
-        def draw() -> None:  # without the trainer, which the best job of a sweep would keep until its end
-            for name, path in self._write(probabilities, labels, classes, shown).items():
-                for logger in loggers:
-                    logger.log_png(f"{self.split}/{name}", path, step)
-
-        drawing.at_end(draw, each=self.enabled == "each")
+        for name, path in self._write(probabilities, labels, classes, shown).items():
+            for logger in loggers:
+                logger.log_png(f"{self.split}/{name}", path, trainer.global_step)
 
     def _write(
         self, probabilities: Tensor, labels: Tensor, classes: list[str], shown: Subset | None

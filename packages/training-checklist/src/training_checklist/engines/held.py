@@ -23,6 +23,7 @@ LIBRARIES = (
     "lightning",
     "lightning_fabric",
 )  # what these keep is no leak of the project's
+ATOMS = (int, float, str, bytes, type(None))  # they keep nothing
 CONTAINERS = (list, tuple, set, deque, dict)
 NOWHERE = "a variable outside of the model"
 CLOSED = (str, bytes, type, FunctionType, MethodType, ModuleType, Trainer, LightningDataModule)
@@ -72,10 +73,12 @@ def kept(thing: Any, path: str, kinds: tuple[type, ...], depth: int = DEPTH) -> 
         return
     elif isinstance(thing, dict):
         for key, each in islice(thing.items(), MOST):
-            yield from kept(each, f"{path}[{key!r}]", kinds, depth - 1)
+            if not isinstance(each, ATOMS):
+                yield from kept(each, f"{path}[{key!r}]", kinds, depth - 1)
     elif isinstance(thing, CONTAINERS):
         for index, each in enumerate(islice(thing, MOST)):
-            yield from kept(each, f"{path}[{index}]", kinds, depth - 1)
+            if not isinstance(each, ATOMS):
+                yield from kept(each, f"{path}[{index}]", kinds, depth - 1)
     elif hasattr(thing, "__dict__"):
         for name, each in vars(thing).items():
             yield from kept(each, f"{path}.{name}", kinds, depth - 1)

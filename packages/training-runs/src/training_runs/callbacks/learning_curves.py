@@ -34,10 +34,8 @@ class LearningCurves(Callback):
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         logger = next((logger for logger in trainer.loggers if isinstance(logger, CSVLogger)), None)
-        if not self.enabled or trainer.fast_dev_run or not trainer.is_global_zero or logger is None:
-            return
-        table = Path(logger.log_dir) / "metrics.csv"
-        drawing.at_end(lambda: self.draw(table), each=self.enabled == "each")
+        if drawing.wanted(self.enabled) and not trainer.fast_dev_run and trainer.is_global_zero and logger is not None:
+            self.draw(Path(logger.log_dir) / "metrics.csv")
 
     def draw(self, table: Path) -> None:
         """Draw the curves that are in `table`, if it has any."""
