@@ -457,6 +457,7 @@ class InOrder(IterableDataset):
         ("tag = zlib.crc32(name.encode())", False),
         ("for label in sorted(set(labels)): pass", False),
         ("known = name in set(labels)", False),
+        ("known = set(words); read = lambda known: Path(known)", False),
         ("for size in {1, 2}: pass", False),
         ("def __hash__(self): return hash(self.name)", False),
     ],

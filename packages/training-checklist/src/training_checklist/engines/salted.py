@@ -52,9 +52,11 @@ def salted_lines(tree: ast.AST) -> Iterator[int]:
 
 
 def names_of_sets(tree: ast.AST) -> set[str]:
-    """Return the names to which sets are given, and nothing else."""
+    """Return the names to which sets are given, and nothing else, in all of a file; not those of arguments."""
     given: dict[str, list[bool]] = {}
     for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            given.setdefault(node.arg, []).append(False)
         for target in node.targets if isinstance(node, ast.Assign) else ():
             if isinstance(target, ast.Name):
                 given.setdefault(target.id, []).append(is_set(node.value))
