@@ -144,7 +144,14 @@ def rows_of_records() -> list[Row]:
         "nested 100,000 deep": b"[" * 100_000,
     }
     rows += [Row(f"run.json: {what}", EVAL, prepare=written(f"{RUN}/run.json", text)) for what, text in texts.items()]
-    return [*rows, Row("run.json is a folder", EVAL, prepare=lambda p: ((p / RUN / "run.json").unlink(), (p / RUN / "run.json").mkdir()))]
+    return [
+        *rows,
+        Row(
+            "run.json is a folder",
+            EVAL,
+            prepare=lambda p: ((p / RUN / "run.json").unlink(), (p / RUN / "run.json").mkdir()),
+        ),
+    ]
 
 
 def rows_of_saved_configs() -> list[Row]:
@@ -169,7 +176,7 @@ def rows_of_saved_configs() -> list[Row]:
         "trainer is text": ("trainer:\n  _target_", "trainer: text\nother:\n  _target_"),
         "data is null": ("data:\n  _target_", "data: null\nother:\n  _target_"),
         "optimizer has no _target_": ("_target_: torch.optim.Adam", "target: torch.optim.Adam"),
-        "a key leads to itself": ("seed: 42", "seed: ${seed}"),
+        "a key leads to itself": ("\nseed: 42", "\nseed: ${seed}"),
         "max_epochs is a list": ("max_epochs: 1", "max_epochs: [1]"),
         "batch_size is a word": ("batch_size: 64", "batch_size: many"),
         "callbacks is a list": ("callbacks:\n", "callbacks: []\nothers:\n"),
@@ -182,7 +189,9 @@ def rows_of_saved_configs() -> list[Row]:
         if not (what == "max_epochs is a list" and script == "eval.py")
     ]
     over = {"a mapping": "a: 1\n", "a number": "[1]\n", "null": "null\n", "an alias bomb": BOMB, "latin-1": b"[\xf6]\n"}
-    return rows + [Row(f"overrides.yaml: {what}", RESUME, prepare=written(OVERRIDES, text)) for what, text in over.items()]
+    return rows + [
+        Row(f"overrides.yaml: {what}", RESUME, prepare=written(OVERRIDES, text)) for what, text in over.items()
+    ]
 
 
 def rows_of_conf() -> list[Row]:
@@ -197,7 +206,10 @@ def rows_of_conf() -> list[Row]:
     rows = []
     for what, text in broken.items():
         unused = written("conf/optimizer/mine.yaml", text)
-        rows += [Row(f"a file of conf that nobody uses: {what} ({name})", command, True, unused) for name, command in READS.items()]
+        rows += [
+            Row(f"a file of conf that nobody uses: {what} ({name})", command, True, unused)
+            for name, command in READS.items()
+        ]
         rows.append(Row(f"a file of conf that is used: {what}", (*TRAIN, "optimizer=mine"), prepare=unused))
     used = {
         "defaults: 5": "defaults: 5\n",
@@ -210,15 +222,29 @@ def rows_of_conf() -> list[Row]:
     }
     runs = ("defaults: null",)
     rows += [
-        Row(f"conf/optimizer/mine.yaml: {what}", (*TRAIN, "optimizer=mine"), prepare=written("conf/optimizer/mine.yaml", text))
+        Row(
+            f"conf/optimizer/mine.yaml: {what}",
+            (*TRAIN, "optimizer=mine"),
+            prepare=written("conf/optimizer/mine.yaml", text),
+        )
         for what, text in used.items()
         if what not in runs
     ]
-    circle = lambda p: (written("conf/optimizer/a.yaml", "defaults: [b]\n")(p), written("conf/optimizer/b.yaml", "defaults: [a]\n")(p))  # noqa: E731
+
+    def circle(project: Path) -> None:
+        written("conf/optimizer/a.yaml", "defaults: [b]\n")(project)
+        written("conf/optimizer/b.yaml", "defaults: [a]\n")(project)
+
     rows.append(Row("two options that name each other", (*TRAIN, "optimizer=a"), prepare=circle))
     rows.append(Row("a link in conf that leads nowhere", EVAL, True, linked("conf/optimizer/gone.yaml", "/nowhere")))
     rows.append(Row("a link in conf that leads to itself", EVAL, True, linked("conf/loop", ".")))
-    rows.append(Row("an experiment that is an alias bomb", (*TRAIN, "+experiment=bomb"), prepare=written("conf/experiment/bomb.yaml", "# @package _global_\n" + BOMB)))
+    rows.append(
+        Row(
+            "an experiment that is an alias bomb",
+            (*TRAIN, "+experiment=bomb"),
+            prepare=written("conf/experiment/bomb.yaml", "# @package _global_\n" + BOMB),
+        )
+    )
     return rows
 
 
@@ -231,27 +257,96 @@ def rows_of_checkpoints() -> list[Row]:
     nan = weights_of(lambda weight: torch.full_like(weight, float("nan")) if weight.is_floating_point() else weight)
     rows = [
         Row("best.ckpt: weights that are NaN (eval.py)", EVAL, prepare=checkpoint_with("best.ckpt", nan)),
-        Row("best.ckpt: weights that are NaN (predict)", (*EVAL, "predict=images"), prepare=lambda p: (image(p), checkpoint_with("best.ckpt", nan)(p))),
-        Row("best.ckpt: weights of whole numbers", EVAL, prepare=checkpoint_with("best.ckpt", weights_of(lambda weight: weight.long()))),
-        Row("best.ckpt: weights that are numbers", EVAL, prepare=checkpoint_with("best.ckpt", weights_of(lambda weight: 3))),
-        Row("best.ckpt: complex weights", EVAL, prepare=checkpoint_with("best.ckpt", weights_of(lambda weight: weight.to(torch.complex64)))),
-        Row("best.ckpt: state_dict is a list", EVAL, prepare=checkpoint_with("best.ckpt", lambda c: put(c, "state_dict", value=[1]))),
-        Row("best.ckpt: keys are numbers", EVAL, prepare=checkpoint_with("best.ckpt", lambda c: put(c, "state_dict", value={1: torch.ones(1)}))),
+        Row(
+            "best.ckpt: weights that are NaN (predict)",
+            (*EVAL, "predict=images"),
+            prepare=lambda p: (image(p), checkpoint_with("best.ckpt", nan)(p)),
+        ),
+        Row(
+            "best.ckpt: weights of whole numbers",
+            EVAL,
+            prepare=checkpoint_with("best.ckpt", weights_of(lambda weight: weight.long())),
+        ),
+        Row(
+            "best.ckpt: weights that are numbers",
+            EVAL,
+            prepare=checkpoint_with("best.ckpt", weights_of(lambda weight: 3)),
+        ),
+        Row(
+            "best.ckpt: complex weights",
+            EVAL,
+            prepare=checkpoint_with("best.ckpt", weights_of(lambda weight: weight.to(torch.complex64))),
+        ),
+        Row(
+            "best.ckpt: state_dict is a list",
+            EVAL,
+            prepare=checkpoint_with("best.ckpt", lambda c: put(c, "state_dict", value=[1])),
+        ),
+        Row(
+            "best.ckpt: keys are numbers",
+            EVAL,
+            prepare=checkpoint_with("best.ckpt", lambda c: put(c, "state_dict", value={1: torch.ones(1)})),
+        ),
         Row("best.ckpt: one bit flipped", EVAL, prepare=lambda p: flip(p / RUN / "checkpoints/best.ckpt")),
         Row("last.ckpt: one bit flipped", RESUME, prepare=lambda p: flip(p / RUN / "checkpoints/last.ckpt")),
         Row("last.ckpt: weights that are NaN", RESUME, prepare=checkpoint_with("last.ckpt", nan)),
-        Row("last.ckpt: weights of whole numbers", RESUME, prepare=checkpoint_with("last.ckpt", weights_of(lambda weight: weight.long()))),
+        Row(
+            "last.ckpt: weights of whole numbers",
+            RESUME,
+            prepare=checkpoint_with("last.ckpt", weights_of(lambda weight: weight.long())),
+        ),
         Row("last.ckpt: no loops", RESUME, prepare=checkpoint_with("last.ckpt", lambda c: c.pop("loops") and None)),
-        Row("last.ckpt: no callbacks", RESUME, prepare=checkpoint_with("last.ckpt", lambda c: c.pop("callbacks") and None)),
-        Row("last.ckpt: no optimizer", RESUME, prepare=checkpoint_with("last.ckpt", lambda c: c.pop("optimizer_states") and None)),
+        Row(
+            "last.ckpt: no callbacks",
+            RESUME,
+            prepare=checkpoint_with("last.ckpt", lambda c: c.pop("callbacks") and None),
+        ),
+        Row(
+            "last.ckpt: no optimizer",
+            RESUME,
+            prepare=checkpoint_with("last.ckpt", lambda c: c.pop("optimizer_states") and None),
+        ),
         Row("last.ckpt: no epoch", RESUME, prepare=checkpoint_with("last.ckpt", lambda c: c.pop("epoch") * 0 or None)),
-        Row("last.ckpt: epoch is text", RESUME, prepare=checkpoint_with("last.ckpt", lambda c: put(c, "epoch", value="one"))),
-        Row("last.ckpt: no random state", RESUME, prepare=checkpoint_with("last.ckpt", lambda c: put(c, "between_batches", "ranks", value=[]))),
-        Row("last.ckpt: between_batches is text", RESUME, prepare=checkpoint_with("last.ckpt", lambda c: put(c, "between_batches", value="x"))),
-        Row("last.ckpt: the best one of another run", RESUME, prepare=lambda p: shutil.copy(p / RUN / "checkpoints/best.ckpt", p / RUN / "checkpoints/last.ckpt"), runs=True),
-        Row("last.ckpt is a folder", RESUME, prepare=lambda p: ((p / RUN / "checkpoints/last.ckpt").unlink(), (p / RUN / "checkpoints/last.ckpt").mkdir())),
-        Row("last.ckpt is a pipe", RESUME, prepare=lambda p: ((p / RUN / "checkpoints/last.ckpt").unlink(), os.mkfifo(p / RUN / "checkpoints/last.ckpt"))),
-        Row("last.ckpt is a zip of something else", RESUME, prepare=lambda p: zipped(p / RUN / "checkpoints/last.ckpt")),
+        Row(
+            "last.ckpt: epoch is text",
+            RESUME,
+            prepare=checkpoint_with("last.ckpt", lambda c: put(c, "epoch", value="one")),
+        ),
+        Row(
+            "last.ckpt: no random state",
+            RESUME,
+            prepare=checkpoint_with("last.ckpt", lambda c: put(c, "between_batches", "ranks", value=[])),
+        ),
+        Row(
+            "last.ckpt: between_batches is text",
+            RESUME,
+            prepare=checkpoint_with("last.ckpt", lambda c: put(c, "between_batches", value="x")),
+        ),
+        Row(
+            "last.ckpt: the best one of another run",
+            RESUME,
+            prepare=lambda p: shutil.copy(p / RUN / "checkpoints/best.ckpt", p / RUN / "checkpoints/last.ckpt"),
+            runs=True,
+        ),
+        Row(
+            "last.ckpt is a folder",
+            RESUME,
+            prepare=lambda p: (
+                (p / RUN / "checkpoints/last.ckpt").unlink(),
+                (p / RUN / "checkpoints/last.ckpt").mkdir(),
+            ),
+        ),
+        Row(
+            "last.ckpt is a pipe",
+            RESUME,
+            prepare=lambda p: (
+                (p / RUN / "checkpoints/last.ckpt").unlink(),
+                os.mkfifo(p / RUN / "checkpoints/last.ckpt"),
+            ),
+        ),
+        Row(
+            "last.ckpt is a zip of something else", RESUME, prepare=lambda p: zipped(p / RUN / "checkpoints/last.ckpt")
+        ),
         Row("best.ckpt is /dev/zero", EVAL, prepare=linked(f"{RUN}/checkpoints/best.ckpt", "/dev/zero")),
         Row("ckpt= names a folder above", (*EVAL, "ckpt=..")),
     ]
@@ -295,7 +390,14 @@ def mnist(train: int, test: int) -> Callable[[Path], object]:
 
 def rows_of_data() -> list[Row]:
     mine = tuple(each for each in TRAIN if each != "data=mnist_sample")
-    folder = (*mine, "data=image_folder", "data.folder=images", "model=torchvision", "data.image_shape=[3,32,32]", "data.num_workers=0")
+    folder = (
+        *mine,
+        "data=image_folder",
+        "data.folder=images",
+        "model=torchvision",
+        "data.image_shape=[3,32,32]",
+        "data.num_workers=0",
+    )
     out = lambda p: (linked("images/a", "/usr")(p), (p / "images/b").mkdir(parents=True, exist_ok=True))  # noqa: E731
     return [
         Row("IDX files with 0 images", (*mine, "data=mnist"), prepare=mnist(0, 0)),
@@ -303,19 +405,30 @@ def rows_of_data() -> list[Row]:
         Row("IDX files with 1 image", (*mine, "data=mnist"), prepare=mnist(1, 1)),
         Row("an image folder with a link to /usr", folder, prepare=out),
         Row("an image folder whose train leads out", folder, prepare=linked("images/train", "/usr")),
-        Row("an image folder that leads to itself", folder, prepare=lambda p: ((p / "images").mkdir(), linked("images/a", ".")(p))),
+        Row(
+            "an image folder that leads to itself",
+            folder,
+            prepare=lambda p: ((p / "images").mkdir(), linked("images/a", ".")(p)),
+        ),
         Row("an image folder with an empty class", folder, prepare=lambda p: (p / "images/a").mkdir(parents=True)),
         Row("data_dir is a file", (*mine, "data=mnist", "data_dir=README.md", "data.fallback=null")),
         Row("data.labels is a folder", (*folder, "data.labels=conf"), prepare=image),
         Row("data.labels is not there", (*folder, "data.labels=nowhere.csv"), prepare=image),
-        Row("data.labels has null bytes", (*folder, "data.labels=a.csv"), prepare=lambda p: (image(p), written("a.csv", bytes(50))(p))),
+        Row(
+            "data.labels has null bytes",
+            (*folder, "data.labels=a.csv"),
+            prepare=lambda p: (image(p), written("a.csv", bytes(50))(p)),
+        ),
     ]
 
 
 def rows_of_places() -> list[Row]:
     long = "x" * 300
     return [
-        *(Row(f"hydra.run.dir={place or chr(39) * 2}", (*TRAIN, f"hydra.run.dir={place}")) for place in ("", ".", "conf", "src", "src/digit_classifier", "examples", "/", "..")),
+        *(
+            Row(f"hydra.run.dir={place or chr(39) * 2}", (*TRAIN, f"hydra.run.dir={place}"))
+            for place in ("", ".", "conf", "src", "src/digit_classifier", "examples", "/", "..")
+        ),
         Row("hydra.run.dir=${output_dir}", (*TRAIN, "hydra.run.dir=${output_dir}")),
         Row("hydra.run.dir=${nowhere}", (*TRAIN, "hydra.run.dir=${nowhere}")),
         Row("hydra.run.dir of 300 letters", (*TRAIN, f"hydra.run.dir=outputs/{long}")),
@@ -327,11 +440,22 @@ def rows_of_places() -> list[Row]:
         Row("callbacks.last_checkpoint.dirpath is a file", (*TRAIN, "callbacks.last_checkpoint.dirpath=README.md")),
         Row("callbacks.checkpoint.dirpath is a file", (*TRAIN, "callbacks.checkpoint.dirpath=README.md")),
         Row("logger.csv.save_dir is a file", (*TRAIN, "logger.csv.save_dir=README.md")),
-        Row("callbacks.figures.folder is a file", (*TRAIN, "callbacks=[checkpoint,figures]", "callbacks.figures.folder=README.md")),
+        Row(
+            "callbacks.figures.folder is a file",
+            (*TRAIN, "callbacks=[checkpoint,figures]", "callbacks.figures.folder=README.md"),
+        ),
         Row("outputs is a file", TRAIN, prepare=lambda p: (shutil.rmtree(p / "outputs"), (p / "outputs").touch())),
         Row("outputs leads to itself", TRAIN, prepare=linked("outputs", "outputs")),
-        Row("the run's directory is removed while it trains", TRAIN, shell="SCRIPT & while ! ls outputs/train/*/*/csv >/dev/null 2>&1; do sleep 0.1; done; rm -rf outputs/train; wait $!"),
-        Row("resume= of a run whose directory cannot be written", RESUME, prepare=lambda p: linked(f"{RUN}/run.json", "/proc/version")(p)),
+        Row(
+            "the run's directory is removed while it trains",
+            TRAIN,
+            shell="SCRIPT & while ! ls outputs/train/*/*/csv >/dev/null 2>&1; do sleep 0.1; done; rm -rf outputs/train; wait $!",
+        ),
+        Row(
+            "resume= of a run whose directory cannot be written",
+            RESUME,
+            prepare=lambda p: linked(f"{RUN}/run.json", "/proc/version")(p),
+        ),
     ]
 
 
@@ -388,7 +512,15 @@ def rows_of_values() -> list[Row]:
 
 
 def rows_of_environments() -> list[Row]:
-    rank = {"TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "localhost", "MASTER_PORT": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "RANK": "0", "WORLD_SIZE": "1"}
+    rank = {
+        "TORCHELASTIC_RUN_ID": "x",
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": "1",
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "RANK": "0",
+        "WORLD_SIZE": "1",
+    }
     refused = [
         {"MPLBACKEND": "nonsense"},
         {"TORCH_LOGS": "nonsense"},
@@ -468,7 +600,9 @@ class Bench:
             quoted = " ".join(f"'{word}'" for word in (sys.executable, *row.command))
             command = ["bash", "-c", (row.shell or "SCRIPT").replace("SCRIPT", quoted)]
             with output.open("wb") as file:
-                process = subprocess.Popen(command, cwd=project, env=environment, stdout=file, stderr=file, start_new_session=True)
+                process = subprocess.Popen(
+                    command, cwd=project, env=environment, stdout=file, stderr=file, start_new_session=True
+                )
         try:
             code = process.wait(SECONDS)
         except subprocess.TimeoutExpired:

@@ -11,6 +11,7 @@ import torch
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from PIL import Image
 from training_config.errors import ConfigError
 from training_runs.errors import DataError
@@ -94,6 +95,17 @@ def test_folders_train_val_and_test_are_taken_as_they_are(build, tmp_path):
         fill(tmp_path / "animals" / part, number)
     sizes = {name: len(names) for name, names in paths(build(tmp_path / "animals")).items()}
     assert sizes == {"train": 6, "val": 9, "test": 12}
+
+
+@pytest.mark.parametrize("place", ["cat", "train", "train/cat"])
+def test_link_that_leads_out_of_the_folder_is_refused(build, tmp_path, place):
+    folder = fill(tmp_path / "images" / ("train" if "/" in place else "."))
+    folder = tmp_path / "images"
+    fill(tmp_path / "elsewhere")
+    shutil.rmtree(folder / place, ignore_errors=True)
+    (folder / place).symlink_to(tmp_path / "elsewhere" / ("cat" if "cat" in place else "."))
+    with pytest.raises((ConfigError, OmegaConfBaseException), match=r"is a link that leads out of data\.folder="):
+        build(folder)
 
 
 def test_csv_says_labels_and_parts(build, tmp_path):

@@ -8,7 +8,7 @@ from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
-from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.config_repository import CachingConfigRepository, ConfigRepository, IConfigRepository
 from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigResult
 from training_config.errors import ConfigError
@@ -28,14 +28,21 @@ def read_once() -> None:
 
     @functools.wraps(read)
     def load_config(repository: ConfigRepository, config_path: str) -> ConfigResult | None:
-        if is_deep():
-            raise ConfigError(f"{file_of(repository, config_path) or config_path}: its defaults lead back to itself")
         key = (config_path, *(source.path for source in repository.get_sources()))
         if key not in kept:
             kept[key] = checked(read, repository, config_path)
         return deepcopy(kept[key])  # what Hydra composes shares the nodes of what it has read
 
     ConfigRepository.load_config = load_config
+    cached = unwrap(CachingConfigRepository.load_config)  # what Hydra asks, also again and again for one file
+
+    @functools.wraps(cached)
+    def load_cached(repository: CachingConfigRepository, config_path: str) -> ConfigResult | None:
+        if is_deep():
+            raise ConfigError(f"{file_of(repository, config_path) or config_path}: its defaults lead back to itself")
+        return cached(repository, config_path)
+
+    CachingConfigRepository.load_config = load_cached
 
 
 def checked(read: Read, repository: ConfigRepository, config_path: str) -> ConfigResult | None:
@@ -58,7 +65,7 @@ def checked(read: Read, repository: ConfigRepository, config_path: str) -> Confi
         raise ConfigError(f"{file} cannot be read ({reason}); repair it, or choose another option") from error
 
 
-def file_of(repository: ConfigRepository, config_path: str | None) -> Path | None:
+def file_of(repository: IConfigRepository, config_path: str | None) -> Path | None:
     """Return the file that a config is read from; None of a library's own."""
     name = f"{str(config_path).removesuffix('.yaml')}.yaml"
     files = (Path(source.path, name) for source in repository.get_sources() if source.scheme() == "file")
