@@ -11,7 +11,6 @@ from typing import Any
 
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
-from training_config.check import shown
 from training_config.errors import ConfigError
 from training_config.secret_values import redact
 from training_config.targets import locate, parameters_of, targets
@@ -114,6 +113,8 @@ def check_changes(override: Override, changes: Mapping[str, Any], saved: DictCon
             continue
         if key.startswith("callbacks.") and all(only_reports(each, key.split(".")[1]) for each in (saved, cfg)):
             continue
+        from training_config.check import shown  # pydantic, which a help text does not need
+
         has = "the run has none" if former is ABSENT else f"the run has {key}={shown(former, key)}"
         raise ConfigError(f"{override.input_line.lstrip('+')} cannot change a run that goes on: {has}; {WAY_OUT}")
 
@@ -138,6 +139,8 @@ def check_length(cfg: DictConfig, changed: Iterable[str], checkpoint: Mapping[st
     Raises:
         ConfigError: it names the key, its value and what has been trained.
     """
+    from training_config.check import shown
+
     from training_runs.checkpoints.last_checkpoint import trained  # torch
 
     has = dict(zip(("epochs", "steps"), trained(checkpoint), strict=True))

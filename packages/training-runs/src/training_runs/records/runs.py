@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from training_config.errors import ConfigError
 from training_config.secret_values import redact_override
 from training_config.yaml_files import check_size
@@ -29,28 +28,6 @@ Container = TypeVar("Container", DictConfig, ListConfig)
 RECORD = "run.json"
 LOCK, HOLDER, RESERVE = ".lock", ".lock.holder", ".reserve"
 RESERVED = 64 * 1024  # bytes: a record has some 3 KiB for each time that its run was started
-
-
-class Start(BaseModel, extra="allow", strict=True):
-    started: Annotated[str, AfterValidator(lambda text: datetime.fromisoformat(text) and text)]
-
-
-class Content(BaseModel, extra="allow", strict=True):
-    """What every record has, and what some have; that of a job which was refused says no more than the first three."""
-
-    state: str
-    overrides: list[str]
-    metrics: dict[str, float | None]
-    command: str = ""
-    starts: Annotated[list[Start], Field(min_length=1)] = []
-    best_checkpoint: str | None = None
-    data: str | None = None
-    seed: int | None = None
-    seconds: float = 0
-    packages: dict[str, str] = {}
-    hardware: dict[str, Any] = {}
-    git: dict[str, Any] | None = None
-    rerun: dict[str, Any] = {}
 
 
 def find_run(name: str | Path, key: str = "run") -> Path:
@@ -234,11 +211,11 @@ def read_record(run: Path) -> dict[str, Any]:
         raise ConfigError(f"{run / RECORD} is damaged ({error}); name another run") from error
     except OSError as error:
         raise ConfigError(f"{run / RECORD} cannot be read ({error.strerror}); name another run") from error
-    try:
-        Content.model_validate(record if isinstance(record, dict) else {})
-    except ValidationError as error:
-        lacking = ", ".join(dict.fromkeys(str(each["loc"][0]) for each in error.errors()))
-        raise ConfigError(f"{run / RECORD} is damaged: it says no {lacking}; name another run") from error
+    from training_runs.records.content import lacking  # pydantic, which a help text does not need
+
+    wrong = lacking(record)
+    if wrong:
+        raise ConfigError(f"{run / RECORD} is damaged: it says no {', '.join(wrong)}; name another run")
     return record
 
 
