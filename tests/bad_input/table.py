@@ -482,6 +482,16 @@ EVAL = [
         "ckpt=FOLDER/other.ckpt belongs to another network: net.head.weight is not there in it and (10, 576) in the "
         "run's own; use ckpt=best or ckpt=last, or name the checkpoint's run with run=...",
     ),
+    (
+        "ckpt=FOLDER/nan.ckpt",
+        "ckpt=FOLDER/nan.ckpt is refused: net.head.bias in it is NaN: training diverged; use one from before",
+    ),
+    (
+        "ckpt=FOLDER/whole.ckpt",
+        "ckpt=FOLDER/whole.ckpt belongs to another network: net.head.bias is (10,) of torch.int64 in it and (10,) in "
+        "the run's own; use ckpt=best or ckpt=last, or name the checkpoint's run with run=...",
+    ),
+    ("ckpt=FOLDER/numbers.ckpt", f"ckpt=FOLDER/numbers.ckpt is refused: it holds no state_dict; {CHOICES}"),
     ("ckpt=FOLDER/...ckpt", "ckpt=FOLDER/...ckpt has no name to keep its results under; give the file another"),
     ("batch_size=0", "batch_size=0 must be a whole number of at least 1"),
     ("batch_size=abc", "batch_size=abc must be a whole number of at least 1"),
@@ -525,6 +535,9 @@ def rubbish(run_of, tmp_path):
     torch.save([1], tmp_path / "list.ckpt")
     torch.save({"state_dict": RunsCode(tmp_path / "ran")}, tmp_path / "code.ckpt")
     weights = torch.load(run_of / "checkpoints/best.ckpt", weights_only=True)["state_dict"]
+    bias = weights["net.head.bias"]
+    for name, value in (("nan", bias * float("nan")), ("whole", bias.long()), ("numbers", 3)):
+        torch.save({"state_dict": weights | {"net.head.bias": value}}, tmp_path / f"{name}.ckpt")
     del weights["net.head.weight"]
     torch.save({"state_dict": weights}, tmp_path / "other.ckpt")
     for name in ("text", "cut", "huge", "nothing"):

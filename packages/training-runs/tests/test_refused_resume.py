@@ -168,6 +168,29 @@ def bit_flipped(last: Path) -> None:
     last.write_bytes(content)
 
 
+def edited(last: Path, **values) -> None:
+    content = torch.load(last, weights_only=True)
+    torch.save({name: value for name, value in (content | values).items() if value is not None}, last)
+
+
+def weights_alone(last: Path) -> None:
+    edited(last, loops=None, optimizer_states=None)
+
+
+def of_another_kind(last: Path) -> None:
+    edited(last, epoch="one")
+
+
+def diverged(last: Path) -> None:
+    weights = torch.load(last, weights_only=True)["state_dict"]
+    edited(last, state_dict={name: weight * float("nan") for name, weight in weights.items()})
+
+
+def of_whole_numbers(last: Path) -> None:
+    weights = torch.load(last, weights_only=True)["state_dict"]
+    edited(last, state_dict={name: weight.long() for name, weight in weights.items()})
+
+
 def lost(last: Path) -> None:
     last.unlink()
 
@@ -177,7 +200,10 @@ def led_nowhere(last: Path) -> None:
     last.symlink_to("/nowhere/last.ckpt")
 
 
-@pytest.mark.parametrize("damage", [half, bit_flipped, lost, led_nowhere])
+DAMAGES = [half, bit_flipped, lost, led_nowhere, weights_alone, of_another_kind, diverged, of_whole_numbers]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_run_whose_last_checkpoint_is_damaged_or_gone_does_not_begin_anew(damage, finished, script, capsys):
     damage(finished / "checkpoints" / "last.ckpt")
     before = files(finished), times(finished)

@@ -37,6 +37,10 @@ REPORTERS = (
     *("LearningRateMonitor", "DeviceStatsMonitor", "ThroughputMonitor", "ModelSummary", "RichModelSummary"),
     *("ProgressBar", "RichProgressBar", "TQDMProgressBar"),
 )
+# What training goes on from in a checkpoint, and of which kind it is; weights alone have none of the first.
+REQUIRED = ("epoch", "global_step", "loops", "optimizer_states", "callbacks")
+PARTS = {"epoch": int, "global_step": int, "loops": dict, "optimizer_states": list, "callbacks": dict}
+PARTS |= {"lr_schedulers": list, "between_batches": dict}
 ABSENT = object()
 WAY_OUT = "leave it out, or leave resume out and start a new run"
 
@@ -195,10 +199,15 @@ def resume_point(path: Path) -> dict[str, Any]:
     """Return the checkpoint from which a run goes on.
 
     Raises:
-        ConfigError: it is damaged.
+        ConfigError: it is damaged, or lacks what training goes on from.
     """
     try:
-        return read_checkpoint(path)
+        checkpoint = read_checkpoint(path)
+        lacking = [name for name, kind in PARTS.items() if not isinstance(checkpoint.get(name, kind()), kind)]
+        lacking += [name for name in REQUIRED if name not in checkpoint]
+        if lacking:
+            raise ConfigError(f"{path} cannot be gone on from: it has no {', '.join(lacking)}")
+        return checkpoint
     except ConfigError as error:
-        reason = str(error).removeprefix("ckpt=").partition("; use ckpt=")[0]
+        reason = str(error).removeprefix("ckpt=").partition("; use ")[0]
         raise ConfigError(f"{reason}; copy it here anew, or leave resume out and start a new run") from error

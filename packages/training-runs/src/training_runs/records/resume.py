@@ -238,10 +238,13 @@ def check_weights(pl_module: "LightningModule", path: Path) -> None:
     """
     from pytorch_lightning.utilities.model_helpers import is_overridden
 
-    hooks = ("configure_model", "on_load_checkpoint")
-    if path.is_dir() or not pl_module.strict_loading or any(is_overridden(hook, pl_module) for hook in hooks):
+    if path.is_dir():  # of shards
         return
-    found = misfit(pl_module.state_dict(), changes.resume_point(path)["state_dict"])
+    weights = changes.resume_point(path)["state_dict"]
+    hooks = ("configure_model", "on_load_checkpoint")
+    if not pl_module.strict_loading or any(is_overridden(hook, pl_module) for hook in hooks):
+        return
+    found = misfit(pl_module.state_dict(), weights)
     if found is not None:
         name, here, there = found
         raise ConfigError(

@@ -168,6 +168,9 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     weights = checkpoint.get("state_dict") if isinstance(checkpoint, dict) else None
     if not isinstance(weights, dict) or not all(map(torch.is_tensor, without_extra_state(weights).values())):
         raise ConfigError(f"ckpt={path} is refused: it holds no state_dict; use ckpt=best or ckpt=last of a run")
+    for name, weight in without_extra_state(weights).items():
+        if weight.is_floating_point() and weight.isnan().any():  # infinity stands in masks
+            raise ConfigError(f"ckpt={path} is refused: {name} in it is NaN: training diverged; use one from before")
     return checkpoint
 
 
@@ -188,10 +191,15 @@ def misfit(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, str
     """Return the first weight whose shapes differ in two state dicts, with both shapes; None where all fit."""
     ours, theirs = without_extra_state(ours), without_extra_state(theirs)
     for name in dict.fromkeys([*ours, *theirs]):
-        here, there = (str(tuple(some[name].shape)) if name in some else "not there" for some in (ours, theirs))
+        here, there = (form(some[name]) if name in some else "not there" for some in (ours, theirs))
         if here != there:
             return name, here, there
     return None
+
+
+def form(weight: Any) -> str:
+    """Return the shape of a weight, and of what it is made where that are no floating-point numbers."""
+    return f"{tuple(weight.shape)}" + ("" if weight.is_floating_point() else f" of {weight.dtype}")
 
 
 def without_extra_state(weights: Mapping[str, Any]) -> dict[str, Any]:
