@@ -3,6 +3,7 @@
 import csv
 import logging
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -219,3 +220,40 @@ def test_worst_mistakes_have_the_names_of_their_files(build, tmp_path):
     others = {"cat": "dog", "dog": "owl", "owl": "cat"}
     said = [f"{file}\n{others[label]} (100%)\nis {label}" for label, file in (name.split("/") for name in images.names)]
     assert sorted(text.get_text() for text in axes.texts) == sorted(said)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Images of which each has some labels or none, and the overrides that train on them."""
+    folder = fill(tmp_path / "photos", each=20, classes=("a", "b"))
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*g"))
+    cells = ["", "sea", "sea;sand", "sand;tree"]
+    rows = [f"{name},{cells[place % 4]}" for place, name in enumerate(names)]
+    (tmp_path / "labels.csv").write_text("\n".join(["path,label", *rows]), encoding="utf-8")
+    return f"data.folder={folder.as_posix()}", f"data.labels={tmp_path.as_posix()}/labels.csv", SHAPE
+
+
+def test_images_with_several_labels_are_trained_on_tested_and_predicted(photos, train, evaluate, tmp_path):
+    run = train("+experiment=several_labels", "data=image_folder", "model=cnn", "figures=true", "data.num_workers=0", *photos)
+    assert (run / "figures/labels_found.png").is_file()
+    evaluate(f"run={run.as_posix()}")
+    with (run / "eval/best/predictions.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    right = {row["path"]: row["label"] for row in csv.DictReader((tmp_path / "labels.csv").open(encoding="utf-8"))}
+    for row in rows:
+        assert set(row["label"].split(";")) == set(right[row["sample"]].split(";"))
+        probable = [name for name in ("sand", "sea", "tree") if float(row[f"p({name})"]) >= 0.5]
+        assert row["prediction"] == ";".join(probable)
+    evaluate(f"run={run.as_posix()}", f"predict={tmp_path.as_posix()}/photos")
+    with (run / "eval/best/predictions_photos.csv").open(newline="", encoding="utf-8") as file:
+        predicted = {row["sample"]: row["prediction"] for row in csv.DictReader(file)}
+    assert len(predicted) == 40
+    assert {row["sample"]: row["prediction"] for row in rows}.items() <= predicted.items()
+
+
+def test_labels_that_are_combinations_are_said(build, photos, tmp_path, caplog):
+    combinations = [photos[1]] + [f"data.{share}_share=0.3" for share in ("val", "test")]
+    text = (tmp_path / "labels.csv").read_text(encoding="utf-8")
+    (tmp_path / "labels.csv").write_text(re.sub("(?m),(sea)?$", ",sea;tree", text), encoding="utf-8")
+    build(tmp_path / "photos", *combinations)
+    assert [each for each in caplog.messages if "+experiment=several_labels" in each]

@@ -31,7 +31,7 @@ HOSTILE = [
     {"_target_": "pytorch_lightning.loggers.CometLogger", "api_key": "1"},
     {"_target_": "pytorch_lightning.cli.LightningCLI"},
     {"_target_": "pytorch_lightning.trainer.trainer.os.system", "command": "ls"},
-    {"_target_": "digit_classifier.data.download.urlopen", "url": "http://host"},
+    {"_target_": "digit_classifier.data.download.download", "url": "http://host"},
     {"_target_": "digit_classifier.evaluation.predictions.write_predictions", "path": "file"},
     {"_target_": "training_runs.records.runs.write_record", "run": "elsewhere", "record": {}},
     {"_target_": "pathlib.Path.unlink"},

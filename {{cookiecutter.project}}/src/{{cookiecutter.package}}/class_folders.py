@@ -7,15 +7,18 @@ from omegaconf import OmegaConf
 from training_config.errors import ConfigError
 
 
-def class_names(folder: str, labels: str | None) -> list[str]:
+def class_names(folder: str, labels: str | None, separator: str | None = None) -> list[str]:
     """Return the names of the classes, sorted: of the folders in `folder` or its train/, or of the labels in a CSV.
+
+    A cell holds one label, or several with a `separator` between them.
 
     Raises:
         ConfigError: there is no class.
     """
     if labels is not None:
         with open(labels, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a mark of UTF-8 first
-            names = {row.get("label") or "" for row in csv.DictReader(file)} - {""}
+            cells = [row.get("label") or "" for row in csv.DictReader(file)]
+        names = {name for cell in cells for name in (cell.split(separator) if separator else [cell])} - {""}
     elif Path(folder).is_dir():
         names = subfolders(Path(folder, "train") if Path(folder, "train").is_dir() else Path(folder), Path(folder))
     else:
