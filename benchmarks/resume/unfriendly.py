@@ -608,6 +608,7 @@ class Bench:
         except subprocess.TimeoutExpired:
             code = None
             os.killpg(process.pid, 9)
+            forked.end_servers()  # the one that waits for it
         return code, output.read_text(encoding="utf-8", errors="replace"), ""
 
     def judge(self, row: Row, number: int) -> tuple[str, str]:

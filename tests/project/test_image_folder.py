@@ -105,7 +105,7 @@ def test_link_that_leads_out_of_the_folder_is_refused(build, tmp_path, place):
     fill(tmp_path / "elsewhere")
     shutil.rmtree(folder / place, ignore_errors=True)
     (folder / place).symlink_to(tmp_path / "elsewhere" / ("cat" if "cat" in place else "."))
-    with pytest.raises((ConfigError, OmegaConfBaseException), match=r"is a link that leads out of data\.folder="):
+    with pytest.raises((ConfigError, OmegaConfBaseException), match=r"a link in .* leads out of data\.folder="):
         build(folder)
 
 

@@ -21,7 +21,7 @@ MAY = (
     *("allow", "print_config", "test", "figures", "no_progress_minutes", "data_dir", "trainer.max_epochs"),
     *("trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.log_every_n_steps"),
     *("data.num_workers", "data.device", "callbacks.last_checkpoint.every_n_train_steps"),
-    *("callbacks.learning_curves", "callbacks.figures", "callbacks.lr_monitor", "callbacks.model_summary"),
+    *("callbacks.learning_curves", "callbacks.lr_monitor", "callbacks.model_summary"),
     *("callbacks.progress_bar", "callbacks.step_monitor", "logger", "checks"),
 )
 # Values of these keys that can be tried for real, where no rule below finds one.
@@ -33,7 +33,6 @@ TRIED = {
     "trainer.log_every_n_steps": "1",
     "data.num_workers": "1",
     "data.device": "cpu",
-    "callbacks.figures.split": "val",
     "callbacks.last_checkpoint.every_n_train_steps": "1",
 }
 # They name machines or classes that this one has not, and paths outside of the run.

@@ -29,15 +29,10 @@ def class_names(folder: str, labels: str | None, separator: str | None = None) -
 
 
 def subfolders(folder: Path, root: Path) -> list[str]:
-    """Return the names of the folders in `folder`, sorted; those that begin with a dot are left out.
-
-    Raises:
-        ConfigError: one is a link that leads out of `root`, perhaps to all that the disk has.
-    """
+    """Return the names of the folders in `folder`, sorted; a link that leads out of `root` is refused."""
     found = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    for path in (folder, *found):
-        if not path.resolve().is_relative_to(root.resolve()):
-            raise ConfigError(f"{path} is a link that leads out of data.folder={root}; copy its images, or remove it")
+    if not all(path.resolve().is_relative_to(root.resolve()) for path in (folder, *found)):
+        raise ConfigError(f"a link in {folder} leads out of data.folder={root}; copy what it leads to, or remove it")
     return [path.name for path in found]
 
 

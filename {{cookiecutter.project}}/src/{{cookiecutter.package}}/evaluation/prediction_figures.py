@@ -28,8 +28,6 @@ class PredictionFigures(Callback):
         worst: how many mistakes to show.
     """
 
-    only_reports = True  # its values may be others when a run goes on
-
     def __init__(self, enabled: bool | Literal["each"], folder: str, split: str, worst: int) -> None:
         if split not in ("test", "val"):
             raise ConfigError(f"callbacks.figures.split={split} must be test or val")

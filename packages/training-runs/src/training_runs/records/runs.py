@@ -156,6 +156,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """
     import torch  # not for those who only look for a run
 
+    if not path.is_file():  # to open a pipe would wait for whoever writes to it
+        raise ConfigError(f"ckpt={path} is refused: it is no file; use ckpt=best or ckpt=last of a run")
     try:
         check_whole(path)
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
