@@ -234,7 +234,14 @@ def photos(tmp_path):
 
 
 def test_images_with_several_labels_are_trained_on_tested_and_predicted(photos, train, evaluate, tmp_path):
-    run = train("+experiment=several_labels", "data=image_folder", "model=cnn", "figures=true", "data.num_workers=0", *photos)
+    run = train(
+        "+experiment=several_labels",
+        "data=image_folder",
+        "model=cnn",
+        "callbacks=[checkpoint,figures]",
+        "data.num_workers=0",
+        *photos,
+    )
     assert (run / "figures/labels_found.png").is_file()
     evaluate(f"run={run.as_posix()}")
     with (run / "eval/best/predictions.csv").open(newline="", encoding="utf-8") as file:
