@@ -563,7 +563,7 @@ def rows_of_environments() -> list[Row]:
         Row("standard error is closed", TRAIN, True, shell="SCRIPT 2>&-"),
         Row("standard input is closed", TRAIN, True, shell="SCRIPT <&-"),
         Row("--help | head -1", ("train.py", "--help"), True, shell="SCRIPT | head -1; exit ${PIPESTATUS[0]}"),
-        Row("16 open files", TRAIN, False, shell="ulimit -n 16; SCRIPT"),
+        Row("16 open files", TRAIN, True, shell="ulimit -n 16; SCRIPT"),
     ]
 
 
