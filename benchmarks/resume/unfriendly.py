@@ -451,7 +451,7 @@ def rows_of_places() -> list[Row]:
         Row(
             "the run's directory is removed while it trains",
             TRAIN,
-            shell="SCRIPT & until ls outputs/train/*/*/csv; do sleep 0.1; done 2>/dev/null; rm -rf outputs/train; wait $!",
+            shell="SCRIPT & until ls outputs/train/*/*/csv 2>&1; do :; done; rm -r outputs/train; wait $!",
         ),
         Row(
             "resume= of a run whose directory cannot be written",
@@ -662,7 +662,7 @@ def write(lines: dict[str, str]) -> int:
     head = [
         "# Unfriendly inputs",
         "",
-        f"`python benchmarks/resume/unfriendly.py`: {len(found)} inputs, {bad} of them without a clear end. A clear one is "
+        f"`python benchmarks/resume/unfriendly.py`: {len(found)} inputs, {bad} without a clear end. A clear one is "
         "a run where the input leaves one, or",
         "one line with exit code 1 and no byte of the finished run changed.",
         "",
