@@ -12,6 +12,7 @@ import torch
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from PIL import Image
 from training_config.errors import ConfigError
 from training_runs.errors import DataError
@@ -95,6 +96,17 @@ def test_folders_train_val_and_test_are_taken_as_they_are(build, tmp_path):
         fill(tmp_path / "animals" / part, number)
     sizes = {name: len(names) for name, names in paths(build(tmp_path / "animals")).items()}
     assert sizes == {"train": 6, "val": 9, "test": 12}
+
+
+@pytest.mark.parametrize("place", ["cat", "train", "train/cat"])
+def test_link_that_leads_out_of_the_folder_is_refused(build, tmp_path, place):
+    folder = fill(tmp_path / "images" / ("train" if "/" in place else "."))
+    folder = tmp_path / "images"
+    fill(tmp_path / "elsewhere")
+    shutil.rmtree(folder / place, ignore_errors=True)
+    (folder / place).symlink_to(tmp_path / "elsewhere" / ("cat" if "cat" in place else "."))
+    with pytest.raises((ConfigError, OmegaConfBaseException), match=r"a link in .* leads out of data\.folder="):
+        build(folder)
 
 
 def test_csv_says_labels_and_parts(build, tmp_path):
@@ -222,7 +234,14 @@ def photos(tmp_path):
 
 
 def test_images_with_several_labels_are_trained_on_tested_and_predicted(photos, train, evaluate, tmp_path):
-    run = train("+experiment=several_labels", "data=image_folder", "model=cnn", "figures=true", "data.num_workers=0", *photos)
+    run = train(
+        "+experiment=several_labels",
+        "data=image_folder",
+        "model=cnn",
+        "callbacks=[checkpoint,figures]",
+        "data.num_workers=0",
+        *photos,
+    )
     assert (run / "figures/labels_found.png").is_file()
     evaluate(f"run={run.as_posix()}")
     with (run / "eval/best/predictions.csv").open(newline="", encoding="utf-8") as file:

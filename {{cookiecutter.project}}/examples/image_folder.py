@@ -135,7 +135,7 @@ class ImageFolderDataModule(ImageDataModule):
         return {name: self._of_classes(self.folder / name) for name in PARTS if (self.folder / name).is_dir()}
 
     def _of_classes(self, folder: Path) -> Samples:
-        unknown = set(subfolders(folder)) - set(self.class_names)
+        unknown = set(subfolders(folder, self.folder)) - set(self.class_names)
         if unknown:
             raise DataError(
                 f"{printable(str(folder))} has a folder {printable(sorted(unknown)[0])}, which is none of the classes "

@@ -123,6 +123,17 @@ def test_variable_that_took_the_place_of_a_secret_is_read(check):
     check({"api_key": "${oc.env:PARTS_BELOW_API_KEY}"})
 
 
+def test_variable_that_the_page_on_security_advises_is_read_into_a_secret_and_nowhere_else(check):
+    check({"token": "${oc.env:WANDB_API_KEY}"})
+    for part in (
+        {"url": "${oc.env:WANDB_API_KEY}"},
+        {"token": "${oc.env:HOME}"},
+        {"token": "x${oc.env:WANDB_API_KEY}"},
+    ):
+        with pytest.raises(ConfigError, match="allow="):
+            check(part)
+
+
 def test_saved_config_cannot_allow_itself_anything(root):
     saved = OmegaConf.create({"allow": ["torch.load"], "net": {"_target_": "torch.load"}})
     with pytest.raises(ConfigError):
