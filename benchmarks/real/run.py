@@ -24,6 +24,7 @@ twin has not. Only failures and warnings count, no remarks.
 import argparse
 import importlib
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -33,6 +34,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -41,11 +43,20 @@ from results import as_table, totals, write_results
 
 HERE = Path(__file__).resolve().parent
 LIBRARIES = [HERE.parents[1] / "packages" / name / "src" for name in ("training-config", "training-checklist")]
+sys.path[:0] = [str(HERE), *map(str, LIBRARIES)]
+
+import pytorch_lightning  # noqa: E402
+import torch  # noqa: E402
+import training_checklist  # noqa: E402
+from omegaconf import OmegaConf  # noqa: E402
+
+# No GPU and one thread: the same on every machine.
+SETTINGS = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "COLUMNS": "160", "PYTHONDONTWRITEBYTECODE": "1"}
 FAULTY, MENDED = "faulty", "mended"
 TWINS = (FAULTY, MENDED)
 NAMED, NOTICED, MISSED = "named", "noticed", "missed"
 COUNTED = ("failed", "warning")
-TIME_LIMIT = 300  # seconds of one twin; the slowest takes a fifth of that on one busy core
+TIME_LIMIT = 300  # seconds of one twin; on a busy core the slowest takes a fifth of that
 # All that need no Hydra application, but for `profile`: it judges times, which other work on the machine changes.
 ITEMS = (
     *("fast_dev_run", "device", "limit_batches", "trace", "anomaly", "gradients", "overflow", "memory", "gradcheck"),
@@ -116,11 +127,9 @@ class Outcome:
 
 def main() -> int:
     arguments = parse()
-    sys.path[:0] = [str(HERE), *map(str, LIBRARIES)]
+    os.environ.update(SETTINGS)
+    torch.set_num_threads(1)
     cases = [case for case in found() if not arguments.only or case.name in arguments.only]
-    if arguments.one:
-        [case] = [case for case in cases if case.name == arguments.one]
-        return check_one(case, arguments.twin, Path(arguments.folder))
     if arguments.check:
         return check(cases)
     with tempfile.TemporaryDirectory(prefix="real-") as scratch:
@@ -132,8 +141,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", type=lambda text: text.split(","), help="mistakes, by name")
     parser.add_argument("--check", action="store_true", help="only build them and take a step")
     parser.add_argument("--folder", help="keep reports there")
-    parser.add_argument("--one", help=argparse.SUPPRESS)  # in a process of its own
-    parser.add_argument("--twin", choices=TWINS, default=FAULTY, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -164,36 +171,50 @@ def run(case: Case, twin: str, folder: Path) -> Run:
     if not record.is_file():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        if case.folder is None:
-            command = [__file__, "--one", case.name, "--twin", twin, "--folder", str(folder / "debug")]
-        else:
-            shutil.copy(case.folder / f"{twin}.py", folder / "train.py")
-            shutil.copy(case.folder / "config.yaml", folder / "config.yaml")
-            chosen = [f"hydra.callbacks.debug.only=[{','.join(case.items)}]", f"hydra.run.dir={folder}"]
-            command = ["train.py", "+debug=checklist", *chosen]
         began = time.monotonic()
-        with (folder / "output.log").open("w") as output:
-            process = subprocess.Popen(
-                [sys.executable, *command],
-                cwd=folder if case.folder is not None else HERE,
-                env=environment(),
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-            try:
-                process.wait(TIME_LIMIT)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        (run_script if case.folder is not None else run_module)(case, twin, folder)
         record.write_text(json.dumps(time.monotonic() - began))
     return read(folder)
 
 
-def environment() -> dict[str, str]:
-    """One thread and no GPU: the same on every machine."""
+def run_module(case: Case, twin: str, folder: Path) -> None:
+    """Fork, so that the libraries are imported once for all cases."""
+    process = multiprocessing.get_context("fork").Process(target=check_parts, args=(case, twin, folder))
+    process.start()
+    process.join(TIME_LIMIT)
+    if process.is_alive():
+        process.kill()
+        process.join()
+
+
+def check_parts(case: Case, twin: str, folder: Path) -> None:
+    """Run the items on one twin, whose parts are made anew for each: what cannot be built is a finding, too."""
+    with (folder / "output.log").open("w") as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+        parts = partial(case.module.parts, twin == MENDED)
+        module, datamodule = (partial(lambda index: parts()[index], index) for index in (0, 1))
+        training_checklist.check(module, datamodule, list(case.items), trainer=case.trainer, folder=folder / "debug")
+
+
+def run_script(case: Case, twin: str, folder: Path) -> None:
+    """Run a copy of the script and its config, as its owner would."""
+    shutil.copy(case.folder / f"{twin}.py", folder / "train.py")
+    shutil.copy(case.folder / "config.yaml", folder / "config.yaml")
+    only = f"hydra.callbacks.debug.only=[{','.join(case.items)}]"
+    command = [sys.executable, "train.py", "+debug=checklist", only, "hydra.run.dir=run"]
     path = os.pathsep.join([str(HERE), *map(str, LIBRARIES)])
-    settings = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "COLUMNS": "160", "PYTHONUTF8": "1"}
-    return os.environ | settings | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    with (folder / "output.log").open("w") as output:
+        process = subprocess.Popen(
+            command, cwd=folder, env=os.environ | {"PYTHONPATH": path}, stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            process.wait(TIME_LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    if (folder / "run" / "debug").is_dir():
+        (folder / "run" / "debug").rename(folder / "debug")
 
 
 def read(folder: Path) -> Run:
@@ -247,19 +268,6 @@ def show(outcome: Outcome) -> str:
     return f"{outcome.case.name}: {outcome.status}, {outcome.seconds:.0f} s: {outcome.said[:220]}{alarms}"
 
 
-def check_one(case: Case, twin: str, folder: Path) -> int:
-    """Run the items on one twin, in this process."""
-    from training_checklist import check as run_checklist
-
-    def part(index: int) -> Any:
-        return case.module.parts(twin == MENDED)[index]
-
-    # Made anew for each item: what cannot be built is a finding, too.
-    items = list(case.items)
-    print(run_checklist(lambda: part(0), lambda: part(1), items, trainer=case.trainer, folder=folder))
-    return 0
-
-
 def check(cases: list[Case]) -> int:
     """Say which twins cannot be built or take no step, and which mistakes do not raise though they should."""
     wrong = [problem for case in cases for twin in TWINS if (problem := problem_of(case, twin))]
@@ -279,9 +287,6 @@ def problem_of(case: Case, twin: str) -> str:
 
 
 def take_a_step(case: Case, twin: str) -> None:
-    import pytorch_lightning
-    from omegaconf import OmegaConf
-
     one_step = {"fast_dev_run": 1, "accelerator": "cpu", "devices": 1, "logger": False, "enable_progress_bar": False}
     if case.folder is None:
         module, datamodule = case.module.parts(twin == MENDED)

@@ -10,8 +10,8 @@ SOURCE = "torchmd/torchmd-net e266f45"
 WRONG = "Gradients are switched on around the call of the network within a step of all stages, not around validation."
 NAMED: dict[str, str] = {}
 NEEDS = (
-    "nothing: with today's Lightning both forms give the same numbers in training and in validation, and the same graph "
-    "for the training loss"
+    "nothing: with today's Lightning both forms give the same numbers in training and in validation, and the same "
+    "graph for the training loss"
 )
 TRAINER = {"inference_mode": False}  # forces need a graph in validation, too
 

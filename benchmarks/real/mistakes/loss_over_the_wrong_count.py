@@ -11,8 +11,8 @@ SOURCE = "pytorch/examples 81f47e8"
 WRONG = "The validation loss is divided by the rows of the text, of which the last is no input: by one too many."
 NAMED = {"learning/logged-mean": "val/loss"}
 NEEDS = (
-    "the number of samples that was meant: the rule on logged means compares with the usual mistakes (the mean of batches, "
-    "the last batch, all epochs), and a count that is off by one is none of them"
+    "the number of samples that was meant: the rule on logged means compares with the usual mistakes (the mean of "
+    "batches, the last batch, all epochs), and a count that is off by one is none of them"
 )
 WORDS, ROWS = 20, 12
 

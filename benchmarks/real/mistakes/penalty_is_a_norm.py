@@ -13,8 +13,8 @@ WRONG = (
 )
 NAMED: dict[str, str] = {}
 NEEDS = (
-    "a rule on penalties: a term of the loss that depends on parameters alone, and grows with them linearly where it is "
-    "called L2. What the author meant by a strength nobody can read from a run"
+    "a rule on penalties: a term of the loss that depends on parameters alone, and grows with them linearly where it "
+    "is called L2. What the author meant by a strength nobody can read from a run"
 )
 
 

@@ -9,9 +9,7 @@ from torch.nn import functional
 SOURCE = "vturrisi/solo-learn 2b0eb2c"
 WRONG = "The learning rate is multiplied by batch size / 32 in two places."
 NAMED: dict[str, str] = {}
-NEEDS = (
-    "a configured rate to hold the optimizer's against: a rate 16 times too high is noticed, not that it was scaled twice"
-)
+NEEDS = "a configured rate to hold the optimizer's against: what is noticed is a rate too high"
 
 
 class Classifier(LightningModule):
@@ -19,9 +17,7 @@ class Classifier(LightningModule):
         super().__init__()
         self.batch_size = batch_size
         self.lr = self.scaled(lr)
-        self.net = nn.Sequential(
-            nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(200, CLASSES)
-        )
+        self.net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(200, CLASSES))
 
     def scaled(self, lr: float) -> float:
         return lr * self.batch_size / 32

@@ -15,9 +15,7 @@ NAMED = {"schedule/counted-in-steps": "configure_optimizers|SequentialLR"}
 class Classifier(LightningModule):
     def __init__(self) -> None:
         super().__init__()
-        self.net = nn.Sequential(
-            nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(200, CLASSES)
-        )
+        self.net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(200, CLASSES))
 
     def loss(self, batch: list[Tensor]) -> Tensor:
         images, labels = batch

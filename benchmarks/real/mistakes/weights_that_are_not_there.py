@@ -1,6 +1,7 @@
 """Energies of molecules by a network whose weights are drawn by a function of the project's own."""
 
 import math
+from itertools import pairwise
 
 import torch
 from made import Splits, distances, molecules
@@ -16,7 +17,7 @@ NAMED = {"crash": "initialise"}
 
 class FullyConnected(nn.Sequential):
     def __init__(self, *sizes: int) -> None:
-        layers = [nn.Linear(size, after) for size, after in zip(sizes, sizes[1:], strict=False)]
+        layers = [nn.Linear(size, after) for size, after in pairwise(sizes)]
         super().__init__(*(each for layer in layers for each in (layer, nn.Tanh())), nn.Linear(sizes[-1], 1))
 
 
