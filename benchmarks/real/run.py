@@ -62,7 +62,8 @@ ITEMS = (
     *("fast_dev_run", "device", "limit_batches", "trace", "anomaly", "gradients", "overflow", "memory", "gradcheck"),
     *("overfit", "learning", "reproducibility"),
 )
-ITEMS_OF_SCRIPTS = ("fast_dev_run", "config", "limit_batches", "trace", "gradients", "overfit", "learning")
+# Each starts a process of its own there; these look at data, config and Trainer.
+ITEMS_OF_SCRIPTS = ("fast_dev_run", "config", "limit_batches", "gradients")
 
 
 @dataclass
