@@ -1,7 +1,7 @@
 """Data that the cases make for themselves: small, with something to learn, and the same in every run."""
 
 import torch
-from pytorch_lightning import LightningDataModule
+from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -25,6 +25,23 @@ class Splits(LightningDataModule):
 
     def val_dataloader(self) -> DataLoader:
         return DataLoader(self.val, self.batch_size)
+
+
+class Task(LightningModule):
+    """What most cases have in common: a case has `loss(batch)`."""
+
+    lr = 0.01
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        loss = self.loss(batch)
+        self.log("train/loss", loss)
+        return loss
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        self.log("val/loss", self.loss(batch))
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.Adam(self.parameters(), lr=self.lr)
 
 
 def rows(samples: int, seed: int, features: int = 16, classes: int = CLASSES) -> TensorDataset:

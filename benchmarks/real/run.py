@@ -282,7 +282,7 @@ def check(cases: list[Case]) -> int:
 def problem_of(case: Case, twin: str) -> str:
     try:
         take_a_step(case, twin)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return "" if case.loud and twin == FAULTY else f"{case.name}, {twin}: {type(error).__name__}: {error}"
     return f"{case.name} is LOUD and raises nothing" if case.loud and twin == FAULTY else ""
 

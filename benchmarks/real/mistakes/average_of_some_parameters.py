@@ -3,7 +3,7 @@
 import copy
 
 import torch
-from made import Splits, views
+from made import Splits, Task, views
 from pytorch_lightning import Callback, LightningDataModule, LightningModule, Trainer
 from torch import Tensor, nn
 from torch.nn import functional
@@ -36,7 +36,7 @@ class WholeTargetUpdate(TargetUpdate):
         return True
 
 
-class Bootstrap(LightningModule):
+class Bootstrap(Task):
     update = TargetUpdate
 
     def __init__(self) -> None:
@@ -56,14 +56,6 @@ class Bootstrap(LightningModule):
         with torch.no_grad():
             aim = self.target(other)
         return 2 - 2 * functional.cosine_similarity(self.predictor(self.online(seen)), aim).mean()
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.Adam([*self.online.parameters(), *self.predictor.parameters()], lr=3e-3)

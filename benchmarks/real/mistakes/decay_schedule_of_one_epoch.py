@@ -3,7 +3,7 @@
 import math
 
 import torch
-from made import CLASSES, Splits, rows
+from made import CLASSES, Splits, Task, rows
 from pytorch_lightning import Callback, LightningDataModule, LightningModule, Trainer
 from torch import Tensor, nn
 from torch.nn import functional
@@ -39,7 +39,7 @@ class DecayOfTheRun(DecaySchedule):
         return trainer.estimated_stepping_batches
 
 
-class Classifier(LightningModule):
+class Classifier(Task):
     schedule = DecaySchedule
 
     def __init__(self) -> None:
@@ -52,14 +52,6 @@ class Classifier(LightningModule):
     def loss(self, batch: list[Tensor]) -> Tensor:
         inputs, labels = batch
         return functional.cross_entropy(self.net(inputs), labels)
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.AdamW(self.parameters(), lr=0.01, weight_decay=0.1)

@@ -1,7 +1,7 @@
 """A masked autoencoder of patches whose encoder and decoder are given weights of their own at the start."""
 
 import torch
-from made import Splits, pictures
+from made import Splits, Task, pictures
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -27,7 +27,7 @@ def block() -> nn.Module:
     return nn.TransformerEncoderLayer(WIDTH, 4, 2 * WIDTH, dropout=0.0, batch_first=True)
 
 
-class MaskedAutoencoder(LightningModule):
+class MaskedAutoencoder(Task):
     def __init__(self) -> None:
         super().__init__()
         self.embed, self.encoder = nn.Linear(PATCH, WIDTH), block()
@@ -49,14 +49,6 @@ class MaskedAutoencoder(LightningModule):
         whole[:, ::2] = tokens
         rebuilt = self.head(self.decoder(whole + self.places))
         return functional.mse_loss(rebuilt[:, 1::2], patches[:, 1::2])
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.AdamW(self.parameters(), lr=3e-3)

@@ -1,7 +1,7 @@
 """Prototypes that are to be used as often as a power law says: a divergence of the mean assignment from that law."""
 
 import torch
-from made import Splits, drawn, views
+from made import Splits, Task, drawn, views
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -14,7 +14,9 @@ NEEDS = "the rule on log-probabilities looks at (B, C) alone, and here is one di
 PROTOTYPES = 6
 
 
-class MaskedSiamese(LightningModule):
+class MaskedSiamese(Task):
+    lr = 3e-3
+
     def __init__(self) -> None:
         super().__init__()
         self.encoder = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8))
@@ -35,17 +37,6 @@ class MaskedSiamese(LightningModule):
         with torch.no_grad():
             aims = self.assigned(target, 0.05)
         return -(aims * answers.log()).sum(dim=1).mean() + self.regularisation(answers.mean(dim=0))
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.parameters(), lr=3e-3)
 
 
 class Mended(MaskedSiamese):

@@ -1,7 +1,7 @@
 """A variational autoencoder of small images."""
 
 import torch
-from made import SIZE, Splits, in_unit_range, pictures
+from made import SIZE, Splits, Task, in_unit_range, pictures
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -16,7 +16,9 @@ NAMED = {"network/sum-beside-mean": "loss|divergence"}
 PIXELS = SIZE * SIZE
 
 
-class Autoencoder(LightningModule):
+class Autoencoder(Task):
+    lr = 1e-3
+
     def __init__(self, batch_size: int = 64) -> None:
         super().__init__()
         self.batch_size = batch_size
@@ -35,17 +37,6 @@ class Autoencoder(LightningModule):
         reconstruction = functional.binary_cross_entropy(rebuilt, images)
         divergence = -0.5 * torch.sum(1 + spread - mean.square() - spread.exp())
         return reconstruction + divergence / (self.batch_size * PIXELS)
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.parameters(), lr=1e-3)
 
 
 class Mended(Autoencoder):

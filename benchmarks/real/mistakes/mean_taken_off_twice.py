@@ -1,7 +1,7 @@
 """Two views that are to agree, with variance and covariance terms against collapse, as in VICReg."""
 
 import torch
-from made import Splits, views
+from made import Splits, Task, views
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -12,7 +12,9 @@ NAMED: dict[str, str] = {}
 NEEDS = "nothing: no value of a training changes by it, so that no run can show it; a linter's matter"
 
 
-class VarianceCovariance(LightningModule):
+class VarianceCovariance(Task):
+    lr = 3e-3
+
     def __init__(self) -> None:
         super().__init__()
         self.encoder = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 8))
@@ -31,17 +33,6 @@ class VarianceCovariance(LightningModule):
         one, two = self.encoder(first), self.encoder(second)
         spread = sum(25 * self.variance(each) / 2 + self.covariance(each) for each in (one, two))
         return 25 * functional.mse_loss(one, two) + spread
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.parameters(), lr=3e-3)
 
 
 class Mended(VarianceCovariance):

@@ -1,7 +1,7 @@
 """Clusters of unit length to which two views of a sample are assigned, each by what the other one says."""
 
 import torch
-from made import Splits, views
+from made import Splits, Task, views
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -16,7 +16,7 @@ NEEDS = (
 )
 
 
-class Swapped(LightningModule):
+class Swapped(Task):
     def __init__(self) -> None:
         super().__init__()
         self.encoder = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 8))
@@ -34,14 +34,6 @@ class Swapped(LightningModule):
                 codes = codes / codes.sum(dim=1, keepdim=True)
                 codes = codes / codes.sum(dim=0, keepdim=True)
         return -(codes.T * (scores / 0.1).log_softmax(dim=1)).sum(dim=1).mean()
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.Adam((each for each in self.parameters() if each.requires_grad), lr=3e-3)

@@ -1,7 +1,7 @@
 """A classifier whose learning rate grows with its batch, by a rule that two functions apply."""
 
 import torch
-from made import CLASSES, Splits, pictures
+from made import CLASSES, Splits, Task, pictures
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -12,7 +12,7 @@ NAMED: dict[str, str] = {}
 NEEDS = "a configured rate to hold the optimizer's against: what is noticed is a rate too high"
 
 
-class Classifier(LightningModule):
+class Classifier(Task):
     def __init__(self, lr: float = 0.1, batch_size: int = 512) -> None:
         super().__init__()
         self.batch_size = batch_size
@@ -25,14 +25,6 @@ class Classifier(LightningModule):
     def loss(self, batch: list[Tensor]) -> Tensor:
         images, labels = batch
         return functional.cross_entropy(self.net(images), labels)
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.parameters(), lr=self.scaled(self.lr))

@@ -1,7 +1,7 @@
 """A classifier whose warm-up and cosine are as long as the run has steps."""
 
 import torch
-from made import CLASSES, Splits, pictures
+from made import CLASSES, Splits, Task, pictures
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -12,7 +12,7 @@ WRONG = "The schedule's lengths are steps, and it is stepped once an epoch: the 
 NAMED = {"schedule/counted-in-steps": "configure_optimizers|SequentialLR"}
 
 
-class Classifier(LightningModule):
+class Classifier(Task):
     def __init__(self) -> None:
         super().__init__()
         self.net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(200, CLASSES))
@@ -20,14 +20,6 @@ class Classifier(LightningModule):
     def loss(self, batch: list[Tensor]) -> Tensor:
         images, labels = batch
         return functional.cross_entropy(self.net(images), labels)
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
 
     def configure_optimizers(self) -> dict:
         optimizer = torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)

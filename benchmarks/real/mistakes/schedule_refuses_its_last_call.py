@@ -3,7 +3,7 @@
 import math
 
 import torch
-from made import CLASSES, Splits, rows
+from made import CLASSES, Splits, Task, rows
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -28,7 +28,7 @@ def patient_cosine(step: int, steps: int) -> float:
     return 0.0 if step >= steps - 1 else (1 + math.cos(math.pi * step / (steps - 1))) / 2
 
 
-class Classifier(LightningModule):
+class Classifier(Task):
     decay = staticmethod(cosine)
 
     def __init__(self) -> None:
@@ -38,14 +38,6 @@ class Classifier(LightningModule):
     def loss(self, batch: list[Tensor]) -> Tensor:
         inputs, labels = batch
         return functional.cross_entropy(self.net(inputs), labels)
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
 
     def share(self, epoch: int, warm: int = 10) -> float:
         epochs = self.trainer.max_epochs

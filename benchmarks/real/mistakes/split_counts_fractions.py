@@ -3,7 +3,7 @@
 import math
 
 import torch
-from made import Splits, distances, drawn, molecules
+from made import Splits, Task, distances, drawn, molecules
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -37,7 +37,9 @@ class MendedMolecules(Molecules):
         return [samples - taken if share is None else math.floor(share * samples) for share in self.shares]
 
 
-class Energies(LightningModule):
+class Energies(Task):
+    lr = 3e-3
+
     def __init__(self) -> None:
         super().__init__()
         self.net = nn.Sequential(nn.Linear(10, 32), nn.Tanh(), nn.Linear(32, 1))
@@ -45,17 +47,6 @@ class Energies(LightningModule):
     def loss(self, batch: list[Tensor]) -> Tensor:
         positions, energy = batch
         return functional.mse_loss(self.net(distances(positions)), energy)
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.parameters(), lr=3e-3)
 
 
 def parts(mended: bool) -> tuple[LightningModule, LightningDataModule]:

@@ -1,7 +1,7 @@
 """A system that separates two sources, with an optimizer_step of its own for schedules that go by batches."""
 
 import torch
-from made import Splits, drawn
+from made import Splits, Task, drawn
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -21,7 +21,9 @@ def mixtures(samples: int, seed: int) -> TensorDataset:
     return TensorDataset(waves.sum(dim=1), waves)
 
 
-class System(LightningModule):
+class System(Task):
+    lr = 3e-3
+
     def __init__(self, schedule: object = None) -> None:
         super().__init__()
         self.model = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 128), nn.Unflatten(1, (2, 64)))
@@ -31,21 +33,10 @@ class System(LightningModule):
         mixed, sources = batch
         return functional.mse_loss(self.model(mixed), sources)
 
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
-
     def optimizer_step(self, *arguments: object, **named: object) -> None:
         if self.schedule is not None:
             self.schedule.step()
             super().optimizer_step(*arguments, **named)
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.parameters(), lr=3e-3)
 
 
 class Mended(System):

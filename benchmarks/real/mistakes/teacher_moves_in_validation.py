@@ -3,7 +3,7 @@
 import copy
 
 import torch
-from made import Splits, views
+from made import Splits, Task, views
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -31,7 +31,7 @@ class CarefulPair(Pair):
             super().update_teacher()
 
 
-class Distilled(LightningModule):
+class Distilled(Task):
     pair_class = Pair
 
     def __init__(self) -> None:
@@ -45,14 +45,6 @@ class Distilled(LightningModule):
         with torch.no_grad():
             aim = self.pair.teacher(second)
         return 2 - 2 * functional.cosine_similarity(self.predictor(self.pair.student(first)), aim).mean()
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.Adam([*self.pair.student.parameters(), *self.predictor.parameters()], lr=3e-3)

@@ -1,7 +1,7 @@
 """Yield of wind in the next hours from the hours before, in windows that lie in the order of time."""
 
 import torch
-from made import Splits, drawn
+from made import Splits, Task, drawn
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -42,7 +42,7 @@ class MendedWind(Wind):
         return DataLoader(self.train, self.batch_size, shuffle=True)
 
 
-class Forecast(LightningModule):
+class Forecast(Task):
     def __init__(self) -> None:
         super().__init__()
         self.net = nn.Sequential(nn.Linear(BEFORE, 32), nn.ReLU(), nn.Linear(32, AHEAD))
@@ -50,14 +50,6 @@ class Forecast(LightningModule):
     def loss(self, batch: list[Tensor]) -> Tensor:
         before, ahead = batch
         return functional.l1_loss(self.net(before), ahead)
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.AdamW(self.parameters(), lr=3e-3)

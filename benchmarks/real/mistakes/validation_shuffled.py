@@ -1,7 +1,7 @@
 """Segmentation of small images, whose validation loader is shuffled like that of training."""
 
 import torch
-from made import CLASSES, Splits, pictures
+from made import CLASSES, Splits, Task, pictures
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -28,7 +28,7 @@ class Tiles(Splits):
         return DataLoader(self.val, self.batch_size, shuffle=True)
 
 
-class Segmentation(LightningModule):
+class Segmentation(Task):
     def __init__(self) -> None:
         super().__init__()
         self.net = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 2, 3, padding=1))
@@ -36,17 +36,6 @@ class Segmentation(LightningModule):
     def loss(self, batch: list[Tensor]) -> Tensor:
         images, masks = batch
         return functional.cross_entropy(self.net(images), masks)
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.parameters(), lr=0.01)
 
 
 def parts(mended: bool) -> tuple[LightningModule, LightningDataModule]:

@@ -4,7 +4,7 @@ import math
 from itertools import pairwise
 
 import torch
-from made import Splits, distances, molecules
+from made import Splits, Task, distances, molecules
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -26,7 +26,9 @@ def draw(weights: Tensor) -> None:
         weights.uniform_(-1, 1).mul_(math.sqrt(3 / weights.shape[-1]))
 
 
-class Energies(LightningModule):
+class Energies(Task):
+    lr = 3e-3
+
     def __init__(self) -> None:
         super().__init__()
         self.net = FullyConnected(10, 32, 32)
@@ -41,17 +43,6 @@ class Energies(LightningModule):
     def loss(self, batch: list[Tensor]) -> Tensor:
         positions, energy = batch
         return functional.mse_loss(self.net(distances(positions)), energy)
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.parameters(), lr=3e-3)
 
 
 class Mended(Energies):

@@ -1,7 +1,7 @@
 """Weather on a grid, one step on, with humidity kept above 0 by a softplus around its inverse."""
 
 import torch
-from made import Splits, drawn
+from made import Splits, Task, drawn
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
@@ -37,7 +37,9 @@ def clamped_inverse(values: Tensor) -> Tensor:
     return torch.where(values <= 20, inverse, values)
 
 
-class Forecast(LightningModule):
+class Forecast(Task):
+    lr = 1e-3
+
     inverse_softplus = staticmethod(unclamped_inverse)
 
     def __init__(self) -> None:
@@ -52,17 +54,6 @@ class Forecast(LightningModule):
     def loss(self, batch: list[Tensor]) -> Tensor:
         now, later = batch
         return functional.mse_loss(self(now), later)
-
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        loss = self.loss(batch)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", self.loss(batch))
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.parameters(), lr=1e-3)
 
 
 class Mended(Forecast):
