@@ -15,14 +15,16 @@ are small modules of this benchmark's own around a mistake that the commit besid
     TWIN        rules that are right about the mended code, too, each with the reason
     TRAINER     arguments of the Trainer
     LOUD        whether training raises by itself
-    parts       (mended) -> module and datamodule; a folder has faulty.py, mended.py and config.yaml in its place
+    ITEMS       of the checklist, where it is not the usual ones
+    parts       (mended) -> module and datamodule; a folder has faulty.py and config.yaml in its place, and mended.py
+                or mended.yaml
 
 `named` is the cause and the place: a finding of such a rule that has the place. `noticed` is any other finding that the
 twin has not. Only failures and warnings count, no remarks.
 """
 
 import argparse
-import importlib
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -92,6 +94,14 @@ class Case:
         """Where its scripts lie, if it has any."""
         path = Path(self.module.__file__).parent
         return path if path.name == self.name else None
+
+    def script(self, twin: str) -> Path:
+        mended = self.folder / "mended.py"
+        return mended if twin == MENDED and mended.is_file() else self.folder / "faulty.py"
+
+    def config(self, twin: str) -> Path:
+        mended = self.folder / "mended.yaml"
+        return mended if twin == MENDED and mended.is_file() else self.folder / "config.yaml"
 
 
 @dataclass
@@ -200,15 +210,12 @@ def check_parts(case: Case, twin: str, folder: Path) -> None:
 
 def run_script(case: Case, twin: str, folder: Path) -> None:
     """Run a copy of the script and its config, as its owner would."""
-    shutil.copy(case.folder / f"{twin}.py", folder / "train.py")
-    shutil.copy(case.folder / "config.yaml", folder / "config.yaml")
+    shutil.copy(case.script(twin), folder / "train.py")
+    shutil.copy(case.config(twin), folder / "config.yaml")
     only = f"hydra.callbacks.debug.only=[{','.join(case.items)}]"
     command = [sys.executable, "train.py", "+debug=checklist", only, "hydra.run.dir=run"]
-    path = os.pathsep.join([str(HERE), *map(str, LIBRARIES)])
     with (folder / "output.log").open("w") as output:
-        process = subprocess.Popen(
-            command, cwd=folder, env=os.environ | {"PYTHONPATH": path}, stdout=output, stderr=subprocess.STDOUT
-        )
+        process = subprocess.Popen(command, cwd=folder, env=environment(), stdout=output, stderr=subprocess.STDOUT)
         try:
             process.wait(TIME_LIMIT)
         except subprocess.TimeoutExpired:
@@ -216,6 +223,10 @@ def run_script(case: Case, twin: str, folder: Path) -> None:
             process.wait()
     if (folder / "run" / "debug").is_dir():
         (folder / "run" / "debug").rename(folder / "debug")
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *map(str, LIBRARIES)])}
 
 
 def read(folder: Path) -> Run:
@@ -272,7 +283,16 @@ def show(outcome: Outcome) -> str:
 def check(cases: list[Case]) -> int:
     """Say which twins cannot be built or take no step, and which mistakes do not raise though they should."""
     wrong = [problem for case in cases for twin in TWINS if (problem := problem_of(case, twin))]
+    rules = subprocess.run(
+        [sys.executable, "-m", "training_checklist", "rules"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    known = {line.split()[0] for line in rules.stdout.splitlines()} | {"crash"}
     for case in cases:
+        wrong += [f"{case.name}: there is no rule {rule}" for rule in case.named if rule not in known]
         if not (case.source and case.wrong and (case.named or case.needs)):
             wrong.append(f"{case.name} lacks SOURCE, WRONG, or both NAMED and NEEDS")
     print(*wrong, f"{len(cases)} mistakes, {len(wrong)} problems", sep="\n")
@@ -294,9 +314,11 @@ def take_a_step(case: Case, twin: str) -> None:
         trainer = pytorch_lightning.Trainer(**case.trainer | one_step | {"enable_model_summary": False})
         trainer.fit(module, datamodule=datamodule)
         return
-    config = OmegaConf.load(case.folder / "config.yaml")
+    config = OmegaConf.load(case.config(twin))
     config.trainer.update(one_step | {"strategy": "auto"})
-    script = importlib.import_module(f"mistakes.{case.name}.{twin}")
+    specification = importlib.util.spec_from_file_location("train", case.script(twin))
+    script = sys.modules["train"] = importlib.util.module_from_spec(specification)  # its config names its classes so
+    specification.loader.exec_module(script)
     script.main.__wrapped__(config)  # without Hydra, which would read this command's arguments
 
 

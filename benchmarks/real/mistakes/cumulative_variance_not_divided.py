@@ -11,8 +11,8 @@ SOURCE = "asteroid-team/asteroid 9c543ecd"
 WRONG = "The sum of squares so far is not divided by how many they are: the spread is ever more overestimated."
 NAMED: dict[str, str] = {}
 NEEDS = (
-    "a probe that asks of a module named as a norm whether what leaves it has a spread of about 1, whatever the length; "
-    "a network learns in spite of it, and slower"
+    "a probe that asks of a module named as a norm whether what leaves it has a spread of about 1, whatever the "
+    "length; a network learns in spite of it, and slower"
 )
 CHANNELS, LENGTH = 8, 32
 

@@ -11,7 +11,6 @@ from torch.utils.data import TensorDataset
 SOURCE = "pyannote/pyannote-audio 610fd8b9"
 WRONG = "What is monitored is called ValLoss, and logged is val/loss."
 NAMED = {"learning/monitor-not-logged": "ValLoss", "config/monitor-not-logged": "ValLoss", "crash": "ValLoss"}
-LOUD = True
 
 
 def labelled(samples: int, seed: int) -> TensorDataset:

@@ -12,8 +12,8 @@ NAMED = {
     "network/answers-depend-on-others": "apart|view|reshape",
 }
 NEEDS = (
-    "a trace of which sample each number of a reward belongs to: rewards have no gradient, and the rule on reshaped axes "
-    "looks at what the network makes of its inputs"
+    "a trace of which sample each number of a reward belongs to: rewards have no gradient, and the rule on reshaped "
+    "axes looks at what the network makes of its inputs"
 )
 TRIES = 4
 
