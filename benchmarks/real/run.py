@@ -262,8 +262,9 @@ def judge(case: Case, faulty: Run, mended: Run) -> Outcome:
 
 
 def names(finding: dict[str, Any], named: dict[str, str]) -> bool:
-    """Whether a finding is of a rule that names the mistake, or of its topic, and has the place."""
+    """Whether a finding is of a rule that names the mistake, or of its topic, and has the place in what it says."""
     said = f"{finding['what']}\n{finding['where']}"
+    said = re.sub(r"\bmistakes/\w+\.py", "", said)  # a file here is called after its mistake
     return any(
         (finding["rule"] == rule or finding["rule"].startswith(f"{rule}/")) and re.search(place, said)
         for rule, place in named.items()

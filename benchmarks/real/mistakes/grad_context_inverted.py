@@ -11,7 +11,7 @@ from torch.nn import functional
 SOURCE = "atomistic-machine-learning/schnetpack 722a8202"
 LOUD = True
 WRONG = "Where gradients are required the calculator runs under no_grad, and where they are not it keeps a graph."
-NAMED = {"gradients/loss-cut-off": "calculat|no_grad|context", "crash": "calculat|no_grad|context"}
+NAMED = {"gradients/loss-cut-off": r"Calculator\.calculate"}
 
 
 class Calculator(nn.Module):

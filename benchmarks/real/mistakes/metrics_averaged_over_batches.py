@@ -40,4 +40,4 @@ class Mended(Energies):
 
 
 def parts(mended: bool) -> tuple[LightningModule, LightningDataModule]:
-    return (Mended if mended else Energies)(), Splits(molecules(512, 1), molecules(150, 5))
+    return (Mended if mended else Energies)(), Splits(molecules(512, 1), molecules(150, 5), batch_size=10)
