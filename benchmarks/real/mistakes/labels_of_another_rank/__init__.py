@@ -2,8 +2,8 @@
 
 SOURCE = "lightly-ai/lightly 76b7dba5"
 WRONG = (
-    "Labels are moved on by rank x batch size, as if negatives were gathered from all ranks, where they are not: rank 1 "
-    "learns to find wrong samples."
+    "Labels are moved on by rank x batch size, as if negatives were gathered from all ranks, where they are not: rank "
+    "1 learns to find wrong samples."
 )
 NAMED: dict[str, str] = {}
 NEEDS = (
