@@ -11,8 +11,8 @@ SOURCE = "vturrisi/solo-learn a7ac404"
 WRONG = "The schedule's lengths are steps, and it is stepped once an epoch: the rate never leaves its warm-up."
 NAMED = {"schedule/counted-in-steps": "configure_optimizers|SequentialLR"}
 NEEDS = (
-    "nothing new: it is named, but so is the mended twin, for CosineAnnealingLR begins anew after its end, and the rule "
-    "takes the top of a later round, far behind the end of the run, for the end of a warm-up"
+    "nothing new: it is named, but so is the mended twin, for CosineAnnealingLR begins anew after its end, and the "
+    "rule takes the top of a later round, far behind the end of the run, for the end of a warm-up"
 )
 
 

@@ -14,8 +14,8 @@ LOUD = True
 WRONG = "What remains for the last part is counted by subtracting the shares, not their sizes: 599.2 of 600 samples."
 NAMED = {"crash": "Molecules.sizes"}
 NEEDS = (
-    "the way back from where a float is refused to where it was made: the finding is torch's own message, and its place "
-    "the use in setup"
+    "the way back from where a float is refused to where it was made: the finding is torch's own message, and its "
+    "place the use in setup"
 )
 
 
