@@ -41,7 +41,9 @@ SHORT = {
     "trainer.limit_train_batches": "++trainer.limit_train_batches=2",
 }
 # Experiments with data of their own.
-OWN_DATA = [f"+experiment={name}" for name in ("tabular_regression", "text_classifier", "segmentation")]
+OWN_DATA = [
+    f"+experiment={name}" for name in ("tabular_regression", "text_classifier", "segmentation", "several_labels")
+]
 SHORTER = {"hydra.sweeper.n_trials=20": "hydra.sweeper.n_trials=2", "4": "2"}
 # What trains nothing, or goes on with what has been trained.
 UNSHORTENED = ("eval.py", "--help", "--cfg", "rerun", "resume", "training_checklist", "-c")
@@ -82,6 +84,9 @@ def ran(project, install, tmp_path_factory):
         Image.new("RGB", (50, 40 + number), (number, 9 * number, 250)).save(
             folder / f"my_images/{number % 2}/{number}.jpg"
         )
+    shutil.copytree(folder / "my_images/0", folder / "photos")
+    rows = [f"{path.name},{('sea', 'sea;sand')[place % 2]}\n" for place, path in enumerate(folder.glob("photos/*"))]
+    (folder / "labels.csv").write_text("".join(["path,label\n", *rows]), encoding="utf-8")
     (folder / "my_digits").mkdir()
     Image.new("L", (40, 40), 255).save(folder / "my_digits/blank.png")
     torch.save(resnet18().state_dict(), folder / "resnet18-f37072fd.pth")
@@ -94,6 +99,8 @@ def ran(project, install, tmp_path_factory):
 @pytest.mark.parametrize("command", of("python"), ids=shlex.join)
 def test_command_works(ran, command):
     _, *arguments = shortened(command)
+    if "resume=last" in arguments:  # the last one's schedule may be laid out over its length
+        assert ran.run("train.py", *SHORT.values()).returncode == 0
     finished = ran.run(*arguments)
     assert finished.returncode == 0, finished.stdout + finished.stderr
 

@@ -103,6 +103,7 @@ class Bench:
         paths += [HERE / "as_pytorch_lightning"] if self.renamed else []
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, paths)), OMP_NUM_THREADS="1")
         environment |= {"CUDA_VISIBLE_DEVICES": "", "COLUMNS": "160", "PYTHONUTF8": "1"}
+        environment["TRAINING_CHECKLIST_GROUP"] = "debug"  # which their configs name
         started = time.monotonic()
         with copy.with_suffix(".txt").open("w", encoding="utf-8") as output:
             process = subprocess.Popen(

@@ -131,7 +131,7 @@ TRAIN = [
     ("data.num_workers=-1", "data.num_workers=-1 must be a whole number of at least 0", NOTHING),
     ("data.std=[0]", "data.std=[0] must be a list, each in it a number greater than 0", NOTHING),
     ("data.mean=[nan]", "data.mean=[nan] must be a list, each in it a finite number", NOTHING),
-    ("optimizer.lr=inf", "optimizer.lr=inf must be a finite number", NOTHING),
+    ("optimizer.lr=inf", "optimizer.lr=inf must be a finite number greater than 0", NOTHING),
     (
         "model=mlp model.net.hidden_sizes=[0]",
         "model.net.hidden_sizes=[0] must be a list, each in it a whole number of at least 1",
@@ -143,7 +143,7 @@ TRAIN = [
         "classes by them",
         RECORD,
     ),
-    ("monitor=null", "monitor=null must be text", NOTHING),
+    ("monitor=null", "monitor=null must be the name of a metric, such as val/loss", NOTHING),
     ("seed=${seed}", "seed=${seed} does not resolve: Recursive interpolation detected", NOTHING),
     ("data=5", "data=5: a group cannot be 5; choose an option of conf/data, or none with ~data", NOTHING),
     (
@@ -176,11 +176,11 @@ TRAIN = [
     ("model.net.dropout=abc", "model.net.dropout=abc must be a number from 0 to 1", NOTHING),
     (
         "optimizer.lr=abc",
-        "optimizer.lr=abc must be a number",
+        "optimizer.lr=abc must be a number greater than 0",
         NOTHING,
     ),
-    ("optimizer.lr=-1", "torch.optim.Adam does not take optimizer.lr=-1: Invalid learning rate: -1", NOTHING),
-    ("optimizer.lr=nan", "optimizer.lr=nan must be a finite number", NOTHING),
+    ("optimizer.lr=-1", "optimizer.lr=-1 must be a number greater than 0", NOTHING),
+    ("optimizer.lr=nan", "optimizer.lr=nan must be a finite number greater than 0", NOTHING),
     ("+criterion.label_smoothing=2", "criterion.label_smoothing=2 must be a number from 0 to 1", NOTHING),
     (
         "+criterion.reduction=none",
@@ -193,8 +193,8 @@ TRAIN = [
         "scheduler.scheduler.warmup_fraction=3 must lie in [0, 1)",
         NOTHING,
     ),
-    ("trainer.max_epochs=abc", "trainer.max_epochs=abc must be a whole number, -1 for no end or null", NOTHING),
-    ("trainer.max_epochs=-5", "trainer.max_epochs=-5 must be a whole number, -1 for no end or null", NOTHING),
+    ("trainer.max_epochs=abc", "trainer.max_epochs=abc must be -1, a whole number of at least 1 or null", NOTHING),
+    ("trainer.max_epochs=-5", "trainer.max_epochs=-5 must be -1, a whole number of at least 1 or null", NOTHING),
     (
         "trainer.accumulate_grad_batches=0",
         "trainer.accumulate_grad_batches=0 must be a whole number of at least 1",
@@ -210,6 +210,20 @@ TRAIN = [
         "callbacks.checkpoint.save_top_k=-2 must be a whole number, -1 for all",
         NOTHING,
     ),
+    # What trains nothing.
+    ("optimizer.lr=0", "optimizer.lr=0 must be a number greater than 0", NOTHING),
+    ("optimizer.lr=1e-400", "optimizer.lr=0.0 must be a number greater than 0", NOTHING),
+    ("+trainer.max_steps=0", "trainer.max_steps=0 must be -1 or a whole number of at least 1", NOTHING),
+    ("trainer.max_epochs=0", "trainer.max_epochs=0 must be -1, a whole number of at least 1 or null", NOTHING),
+    (
+        "+trainer.min_epochs=5 trainer.max_epochs=2",
+        "trainer.min_epochs=5 is more than trainer.max_epochs=2; raise the one or lower the other",
+        NOTHING,
+    ),
+    ("monitor=", "monitor= must be the name of a metric, such as val/loss", NOTHING),
+    ("+debug=[]", "+debug=[]: a group cannot be []; choose an option of conf/debug, or none with ~debug", NOTHING),
+    ("--config-dir=nowhere", "--config-dir=nowhere is no folder; name one with configs", NOTHING),
+    ("--config-dir nowhere", "--config-dir=nowhere is no folder; name one with configs", NOTHING),
     # Parts that do not go together, with each other or with this machine.
     (
         "trainer.precision=16-mixed",
@@ -314,6 +328,18 @@ TRAIN = [
     (
         "logger.csv.name=../x",
         "logger.csv.name=../x leads out of its directory; use a name without / and ..",
+        NOTHING,
+    ),
+    (
+        "hydra.run.dir=",
+        "hydra.run.dir= is where code or configs lie, which a run's files would be mixed with; choose another "
+        "directory with hydra.run.dir=..., such as outputs/mine",
+        NOTHING,
+    ),
+    (
+        "hydra.run.dir=/",
+        "hydra.run.dir=/ is where code or configs lie, which a run's files would be mixed with; choose another "
+        "directory with hydra.run.dir=..., such as outputs/mine",
         NOTHING,
     ),
     # Data.
@@ -456,6 +482,16 @@ EVAL = [
         "ckpt=FOLDER/other.ckpt belongs to another network: net.head.weight is not there in it and (10, 576) in the "
         "run's own; use ckpt=best or ckpt=last, or name the checkpoint's run with run=...",
     ),
+    (
+        "ckpt=FOLDER/nan.ckpt",
+        "ckpt=FOLDER/nan.ckpt is refused: net.head.bias in it is NaN: training diverged; use one from before",
+    ),
+    (
+        "ckpt=FOLDER/whole.ckpt",
+        "ckpt=FOLDER/whole.ckpt belongs to another network: net.head.bias is (10,) of torch.int64 in it and (10,) in "
+        "the run's own; use ckpt=best or ckpt=last, or name the checkpoint's run with run=...",
+    ),
+    ("ckpt=FOLDER/numbers.ckpt", f"ckpt=FOLDER/numbers.ckpt is refused: it holds no state_dict; {CHOICES}"),
     ("ckpt=FOLDER/...ckpt", "ckpt=FOLDER/...ckpt has no name to keep its results under; give the file another"),
     ("batch_size=0", "batch_size=0 must be a whole number of at least 1"),
     ("batch_size=abc", "batch_size=abc must be a whole number of at least 1"),
@@ -499,6 +535,9 @@ def rubbish(run_of, tmp_path):
     torch.save([1], tmp_path / "list.ckpt")
     torch.save({"state_dict": RunsCode(tmp_path / "ran")}, tmp_path / "code.ckpt")
     weights = torch.load(run_of / "checkpoints/best.ckpt", weights_only=True)["state_dict"]
+    bias = weights["net.head.bias"]
+    for name, value in (("nan", bias * float("nan")), ("whole", bias.long()), ("numbers", 3)):
+        torch.save({"state_dict": weights | {"net.head.bias": value}}, tmp_path / f"{name}.ckpt")
     del weights["net.head.weight"]
     torch.save({"state_dict": weights}, tmp_path / "other.ckpt")
     for name in ("text", "cut", "huge", "nothing"):
@@ -576,7 +615,7 @@ def test_damaged_run_is_refused_in_one_line(refused, evaluate, run_of, name, con
 def test_several_mistakes_are_reported_together(refused, script):
     told = refused(lambda: script("train.py", "data=mnist_sample", "seed=-1", "optimizer.lr=abc", "mode=best"))
     assert [line for line in told if line.startswith(("seed=", "optimizer.lr=", "mode="))] == [
-        "optimizer.lr=abc must be a number",
+        "optimizer.lr=abc must be a number greater than 0",
         f"seed=-1 {SEED}",
         "mode=best must be min or max",
     ]

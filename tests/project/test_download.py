@@ -1,10 +1,9 @@
 import hashlib
 import logging
-import socket
 import threading
 from collections import Counter
 from functools import partial
-from http.server import BaseHTTPRequestHandler, HTTPServer, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,47 +16,6 @@ def download(root):
     from digit_classifier.data import download
 
     return download
-
-
-class Refusal(BaseHTTPRequestHandler):
-    def do_HEAD(self):
-        self.send_response(404)
-        self.end_headers()
-
-    def log_message(self, *arguments):
-        """Nothing for the terminal."""
-
-
-def test_server_that_refuses_has_answered(download):
-    with HTTPServer(("127.0.0.1", 0), Refusal) as server:
-        thread = threading.Thread(target=server.handle_request)
-        thread.start()
-        assert download.answers(f"http://127.0.0.1:{server.server_port}", seconds=30)
-        thread.join()
-
-
-def test_closed_port_gives_no_answer(download):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    assert not download.answers(f"http://127.0.0.1:{port}", seconds=30)
-
-
-def test_host_that_stays_silent_is_given_up(download):
-    # The kernel takes the connection for a server that never does.
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        assert not download.answers(f"http://127.0.0.1:{server.getsockname()[1]}", seconds=0.1)
-
-
-def test_name_resolution_that_hangs_is_given_up(download, monkeypatch):
-    given_up = threading.Event()
-
-    def hang(*arguments, **options):
-        given_up.wait()
-        raise OSError
-
-    monkeypatch.setattr(download, "urlopen", hang)
-    assert not download.answers("http://example.org", seconds=0.1)
-    given_up.set()
 
 
 class Sample(SimpleHTTPRequestHandler):

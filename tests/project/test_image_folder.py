@@ -3,6 +3,7 @@
 import csv
 import logging
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from PIL import Image
 from training_config.errors import ConfigError
 from training_runs.errors import DataError
@@ -94,6 +96,17 @@ def test_folders_train_val_and_test_are_taken_as_they_are(build, tmp_path):
         fill(tmp_path / "animals" / part, number)
     sizes = {name: len(names) for name, names in paths(build(tmp_path / "animals")).items()}
     assert sizes == {"train": 6, "val": 9, "test": 12}
+
+
+@pytest.mark.parametrize("place", ["cat", "train", "train/cat"])
+def test_link_that_leads_out_of_the_folder_is_refused(build, tmp_path, place):
+    folder = fill(tmp_path / "images" / ("train" if "/" in place else "."))
+    folder = tmp_path / "images"
+    fill(tmp_path / "elsewhere")
+    shutil.rmtree(folder / place, ignore_errors=True)
+    (folder / place).symlink_to(tmp_path / "elsewhere" / ("cat" if "cat" in place else "."))
+    with pytest.raises((ConfigError, OmegaConfBaseException), match=r"a link in .* leads out of data\.folder="):
+        build(folder)
 
 
 def test_csv_says_labels_and_parts(build, tmp_path):
@@ -207,3 +220,47 @@ def test_worst_mistakes_have_the_names_of_their_files(build, tmp_path):
     others = {"cat": "dog", "dog": "owl", "owl": "cat"}
     said = [f"{file}\n{others[label]} (100%)\nis {label}" for label, file in (name.split("/") for name in images.names)]
     assert sorted(text.get_text() for text in axes.texts) == sorted(said)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Images of which each has some labels or none, and the overrides that train on them."""
+    folder = fill(tmp_path / "photos", each=20, classes=("a", "b"))
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*g"))
+    cells = ["", "sea", "sea;sand", "sand;tree"]
+    rows = [f"{name},{cells[place % 4]}" for place, name in enumerate(names)]
+    (tmp_path / "labels.csv").write_text("\n".join(["path,label", *rows]), encoding="utf-8")
+    return f"data.folder={folder.as_posix()}", f"data.labels={tmp_path.as_posix()}/labels.csv", SHAPE
+
+
+def test_images_with_several_labels_are_trained_on_tested_and_predicted(photos, train, evaluate, tmp_path):
+    run = train(
+        "+experiment=several_labels",
+        "data=image_folder",
+        "model=cnn",
+        "callbacks=[checkpoint,figures]",
+        "data.num_workers=0",
+        *photos,
+    )
+    assert (run / "figures/labels_found.png").is_file()
+    evaluate(f"run={run.as_posix()}")
+    with (run / "eval/best/predictions.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    right = {row["path"]: row["label"] for row in csv.DictReader((tmp_path / "labels.csv").open(encoding="utf-8"))}
+    for row in rows:
+        assert set(row["label"].split(";")) == set(right[row["sample"]].split(";"))
+        probable = [name for name in ("sand", "sea", "tree") if float(row[f"p({name})"]) >= 0.5]
+        assert row["prediction"] == ";".join(probable)
+    evaluate(f"run={run.as_posix()}", f"predict={tmp_path.as_posix()}/photos")
+    with (run / "eval/best/predictions_photos.csv").open(newline="", encoding="utf-8") as file:
+        predicted = {row["sample"]: row["prediction"] for row in csv.DictReader(file)}
+    assert len(predicted) == 40
+    assert {row["sample"]: row["prediction"] for row in rows}.items() <= predicted.items()
+
+
+def test_labels_that_are_combinations_are_said(build, photos, tmp_path, caplog):
+    combinations = [photos[1]] + [f"data.{share}_share=0.3" for share in ("val", "test")]
+    text = (tmp_path / "labels.csv").read_text(encoding="utf-8")
+    (tmp_path / "labels.csv").write_text(re.sub("(?m),(sea)?$", ",sea;tree", text), encoding="utf-8")
+    build(tmp_path / "photos", *combinations)
+    assert [each for each in caplog.messages if "+experiment=several_labels" in each]

@@ -47,7 +47,7 @@ def test_sample_of_a_rank_is_found_in_the_whole_dataset(root):
     figures = PredictionFigures(enabled=True, folder="", split="test", worst=1)
 
     class SecondOfThree:
-        world_size, global_rank, fast_dev_run = 3, 1, False
+        world_size, global_rank, fast_dev_run, datamodule = 3, 1, False, None
 
     for number, size in enumerate((2, 1)):
         batch = torch.zeros(size, 1, 2, 2), torch.zeros(size, dtype=torch.int64)

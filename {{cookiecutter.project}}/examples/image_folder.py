@@ -31,14 +31,14 @@ from {{ cookiecutter.package }}.file_names import printable
 log = logging.getLogger(__name__)
 
 PARTS = ("train", "val", "test")
-Samples = list[tuple[Path, int]]
+Samples = list[tuple[Path, Any]]  # a file and its label, the index of a class
 
 
-class FolderOfImages(Dataset[tuple[Tensor, int]]):
+class FolderOfImages(Dataset[tuple[Tensor, Tensor]]):
     """Images that are read from their files when they are asked for, and their labels.
 
     Args:
-        samples: the path and the class index of each.
+        samples: the path and the label of each.
         read: makes (C, H, W) uint8 of a path.
         root: the images are called by their paths within it.
     """
@@ -53,7 +53,7 @@ class FolderOfImages(Dataset[tuple[Tensor, int]]):
         return len(self.labels)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return self.read(Path(os.fsdecode(self.encoded[index]))), int(self.labels[index])
+        return self.read(Path(os.fsdecode(self.encoded[index]))), self.labels[index]
 
     @property
     def names(self) -> list[str]:
@@ -135,7 +135,7 @@ class ImageFolderDataModule(ImageDataModule):
         return {name: self._of_classes(self.folder / name) for name in PARTS if (self.folder / name).is_dir()}
 
     def _of_classes(self, folder: Path) -> Samples:
-        unknown = set(subfolders(folder)) - set(self.class_names)
+        unknown = set(subfolders(folder, self.folder)) - set(self.class_names)
         if unknown:
             raise DataError(
                 f"{printable(str(folder))} has a folder {printable(sorted(unknown)[0])}, which is none of the classes "
@@ -148,14 +148,33 @@ class ImageFolderDataModule(ImageDataModule):
         with self.labels.open(newline="", encoding="utf-8-sig") as file:
             rows = sorted(csv.DictReader(file), key=lambda row: row.get("path") or "")
         for row in rows:
-            path, label, part = self.folder / (row.get("path") or ""), row.get("label"), row.get("part", "train")
-            if not path.is_file() or label not in self.class_names or part not in PARTS:
+            path, part = self.folder / (row.get("path") or ""), row.get("part", "train")
+            try:
+                label = self._label(row.get("label"))
+            except ValueError:
+                label = None
+            if not path.is_file() or label is None or part not in PARTS:
                 raise DataError(
-                    f"data.labels={self.labels}: path={printable(str(path))} must be a file, label={label} one of "
-                    f"{', '.join(self.class_names)}, and part={part}, if there is such a column, train, val or test"
+                    f"data.labels={self.labels}: path={printable(str(path))} must be a file, label={row.get('label')} "
+                    f"one of {', '.join(self.class_names)}, and part={part}, if there is such a column, train, val or "
+                    "test"
                 )
-            parts.setdefault(part, []).append((path, self.class_names.index(label)))
+            parts.setdefault(part, []).append((path, label))
+        if 2 * sum(";" in name for name in self.class_names) > len(self.class_names):  # a single name may hold one
+            log.warning(
+                "data.labels=%s: each combination of labels, such as %s, is a class of its own; where images have "
+                "several labels each, use +experiment=several_labels",
+                self.labels,
+                printable(next(name for name in self.class_names if ";" in name)),
+            )
         return parts
+
+    def _label(self, cell: str | None) -> Any:
+        """Return what a cell of the CSV makes of a sample; ValueError: it is no label."""
+        return self.class_names.index(cell)
+
+    def _classes(self, label: Any) -> Sequence[int]:
+        return (label,)
 
     def _split(self, parts: dict[str, Samples]) -> None:
         """Take for test and val, where they are not there, their shares of what is for training."""
@@ -168,8 +187,8 @@ class ImageFolderDataModule(ImageDataModule):
 
     def _check(self, parts: dict[str, Samples]) -> None:
         for name in PARTS:
-            labels = {label for _, label in parts[name]}
-            if not labels:
+            labels = {index for _, label in parts[name] for index in self._classes(label)}
+            if not parts[name]:
                 raise DataError(
                     f"data.folder={self.folder} leaves no image for {name}; images end in .png, .jpg and the like, and "
                     "lie in a folder that is named after their class"

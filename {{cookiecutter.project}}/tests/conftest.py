@@ -122,7 +122,11 @@ def script_in(root):
 
     def run(folder: Path, name: str, *arguments: str) -> None:
         with as_process(folder, name, *arguments):
-            runpy.run_path(str(root / name), run_name="__main__")
+            try:
+                runpy.run_path(str(root / name), run_name="__main__")
+            except SystemExit as stop:
+                if stop.code:
+                    raise
 
     return run
 
@@ -138,11 +142,11 @@ def train_in(script_in):
     """`train_in(folder, *overrides)`: a run with these overrides and no others; its directory."""
 
     def run(folder: Path, *overrides: str) -> Path:
-        records = "outputs/*/*/*/run.json"  # those of a checklist's items lie deeper
-        before = set(folder.glob(records))
+        runs = "outputs/*/*/*"
+        before = set(folder.glob(runs))
         script_in(folder, "train.py", *overrides)
-        [record] = set(folder.glob(records)) - before
-        return record.parent
+        [run] = set(folder.glob(runs)) - before
+        return run
 
     return run
 

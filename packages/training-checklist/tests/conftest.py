@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 from training_checklist import session
+from training_checklist.experiments.experiment import after_fit
 from training_checklist.finding import Verdict
 
 CONF = resources.files("training_checklist") / "conf" / "debug"
@@ -85,7 +86,9 @@ def examine(tmp_path) -> Callable[..., Verdict]:
         options = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False} | config["trainer"] | trainer
         quiet = {"enable_progress_bar": False, "enable_model_summary": False, "default_root_dir": tmp_path}
         try:
-            Trainer(**options, **quiet, callbacks=[check, *more]).fit(module, datamodule=data or Data())
+            trainer = Trainer(**options, **quiet, callbacks=[check, *more])
+            trainer.fit(module, datamodule=data or Data())
+            after_fit(trainer)
             check.conclude(tmp_path)
         except Exception as error:
             finding = check.explain(error)

@@ -1,12 +1,12 @@
 import json
+import os
 import re
+import signal
 
 import pytest
 from omegaconf import OmegaConf
-from pytorch_lightning import Trainer
-from pytorch_lightning.callbacks import ModelCheckpoint
-from training_checklist.experiments.experiment import NoTraining
-from training_checklist.hydra_callbacks import checklist
+from training_checklist.experiments.anomaly import Anomaly
+from training_checklist.starting.placement import keys_of_directory
 
 SMALL = ["hydra.callbacks.debug.only=[fast_dev_run,anomaly]"]
 
@@ -23,9 +23,9 @@ def test_every_item_has_a_row_and_a_directory(train, capsys):
         ("anomaly", "passed"),
     ]
     for item in ("fast_dev_run", "anomaly"):
-        assert (run / "debug" / item / "run.json").is_file()
         assert (run / "debug" / item / "output.log").read_text(encoding="utf-8")
-    assert json.loads((run / "run.json").read_text(encoding="utf-8"))["steps"] == 0
+    assert [path.name for path in run.iterdir()] == ["debug"]
+    assert not list(run.rglob("*.ckpt"))
     table = capsys.readouterr().out
     assert re.search(r"fast_dev_run +│ passed", table)
 
@@ -41,40 +41,37 @@ def test_items_that_mean_nothing_after_a_crash_are_skipped_with_the_reason(train
     assert "the training step itself fails, see fast_dev_run" in second["skipped"]
 
 
-def test_item_that_cannot_be_started_is_told_without_secrets(train, tmp_path, monkeypatch):
-    def refuse(*_):
-        raise RuntimeError("no access with 5ecret-0123456789")
+def test_item_that_dies_costs_its_own_verdict_alone(train, tmp_path, monkeypatch):
+    monkeypatch.setattr(Anomaly, "on_train_start", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(SystemExit) as stopped:
+        train("+debug=checklist", "hydra.callbacks.debug.only=[anomaly,fast_dev_run,overflow]")
+    assert stopped.value.code == 2
+    [path] = tmp_path.glob("outputs/train/*/*/debug/report.json")
+    items = json.loads(path.read_text(encoding="utf-8"))["items"]
+    assert [item["verdict"] for item in items] == ["passed", "tool error", "passed"]
+    assert "its process ended with signal 9" in items[1]["error"]
 
-    monkeypatch.setenv("HF_TOKEN", "5ecret-0123456789")
-    monkeypatch.setattr(checklist, "run_here", refuse)
+
+def test_item_is_ended_at_its_time_limit(train, tmp_path, monkeypatch):
+    monkeypatch.setattr(Anomaly, "on_train_start", lambda *_: signal.pause())
     with pytest.raises(SystemExit):
-        train("+debug=checklist", *SMALL)
-    [folder] = tmp_path.glob("outputs/train/*/*/debug")
-    assert "RuntimeError: no access with ***" in (folder / "report.md").read_text(encoding="utf-8")
-    assert "5ecret" not in (folder / "report.json").read_text(encoding="utf-8")
+        train("+debug=checklist", "hydra.callbacks.debug.only=[anomaly]", "++checks.checklist.seconds=5")
+    [path] = tmp_path.glob("outputs/train/*/*/debug/report.json")
+    [item] = json.loads(path.read_text(encoding="utf-8"))["items"]
+    assert "its process did not end within 5 s" in item["error"]
+    assert not list(path.parent.glob(".*"))
 
 
 @pytest.mark.parametrize(
-    ("directory", "given", "keys"),
+    ("directory", "keys"),
     [
-        ("${run_dir}", [], ["hydra.run.dir", "run_dir"]),
-        ("${paths.run}", [], ["hydra.run.dir", "paths.run"]),
-        ("runs/paths", ["optimizer.lr=1", "run_dir='runs/paths'"], ["hydra.run.dir", "run_dir"]),  # of an item
-        ("outputs/${now:%Y}", [], ["hydra.run.dir"]),
-        ("${hydra.job.name}", [], ["hydra.run.dir"]),
-        ("${lacking}", [], ["hydra.run.dir"]),
+        ("${run_dir}", ["hydra.run.dir", "run_dir"]),
+        ("${paths.run}", ["hydra.run.dir", "paths.run"]),
+        ("outputs/${now:%Y}", ["hydra.run.dir"]),
+        ("${hydra.job.name}", ["hydra.run.dir"]),
+        ("${lacking}", ["hydra.run.dir"]),
     ],
 )
-def test_directory_that_a_key_of_the_project_names_is_the_item_s_own(directory, given, keys):
-    hydra = {"run": {"dir": directory}, "overrides": {"task": given, "hydra": []}}
-    config = OmegaConf.create({"hydra": hydra, "run_dir": "runs", "paths": {"run": "runs"}})
-    assert checklist.keys_of_directory(config) == keys
-
-
-def test_job_of_the_checklist_itself_saves_no_checkpoint(net, data, tmp_path):
-    """Where a project has one directory for all runs, those of an earlier training lie there."""
-    kept = ModelCheckpoint(tmp_path, save_last=True)
-    trainer = Trainer(accelerator="cpu", logger=False, max_epochs=1, callbacks=[NoTraining(), kept])
-    trainer.fit(net(), datamodule=data())
-    assert list(tmp_path.iterdir()) == []
-    assert trainer.checkpoint_callback.best_model_path == ""
+def test_directory_that_a_key_of_the_project_names_is_the_item_s_own(directory, keys):
+    config = OmegaConf.create({"hydra": {"run": {"dir": directory}}, "run_dir": "runs", "paths": {"run": "runs"}})
+    assert keys_of_directory(config) == keys

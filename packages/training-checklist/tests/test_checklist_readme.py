@@ -33,6 +33,7 @@ def run(tmp_path):
     (folder / "loss_range.py").write_text(block("python", "LossRange"), encoding="utf-8")
     (folder / "conf/debug").mkdir(exist_ok=True)
     (folder / "conf/debug/loss_range.yaml").write_text(block("yaml", "LossRange"), encoding="utf-8")
+    (folder / "pyproject.toml").write_text(block("toml", "group"), encoding="utf-8")
     paths = [str(folder), *(path for path in sys.path if path)]
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:

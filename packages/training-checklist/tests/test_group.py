@@ -55,11 +55,11 @@ def project(tmp_path):
 
 
 def test_checklist_runs_its_own_item_where_the_project_has_an_option_of_that_name(project, tmp_path):
-    (tmp_path / "pyproject.toml").unlink()
+    (tmp_path / "pyproject.toml").write_text('[tool.training-checklist]\ngroup = "debug"\n')
     asked = project("+debug=checklist", "hydra.callbacks.debug.only=[config,overfit]").stdout
     assert "config          passed" in asked
     assert "[overfit/learning-rate]" in asked
-    assert "python train.py +training_checklist=overfit ++optimizer.lr=0.01" in asked
+    assert "python train.py +checklist=overfit ++optimizer.lr=0.01" in asked
     assert "[overfit/learning-rate]" in project("+training_checklist=overfit").stdout
 
 

@@ -269,6 +269,7 @@ def test_working_directory_as_run_directory_fails(judge):
 def test_second_run_into_a_directory_fails(judge, tmp_path):
     assert judge("hydra.run.dir=same")["verdict"] == "warning"
     (tmp_path / "project" / "same" / "debug" / "report.json").unlink()
+    (tmp_path / "project" / "same" / "last.ckpt").touch()
     found = finding(judge("hydra.run.dir=same"))
     assert found["what"].startswith("same held the results of another job already")
 

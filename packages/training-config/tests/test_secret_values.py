@@ -30,6 +30,15 @@ SECRET = "5ecret-0123456789"
         "list.0.password",
         "credentials.user",
         "token2",
+        "pass",
+        "SMTP_PASS",
+        "db.pw",
+        "pat",
+        "GITHUB_PAT",
+        "otp",
+        "sessionid",
+        "web.session_id",
+        "tokens",
     ],
 )
 def test_value_under_a_telling_name_is_a_secret(key):
@@ -50,6 +59,16 @@ def test_value_under_a_telling_name_is_a_secret(key):
         ("monitor", "val/accuracy"),
         ("author", "Ada"),
         ("num_tokens", 512),
+        ("tokens", 1_000_000),
+        ("key", 3),
+        ("bandpass", "low"),
+        ("pattern", "*.png"),
+        ("note", "user: me, host: here"),
+        ("image", "python:3.12@sha256:0123456789abcdef"),
+        ("contact", "mailto:me@host"),
+        ("time", "12:30"),
+        ("headers", "Authorization: Bearer ${oc.env:MINE}"),
+        ("url", "/feed?page=2&size=3"),
         ("pad_token_id", 0),
         ("eosToken", "</s>"),
         ("public_key", "ssh-ed25519"),
@@ -61,6 +80,28 @@ def test_value_under_a_telling_name_is_a_secret(key):
 )
 def test_other_values_are_none(key, value):
     assert not is_secret(key, value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Authorization: Bearer {SECRET}",
+        f"authorization: token {SECRET}",
+        f"curl -H 'Authorization: Basic {SECRET}' http://host",
+        f"Bearer {SECRET}",
+        f"X-Api-Key: {SECRET}",
+        f"GITHUB_PAT={SECRET}",
+        f"https://host/blob?sv=2024&sig={SECRET}",
+        f"/feed?token={SECRET}",
+        f"data/part?X-Amz-Signature={SECRET}&n=1",
+        f"me:{SECRET}@host/db",
+        f"s3://me:{SECRET}@host/db",
+    ],
+)
+def test_text_that_holds_a_secret_by_its_form_is_one_whatever_its_key(text):
+    for content in ({"note": text}, {"headers": [text]}):
+        assert SECRET not in str(redact(content))
+        assert SECRET in secret_values(OmegaConf.create(content))
 
 
 def test_secrets_of_the_config_and_of_the_environment_are_found_and_others_are_not(monkeypatch):
@@ -83,6 +124,7 @@ def test_secrets_of_the_config_and_of_the_environment_are_found_and_others_are_n
         ("a.token=first,second", "a.token=${oc.env:A_TOKEN}"),
         (f"a.token=${{oc.env:MINE,{SECRET}}}", "a.token=${oc.env:MINE}"),
         (f"db=postgres://me:{SECRET}@host/db", "db=${oc.env:DB}"),
+        (f"+headers=['Authorization: Bearer {SECRET}']", "+headers=[${oc.env:HEADERS}]"),
         (f"hydra.job.env_set.HF_TOKEN={SECRET}", "hydra.job.env_set.HF_TOKEN=${oc.env:HYDRA_JOB_ENV_SET_HF_TOKEN}"),
         ("--multirun", "--multirun"),
     ],
@@ -96,6 +138,10 @@ def test_config_keeps_all_but_its_secrets_at_whatever_depth():
     assert redact(content) == {"logger": [{"api_key": "${oc.env:LOGGER_API_KEY}", "name": "run"}], "seed": 1}
 
 
+def test_list_of_overrides_keeps_the_keys():
+    assert redact(["seed=1", f"db=postgres://me:{SECRET}@host/db"]) == ["seed=1", "db=${oc.env:DB}"]
+
+
 def test_longer_secret_is_hidden_whole_where_a_shorter_one_begins_it():
     assert redact_text("it is abcdef, not abc", {"abc", "abcdef"}) == "it is ***, not ***"
 
@@ -104,6 +150,11 @@ def test_secret_is_hidden_however_a_text_writes_it():
     secret = "a\"b'c&d e"
     texts = [json.dumps({"x": secret}), repr([secret]), html.escape(secret), quote(secret), quote_plus(secret)]
     assert [text for text in texts if "***" not in redact_text(text, {secret})] == []
+
+
+def test_secret_that_an_address_encodes_is_hidden_where_it_is_decoded():
+    secrets = secret_values(OmegaConf.create({"db": "postgres://me:p%40ss%2Fw0rd@host/db"}))
+    assert redact_text("cannot connect as me with p@ss/w0rd", secrets) == "cannot connect as me with ***"
 
 
 def test_short_secret_is_hidden_as_a_word_and_not_within_others():

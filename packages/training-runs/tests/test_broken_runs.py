@@ -49,6 +49,15 @@ def test_run_in_the_working_directory_comes_to_its_end(script, tmp_path, capsys)
     assert re.search(r"look +tensorboard --logdir \.$", capsys.readouterr().out, re.MULTILINE)
 
 
+@pytest.mark.parametrize("place", [".", "conf", "src", "src/digit_classifier", ".."])
+@pytest.mark.parametrize("key", ["hydra.run.dir", "hydra.sweep.dir"])
+def test_directory_of_code_or_configs_is_no_runs(place, key, script, root):
+    before = sorted(root.rglob("*"))
+    with pytest.raises(SystemExit, match="is where code or configs lie"):
+        script("train.py", *TINY, f"{key}='{root}/{place}'", *(["-m"] if "sweep" in key else []))
+    assert sorted(root.rglob("*")) == before
+
+
 def test_log_that_cannot_be_written_is_one_line(script, tmp_path):
     (tmp_path / "run" / "train.log").mkdir(parents=True)
     with pytest.raises(SystemExit, match=r"train\.log is no file that can be written to; move it away, or choose"):

@@ -1,5 +1,6 @@
 import os
 import pickle
+import zipfile
 
 import pytest
 import torch
@@ -28,6 +29,24 @@ def test_checkpoint_that_cannot_be_written_leaves_the_one_before(path, monkeypat
         AtomicCheckpointIO().save_checkpoint({"step": 2}, path)
     assert torch.load(path, weights_only=True) == {"step": 1}
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_one_bit_that_has_changed_anywhere_in_the_values_is_refused(tmp_path):
+    path = tmp_path / "last.ckpt"
+    AtomicCheckpointIO().save_checkpoint({"weights": torch.arange(300.0), "step": 7}, path)
+    whole = path.read_bytes()
+    with zipfile.ZipFile(path) as file:
+        parts = [(part.header_offset, part.file_size) for part in file.infolist()]
+    first, size = max(parts, key=lambda part: part[1])
+    for place in range(first + 200, first + size, 97):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(CheckpointError, match=r"last\.ckpt is damaged"):
+            AtomicCheckpointIO().load_checkpoint(path, weights_only=True)
+
+
+def test_checkpoint_of_an_older_torch_without_checksums_is_read(path):
+    torch.save({"step": 3}, path, _use_new_zipfile_serialization=False)
+    assert AtomicCheckpointIO().load_checkpoint(path, weights_only=True) == {"step": 3}
 
 
 class Code:

@@ -42,5 +42,12 @@ def test_half_a_row_is_no_row(first, tmp_path):
     assert logged(tmp_path, 3, {"step": 3, "loss": 0, "late": 8}) == [*first, {"late": "8", "loss": "0", "step": "3"}]
 
 
+@pytest.mark.parametrize("line", ["3\n", ",,\n", "1,2,3,4,5\n", "a,b,c\n", "\0\0\0\n", "\udcff\n"])
+def test_line_that_is_complete_and_too_short_too_long_or_rubbish_is_no_row(line, first, tmp_path):
+    with (tmp_path / "csv" / "metrics.csv").open("ab") as file:
+        file.write(line.encode("utf-8", errors="surrogateescape"))
+    assert logged(tmp_path, 3, {"step": 3, "loss": 0, "late": 8}) == [*first, {"late": "8", "loss": "0", "step": "3"}]
+
+
 def test_a_run_that_begins_finds_nothing(first, tmp_path):
     assert logged(tmp_path, 0, {"step": 0, "loss": 9}) == [{"loss": "9", "step": "0"}]

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 from in_project import own_conftest
 from training_config.errors import ConfigError
-from training_runs.launching import launch, supervise
+from training_runs.launching import launch, parent, ranks, supervise
 from training_runs.launching.watchdog import verdict
 from training_runs.records.runs import claim, is_alive, release
 
@@ -38,6 +38,38 @@ def test_ranks_have_as_long_to_stop_under_a_torch_without_the_argument(monkeypat
     monkeypatch.setattr(supervise, "LaunchConfig", without)
     assert supervise.patience() == {}
     assert context.close() == supervise.STOP_SECONDS
+
+
+RANK = {"TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "localhost", "MASTER_PORT": "1", "LOCAL_RANK": "0", "RANK": "0"}
+RANK |= {"LOCAL_WORLD_SIZE": "1", "WORLD_SIZE": "1"}
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"WORLD_SIZE": "0"},
+        {"LOCAL_WORLD_SIZE": "0"},
+        RANK | {"RANK": "5"},
+        RANK | {"LOCAL_RANK": "1"},
+        RANK | {"WORLD_SIZE": "0"},
+        {"SLURM_STEP_ID": "1", "SLURM_STEP_NUM_TASKS": "abc"},
+        {"SLURM_STEP_ID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "2", "SLURM_JOB_ID": "1"},
+        {"RANK": "٣"},
+    ],
+    ids=str,
+)
+def test_rank_that_nobody_would_wait_for_is_refused_in_one_line(variables, monkeypatch):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    [line] = ranks.misshapen()
+    assert any(f"{name}={value}" in line for name, value in variables.items())
+
+
+def test_supervisor_that_was_killed_is_said_to_be_and_by_whom_where_that_is_known(monkeypatch):
+    monkeypatch.setattr(parent, "kills", lambda: 3)
+    assert launch.ended(-9, 3).endswith("was ended by SIGKILL; if nobody killed it, the machine was out of memory")
+    assert launch.ended(-9, 2).endswith("was ended by SIGKILL, by the system: the machine was out of memory")
+    assert launch.ended(-15, 2).endswith("was ended by SIGTERM")
 
 
 def test_more_processes_than_cores_are_refused_in_one_line(train, capsys, monkeypatch):

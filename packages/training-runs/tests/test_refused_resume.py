@@ -28,34 +28,90 @@ def finished(train_in, tmp_path, tmp_path_factory) -> Path:
 
 
 REFUSED = {
-    "another network": (["model=cnn"], "belongs to another network: net.stage1.0.weight is not there in it and ("),
-    "another width": (
-        ["model=mlp", "model.net.hidden_sizes=[8]"],
-        "net.hidden.0.0.weight is (256, 784) in it and (8, 784)",
-    ),
-    "another depth": (
-        ["model=mlp", "model.net.hidden_sizes=[256,256]"],
-        "net.hidden.1.0.weight is not there in it and (256, 256)",
-    ),
-    "another optimizer": (["optimizer=sgd"], "optimizer=sgd cannot change a run that goes on"),
-    "a rate the checkpoint has": (["optimizer.lr=0.5"], "its checkpoint holds the state of optimizer; leave it out"),
-    "another schedule": (["scheduler=cosine"], "its checkpoint holds the state of scheduler.scheduler"),
-    "other classes": (["data.num_classes=7"], "data.class_names has 10 names but data.num_classes=7"),
-    "a value that fails its check": (["trainer.max_epochs=-3"], "trainer.max_epochs=-3"),
-    "a value that the data refuses": (["data.val_size=99999"], "data.val_size=99999 must lie between"),
-    "a metric that nobody logs": (["monitor=val/nope"], "monitor=val/nope names a metric that is not logged"),
+    "another network": (["model=cnn"], "model=cnn"),
+    "another width": (["model.net.hidden_sizes=[8]"], "model.net.hidden_sizes=[8]"),
+    "another optimizer": (["optimizer=sgd"], "optimizer=sgd"),
+    "another rate": (["optimizer.lr=0.5"], "optimizer.lr=0.5"),
+    "another schedule": (["scheduler=cosine"], "scheduler=cosine"),
+    "another split": (["data.split_seed=9"], "data.split_seed=9"),
+    "another size of the validation set": (["data.val_size=700"], "data.val_size=700"),
+    "another image shape": (["data.image_shape=[1,32,32]"], "data.image_shape=[1,32,32]"),
+    "another metric": (["monitor=val/loss", "mode=min"], "monitor=val/loss"),
+    "another way to the same": (["callbacks.checkpoint.mode=min"], "callbacks.checkpoint.mode=min"),
+    "a callback that trains otherwise": (["callbacks=[checkpoint,early_stopping]"], "callbacks=[checkpoint,early_stop"),
+    "a callback less": (["~callbacks.checkpoint"], "~callbacks.checkpoint"),
+    "a key that nothing had": (["+trainer.gradient_clip_algorithm=norm"], "trainer.gradient_clip_algorithm=norm"),
+    "another directory": (["output_dir=elsewhere"], "output_dir=elsewhere"),
 }
+LONGER = "trainer.max_epochs=2"
+
+
+@pytest.fixture(scope="module")
+def untouched(train_in, tmp_path_factory) -> Path:
+    """The directory of a finished run with TensorBoard, for what is refused. Not to be changed."""
+    logged = ("logger=[tensorboard,csv]", "model=mlp", LONGER)
+    return train_in(tmp_path_factory.mktemp("untouched"), *TINY, *logged)
+
+
+def refusal(script, run: Path, *overrides: str) -> None:
+    with pytest.raises(SystemExit) as exited:
+        script("train.py", f"resume='{run}'", *overrides)
+    assert exited.value.code == 1
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused_resume_leaves_every_byte_as_it_was(case, finished, script, capsys):
-    overrides, line = REFUSED[case]
-    before = files(finished)
-    with pytest.raises(SystemExit) as exited:
-        script("train.py", f"resume='{finished}'", "trainer.max_epochs=2", *overrides)
-    assert exited.value.code == 1
-    assert line in capsys.readouterr().err
-    assert files(finished) == before
+def test_refused_resume_leaves_every_byte_as_it_was(case, untouched, script, capsys):
+    overrides, named = REFUSED[case]
+    before = files(untouched), times(untouched)
+    refusal(script, untouched, "trainer.max_epochs=3", *overrides)
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith(named)
+    assert "cannot change a run that goes on: the run has " in line
+    assert (files(untouched), times(untouched)) == before
+
+
+@pytest.mark.parametrize("end", ["trainer.max_epochs=1", "trainer.max_epochs=0", "+trainer.max_steps=3"])
+def test_run_cannot_end_before_what_it_has_trained(end, untouched, script, capsys):
+    before = files(untouched), times(untouched)
+    refusal(script, untouched, end)
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert "cannot be the end of this run, which has trained" in told or "must be a whole number" in told
+    assert (files(untouched), times(untouched)) == before
+
+
+def test_run_whose_schedule_is_laid_out_over_its_length_is_not_made_longer(train_in, script, tmp_path, capsys):
+    run = train_in(tmp_path, *TINY, "scheduler=one_cycle")
+    before = files(run), times(run)
+    refusal(script, run, LONGER)
+    assert "is laid out over the length of training" in capsys.readouterr().err
+    assert (files(run), times(run)) == before
+
+
+def test_network_whose_code_has_changed_is_refused_and_nothing_is_touched(finished, script, capsys):
+    saved = finished / ".hydra" / "config.yaml"
+    saved.write_text(saved.read_text(encoding="utf-8").replace("- 256", "- 8"), encoding="utf-8")
+    before = files(finished), times(finished)
+    refusal(script, finished, LONGER, "logger=[tensorboard,csv]")
+    assert (
+        "belongs to another network: net.hidden.0.0.weight is (256, 784) in it and (8, 784)" in capsys.readouterr().err
+    )
+    assert (files(finished), times(finished)) == before
+
+
+def test_best_checkpoint_is_not_replaced_by_one_that_is_judged_otherwise(finished, script, capsys):
+    saved = finished / ".hydra" / "config.yaml"
+    text = saved.read_text(encoding="utf-8").replace("monitor: val/accuracy\nmode: max", "monitor: val/loss\nmode: min")
+    saved.write_text(text, encoding="utf-8")
+    before = files(finished), times(finished)
+    refusal(script, finished, LONGER)
+    assert "this run's best checkpoint was judged by " in capsys.readouterr().err
+    assert (files(finished), times(finished)) == before
+
+
+def test_directory_of_hydra_is_that_of_the_run(untouched, script, tmp_path):
+    with pytest.raises(SystemExit, match=r"goes on in the run's own directory; leave hydra\.run\.dir=\.\.\. out"):
+        script("train.py", f"resume='{untouched}'", LONGER, f"hydra.run.dir='{tmp_path}/other'")
+    assert not (tmp_path / "other").exists()
 
 
 class LoadsLate(SingleDeviceStrategy):
@@ -65,23 +121,29 @@ class LoadsLate(SingleDeviceStrategy):
 
 
 LATE = (f"+trainer.strategy._target_={__name__}.LoadsLate", "+trainer.strategy.device=cpu")
+ALLOWED = (f"allow=[{__name__}]",)
 
 
-def test_refused_resume_leaves_every_byte_where_the_strategy_loads_late(finished, script, capsys):
-    last = finished / "checkpoints" / "last.ckpt"
+@pytest.fixture
+def late(train_in, tmp_path_factory) -> Path:
+    """The directory of a finished run whose strategy loads late."""
+    return train_in(tmp_path_factory.mktemp("late"), *TINY, *LATE)
+
+
+def test_refused_resume_leaves_every_byte_where_the_strategy_loads_late(late, script, capsys):
+    last = late / "checkpoints" / "last.ckpt"
     content = torch.load(last, weights_only=True)
     content["between_batches"]["ranks"] *= 2
     torch.save(content, last)
-    before = files(finished), times(finished)
-    with pytest.raises(SystemExit):
-        script("train.py", f"resume='{finished}'", "trainer.max_epochs=2", *LATE)
+    before = files(late), times(late)
+    refusal(script, late, LONGER, *ALLOWED)
     assert "this run was trained by 2 processes and cannot go on with 1" in capsys.readouterr().err
-    assert (files(finished), times(finished)) == before
+    assert (files(late), times(late)) == before
 
 
-def test_run_goes_on_where_the_strategy_loads_late(finished, script):
-    script("train.py", f"resume='{finished}'", "trainer.max_epochs=2", *LATE)
-    record = read_record(finished)
+def test_run_goes_on_where_the_strategy_loads_late(late, script):
+    script("train.py", f"resume='{late}'", LONGER, *ALLOWED)
+    record = read_record(late)
     assert (record["state"], record["epochs"]) == ("finished", 2)
     assert [start["epoch"] for start in record["starts"]] == [0, 1]
 
@@ -100,6 +162,35 @@ def half(last: Path) -> None:
     last.write_bytes(last.read_bytes()[: last.stat().st_size // 2])
 
 
+def bit_flipped(last: Path) -> None:
+    content = bytearray(last.read_bytes())
+    content[len(content) // 2] ^= 1
+    last.write_bytes(content)
+
+
+def edited(last: Path, **values) -> None:
+    content = torch.load(last, weights_only=True)
+    torch.save({name: value for name, value in (content | values).items() if value is not None}, last)
+
+
+def weights_alone(last: Path) -> None:
+    edited(last, loops=None, optimizer_states=None)
+
+
+def of_another_kind(last: Path) -> None:
+    edited(last, epoch="one")
+
+
+def diverged(last: Path) -> None:
+    weights = torch.load(last, weights_only=True)["state_dict"]
+    edited(last, state_dict={name: weight * float("nan") for name, weight in weights.items()})
+
+
+def of_whole_numbers(last: Path) -> None:
+    weights = torch.load(last, weights_only=True)["state_dict"]
+    edited(last, state_dict={name: weight.long() for name, weight in weights.items()})
+
+
 def lost(last: Path) -> None:
     last.unlink()
 
@@ -109,7 +200,10 @@ def led_nowhere(last: Path) -> None:
     last.symlink_to("/nowhere/last.ckpt")
 
 
-@pytest.mark.parametrize("damage", [half, lost, led_nowhere])
+DAMAGES = [half, bit_flipped, lost, led_nowhere, weights_alone, of_another_kind, diverged, of_whole_numbers]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_run_whose_last_checkpoint_is_damaged_or_gone_does_not_begin_anew(damage, finished, script, capsys):
     damage(finished / "checkpoints" / "last.ckpt")
     before = files(finished), times(finished)
@@ -253,15 +347,3 @@ def test_path_of_a_run_is_taken_as_it_is_printed(name, finished, script, evaluat
 def test_key_that_the_runs_own_model_has_and_the_default_lacks_can_be_changed(script, finished):
     script("train.py", f"resume='{finished}'", "trainer.max_epochs=2", "model.net.hidden_sizes=[256]")
     assert "++model.net.hidden_sizes=[256]" in read_record(finished)["starts"][-1]["overrides"]
-
-
-def test_class_weights_that_the_checkpoint_would_undo_are_refused(script, train_in, tmp_path, capsys):
-    weights = "criterion.weight=[{},1,1,1,1,1,1,1,1,1]"
-    run = train_in(tmp_path, *TINY, "+" + weights.format(2))
-    before = files(run)
-    with pytest.raises(SystemExit):
-        script("train.py", f"resume='{run}'", "trainer.max_epochs=2", weights.format(3))
-    refusal = "criterion.weight=[3,1,1,1,1,1,1,1,1,1] cannot change a run that goes on: its checkpoint holds"
-    assert capsys.readouterr().err.splitlines()[-1].startswith(refusal)
-    assert files(run) == before
-    script("train.py", f"resume='{run}'", "trainer.max_epochs=2", weights.format(2))

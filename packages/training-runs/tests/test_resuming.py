@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from pytorch_lightning import Callback
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor
 from training_runs.records.runs import read_record
 
@@ -44,6 +45,23 @@ class Stop(Callback):
             os.kill(os.getpid(), Stop.signal)
 
 
+class StopLater(Callback):
+    """Raises in the hook of the end of something; once."""
+
+    hook: ClassVar[str] = ""
+
+    def end(self, hook: str) -> None:
+        if StopLater.hook == hook:
+            StopLater.hook = ""
+            raise RuntimeError("gone")
+
+    def on_fit_end(self, *arguments):
+        self.end("on_fit_end")
+
+    def on_test_end(self, *arguments):
+        self.end("on_test_end")
+
+
 STOP = f"+callbacks.stop._target_={__name__}.Stop"
 ALLOWED = f"allow=[{__name__},augmented_data]"  # classes that only the first command has named
 
@@ -74,6 +92,12 @@ def differences(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
     ours, theirs = first["checkpoint"], second["checkpoint"]
     found = [name for name in ours | theirs if ours.get(name) != theirs.get(name)]
     return found + [part for part in ("csv", "metrics") if first[part] != second[part]]
+
+
+def read(folder: Path) -> EventAccumulator:
+    board = EventAccumulator(str(folder))
+    board.Reload()
+    return board
 
 
 def the_run(folder: Path) -> Path:
@@ -172,3 +196,18 @@ def test_run_that_was_killed_before_its_first_step_has_a_checkpoint_resumes_from
 def test_run_that_was_asked_to_stop_ends_as_if_it_had_not_been(batches, signum, stopped, resumed, whole):
     overrides = VARIANTS["accumulation, one_cycle"]
     assert differences(resumed(stopped(batches, *overrides, signum=signum)), whole(*overrides)) == []
+
+
+@pytest.mark.parametrize("hook", ["on_fit_end", "on_test_end"])
+def test_run_that_was_killed_after_its_last_epoch_has_each_row_and_point_once(
+    hook, script_in, tmp_path, whole, resumed
+):
+    StopLater.hook = hook
+    later = f"+callbacks.later._target_={__name__}.StopLater"
+    with pytest.raises(SystemExit):
+        script_in(tmp_path, "train.py", *SMALL, "logger=[csv,tensorboard]", STOP, later)
+    run = the_run(tmp_path)
+    assert differences(resumed(run), whole()) == []
+    for part, tag in (("best", "accuracy"), ("test", "accuracy"), ("val", "accuracy"), ("train", "loss")):
+        steps = [event.step for event in read(run / "tensorboard" / part).Scalars(tag)]
+        assert steps == sorted(set(steps))

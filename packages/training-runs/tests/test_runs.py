@@ -166,3 +166,31 @@ sys.stdin.read()
         killed.kill()
         killed.wait()
         runs.release(tmp_path, runs.claim(tmp_path))  # the other one waits for the end of its input
+
+
+ODD = [{"overrides": "seed=1"}, {"overrides": [1]}, {"metrics": {"val/loss": "low"}}, {"starts": []}, {"starts": [1]}]
+ODD += [
+    {"starts": [{"started": "yesterday"}]},
+    {"best_checkpoint": 3},
+    {"packages": ["torch"]},
+    {"state": 5},
+    {"data": 7},
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+def test_record_that_was_edited_into_another_kind_is_refused_and_names_the_value(odd, tmp_path):
+    run = make_run(tmp_path / "run", **odd)
+    with pytest.raises(ConfigError, match=rf"run\.json is damaged: it says no {next(iter(odd))}; name another run"):
+        runs.read_record(run)
+
+
+def test_directory_that_cannot_be_locked_is_used_and_that_is_said(tmp_path, monkeypatch, capsys):
+    def refuse(*arguments):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    lock = runs.claim(tmp_path)
+    assert "cannot be locked ([Errno 37] No locks available)" in capsys.readouterr().err
+    runs.release(tmp_path, lock)
+    assert list(tmp_path.iterdir()) == []

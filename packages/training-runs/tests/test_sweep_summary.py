@@ -1,11 +1,22 @@
 import pytest
 from in_project import own_conftest
-from training_runs.sweeps.sweep_summary import draw
+from training_runs.sweeps.sweep_summary import draw, print_table
 
 
 def test_sweep_in_which_nothing_has_a_score_has_no_figure(tmp_path):
     draw(tmp_path, [], ["a"], "val/loss", None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_offered_after_a_search_is_what_its_sweeper_takes(tmp_path, capsys):
+    row = {"job": 0, "state": "failed", "best": "", "error": None}
+    print_table(tmp_path, [row], [], "val/loss")
+    assert f"hydra.sweep.dir={tmp_path}" in capsys.readouterr().out
+    (tmp_path / "optuna.db").touch()
+    print_table(tmp_path, [row], [], "val/loss")
+    said = capsys.readouterr().out
+    assert f"hydra.sweeper.storage=sqlite:///{tmp_path}/optuna.db" in said
+    assert "hydra.sweep.dir" not in said
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ HOSTILE = [
     {"_target_": "pytorch_lightning.loggers.CometLogger", "api_key": "1"},
     {"_target_": "pytorch_lightning.cli.LightningCLI"},
     {"_target_": "pytorch_lightning.trainer.trainer.os.system", "command": "ls"},
-    {"_target_": "digit_classifier.data.download.urlopen", "url": "http://host"},
+    {"_target_": "digit_classifier.data.download.download", "url": "http://host"},
     {"_target_": "digit_classifier.evaluation.predictions.write_predictions", "path": "file"},
     {"_target_": "training_runs.records.runs.write_record", "run": "elsewhere", "record": {}},
     {"_target_": "pathlib.Path.unlink"},
@@ -121,6 +121,17 @@ def test_resolvers_of_this_project_are_resolved(check, value):
 
 def test_variable_that_took_the_place_of_a_secret_is_read(check):
     check({"api_key": "${oc.env:PARTS_BELOW_API_KEY}"})
+
+
+def test_variable_that_the_page_on_security_advises_is_read_into_a_secret_and_nowhere_else(check):
+    check({"token": "${oc.env:WANDB_API_KEY}"})
+    for part in (
+        {"url": "${oc.env:WANDB_API_KEY}"},
+        {"token": "${oc.env:HOME}"},
+        {"token": "x${oc.env:WANDB_API_KEY}"},
+    ):
+        with pytest.raises(ConfigError, match="allow="):
+            check(part)
 
 
 def test_saved_config_cannot_allow_itself_anything(root):

@@ -7,17 +7,20 @@ from omegaconf import OmegaConf
 from training_config.errors import ConfigError
 
 
-def class_names(folder: str, labels: str | None) -> list[str]:
+def class_names(folder: str, labels: str | None, separator: str | None = None) -> list[str]:
     """Return the names of the classes, sorted: of the folders in `folder` or its train/, or of the labels in a CSV.
+
+    A cell holds one label, or several with a `separator` between them.
 
     Raises:
         ConfigError: there is no class.
     """
     if labels is not None:
         with open(labels, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a mark of UTF-8 first
-            names = {row.get("label") or "" for row in csv.DictReader(file)} - {""}
+            cells = [row.get("label") or "" for row in csv.DictReader(file)]
+        names = {name for cell in cells for name in (cell.split(separator) if separator else [cell])} - {""}
     elif Path(folder).is_dir():
-        names = subfolders(Path(folder, "train") if Path(folder, "train").is_dir() else Path(folder))
+        names = subfolders(Path(folder, "train") if Path(folder, "train").is_dir() else Path(folder), Path(folder))
     else:
         raise ConfigError(f"data.folder={folder} is no folder; name one with a folder of images for each class")
     if not names:
@@ -25,8 +28,12 @@ def class_names(folder: str, labels: str | None) -> list[str]:
     return sorted(names)
 
 
-def subfolders(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+def subfolders(folder: Path, root: Path) -> list[str]:
+    """Return the names of the folders in `folder`, sorted; a link that leads out of `root` is refused."""
+    found = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    if not all(path.resolve().is_relative_to(root.resolve()) for path in (folder, *found)):
+        raise ConfigError(f"a link in {folder} leads out of data.folder={root}; copy what it leads to, or remove it")
+    return [path.name for path in found]
 
 
 def register() -> None:

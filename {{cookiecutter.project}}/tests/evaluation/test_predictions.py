@@ -14,7 +14,7 @@ def table(path) -> list[list[str]]:
 
 def test_row_tells_label_prediction_and_all_probabilities(tmp_path):
     path = tmp_path / "predictions.csv"
-    write_predictions(path, ["0", "1"], PROBABILITIES, ["cat", "dog"], torch.tensor([0, 0]))
+    write_predictions(path, ["0", "1"], PROBABILITIES, ["cat", "dog"], ["dog", "cat"], ["cat", "cat"])
     assert table(path) == [
         ["sample", "label", "prediction", "confidence", "p(cat)", "p(dog)"],
         ["0", "cat", "dog", "0.750000", "0.250000", "0.750000"],
@@ -24,14 +24,16 @@ def test_row_tells_label_prediction_and_all_probabilities(tmp_path):
 
 def test_unlabelled_images_have_no_label_column(tmp_path):
     path = tmp_path / "predictions.csv"
-    write_predictions(path, ["a, b.png", "ü.png"], PROBABILITIES, ["cat", "dog"])
+    write_predictions(path, ["a, b.png", "ü.png"], PROBABILITIES, ["cat", "dog"], ["dog", "cat"])
     assert table(path)[0] == ["sample", "prediction", "confidence", "p(cat)", "p(dog)"]
     assert [row[0] for row in table(path)[1:]] == ["a, b.png", "ü.png"]
 
 
 def test_no_cell_is_a_formula_or_moves_a_cursor(tmp_path):
     path = tmp_path / "predictions.csv"
-    write_predictions(path, ["=HYPERLINK(1).png", "\x1b[2J\udcff\n.png"], PROBABILITIES, ["@cat", "-1+1"])
+    write_predictions(
+        path, ["=HYPERLINK(1).png", "\x1b[2J\udcff\n.png"], PROBABILITIES, ["@cat", "-1+1"], ["-1+1", "@cat"]
+    )
     cells = [cell for row in table(path) for cell in row]
     assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in cells)
     assert all(cell.isprintable() for cell in cells)

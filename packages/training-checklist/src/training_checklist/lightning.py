@@ -1,21 +1,31 @@
 """Lightning under the name by which the project imports it: `lightning.pytorch` or `pytorch_lightning`.
 
 They hold the same classes twice, and a module of one is none of the other's. A process has one project, so the name is
-chosen once: what is imported already decides, then what the program's own text names, then what is installed.
+chosen once: what is imported already decides, then what the program's own text names, the config, the files beside the
+program, which may be imported later, then what is installed.
 """
 
 import importlib
+import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
+
 NAMES = ("lightning.pytorch", "pytorch_lightning")
+# An import, or a target in a config.
 IMPORTS = {
-    "lightning.pytorch": re.compile(r"^\s*(from|import)\s+lightning\b", re.MULTILINE),
-    "pytorch_lightning": re.compile(r"^\s*(from|import)\s+pytorch_lightning\b", re.MULTILINE),
+    "lightning.pytorch": re.compile(r"^\s*(from|import|_target_:)\s+['\"]?lightning\b", re.MULTILINE),
+    "pytorch_lightning": re.compile(r"^\s*(from|import|_target_:)\s+['\"]?pytorch_lightning\b", re.MULTILINE),
 }
+MANY = 200  # files beside the program, beyond which no further ones are read
 
 
 def chosen() -> str:
@@ -28,8 +38,13 @@ def chosen() -> str:
     if not installed:
         raise ImportError("training-checklist needs pytorch-lightning or lightning, and neither is installed")
     loaded = [name for name in installed if f"{name}.trainer.trainer" in sys.modules]
-    named = [name for name in installed if IMPORTS[name].search(script())]
-    return next(only[0] for only in (loaded if len(loaded) == 1 else [], named, loaded, installed[::-1]) if only)
+    if len(installed) == 1 or len(loaded) == 1:
+        return (loaded or installed)[0]
+    for text in (script(), config(), *beside()):
+        named = [name for name in installed if IMPORTS[name].search(text)]
+        if named:
+            return named[0]
+    return (loaded or installed[::-1])[0]
 
 
 def script() -> str:
@@ -39,6 +54,27 @@ def script() -> str:
         return Path(file).read_text(encoding="utf-8") if file is not None else ""
     except (OSError, ValueError):
         return ""
+
+
+def config() -> str:
+    """Return the config of this job as it is written, or ""."""
+    composed = HydraConfig.instance().cfg
+    return "" if composed is None else OmegaConf.to_yaml(composed)
+
+
+def beside() -> Iterator[str]:
+    """Yield the texts of the Python files in the program's folder, and in the working directory."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    folders = {Path.cwd(), *([] if file is None else [Path(file).absolute().parent])}
+    for path in islice((path for folder in sorted(folders) for path in walk(folder)), MANY):
+        with suppress(OSError, ValueError):
+            yield path.read_text(encoding="utf-8")
+
+
+def walk(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in sorted(folders) if name[0] not in "._" and name not in ("site-packages", "venv")]
+        yield from (Path(parent, name) for name in sorted(names) if name.endswith(".py"))
 
 
 def part(path: str) -> ModuleType:

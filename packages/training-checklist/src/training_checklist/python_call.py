@@ -19,6 +19,7 @@ from training_checklist.ending import FitEnded
 from training_checklist.engines.loads import recorded_loads
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import seed_all
+from training_checklist.experiments.experiment import after_fit
 from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
 from training_checklist.finding import ERROR, FAILED, Verdict
 from training_checklist.group import OWN
@@ -29,7 +30,7 @@ from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.wording import with_commands
 from training_checklist.settings import KEY, Settings, check_settings
 
-QUIET = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
 WITH_TWO_FITS = ("reproducibility",)  # where a command would be repeated, the fit is
 ORDER = OmegaConf.load(files("training_checklist.conf") / OWN / "checklist.yaml").hydra.callbacks.debug["items"]
 
@@ -142,6 +143,7 @@ def fit(experiment: Any, parts: tuple[Any, Any], loaders: Mapping[str, Any], opt
     try:
         trainer = Trainer(**{**options, "callbacks": callbacks})
         pass_on(trainer.fit, module, **({"datamodule": datamodule} if datamodule is not None else dict(loaders)))
+        after_fit(trainer)
     except FitEnded:
         pass
 

@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from training_config.near_names import suggestion
 
 from training_checklist.finding import Finding
-from training_checklist.group import OWN, group_name
+from training_checklist.group import OWN, groups
 from training_checklist.rule import Rule
 from training_checklist.rules import every_rule
 
@@ -122,7 +122,7 @@ def thresholds(rules: Mapping[str, Rule]) -> set[tuple[str, str]]:
 def arguments(config: DictConfig) -> set[tuple[str, str]]:
     """Return (item, name) of every argument that items' configs, of this package and of the project, let be set."""
     own = (source.path for source in config.hydra.runtime.config_sources if source.schema == "file")
-    folders = (files("training_checklist.conf") / OWN, *(Path(path) / group_name() for path in own))
+    folders = (files("training_checklist.conf") / OWN, *(Path(path) / name for path in own for name in groups()))
     paths = [path for folder in folders if folder.is_dir() for path in folder.iterdir()]
     texts = (path.read_text(encoding="utf-8") for path in paths if path.name.endswith(".yaml"))
     return {found for text in texts for found in READ.findall(text)}

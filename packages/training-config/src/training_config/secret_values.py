@@ -1,9 +1,10 @@
 """What in a config is a secret, and what is shown in its place.
 
-What a secret is, the name of its key says: all that stands below a key of `NAMES`, and the password within a URL. In a
-config its place is taken by `${oc.env:KEY}`, so that who reads the config again takes it from the environment, or is
-told which variable is missing. Whatever we write is masked as a structure, before it becomes text; texts of others,
-such as log lines and messages of exceptions, have the secret's value replaced by stars.
+What a secret is, the name of its key says: all that stands below a key of `NAMES`; or its form: the password within an
+address, what it has after `?sig=`, the credentials of a header. In a config its place is taken by `${oc.env:KEY}`, so
+that who reads the config again takes it from the environment, or is told which variable is missing. What we write is
+masked as a structure, before it becomes text; texts of others, such as log lines and messages of exceptions, have the
+secret's value replaced by stars.
 """
 
 import html
@@ -28,12 +29,14 @@ from .walk import flat, value_of, walk
 NAMES = """
     *token *api_tokens *access_tokens *auth_tokens *bearer *jwt *secret *secrets
     *password *passwords *passwd *passphrase *passcode *pwd *credential *credentials *creds
+    pass *_pass pw *_pw pat *_pat otp *_otp tokens *sessionid *session_id
     auth *_auth *oauth *authorization *cookie key *api_key *api_keys *apikey *access_key *access_keys *access_key_id
     *account_key *auth_key *encryption_key *private_key *secret_key *signing_key *ssh_key
     *connection_string *dsn *webhook *webhook_url
 """.split()  # noqa: SIM905, a literal would take forty lines
 # Words of a vocabulary, not of an account.
 HARMLESS = [f"*{word}_token" for word in "pad bos eos unk sep cls class mask start end stop image per next".split()]  # noqa: SIM905
+PARAMETERS = ["sig", "signature", "*_signature"]  # of addresses besides: whoever has one is let in
 # Parts of a node that Hydra builds an object of; no secret, and without them nothing can be built again.
 BUILDING = {"_target_", "_partial_", "_recursive_", "_convert_", "_mode_"}
 SHELL = {"PWD", "OLDPWD"}  # variables with the working directory
@@ -43,9 +46,20 @@ REFERENCE = re.compile(
     r"\$\{(?!oc\.(env|decode|create|deprecated):)[^{}]*\}|\$\{oc\.env:[^{},]*(,\s*(null|''|\"\")\s*)?\}"
 )
 WITH_DEFAULT = re.compile(r"(?P<reference>\$\{oc\.env:[^{},]*),(?P<default>.*)\}", re.DOTALL)
-# scheme://user:password@host; of the web also scheme://token@host. Greedy: a password may hold an @ of its own.
-PASSWORD_IN_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#:@]*:([^\s/?#]+)@|https?://([^\s/?#:@]+)@", re.IGNORECASE)
-PARAMETER_OF_URL = re.compile(r"[?&;]([\w.-]+)=([^\s&;#]+)")
+# What texts hold by their form, each with the secret as the group that matches:
+FORMS = (
+    # scheme://user:password@host; of the web also scheme://token@host. Greedy: a password may hold an @ of its own.
+    re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#:@]*:([^\s/?#]+)@|https?://([^\s/?#:@]+)@", re.IGNORECASE),
+    # user:password@host without a scheme; python:3.12@sha256:... is an image of containers.
+    re.compile(r"(?<![\w/:.+@{-])(?!mailto:)[\w.+-]+:([^\s/@:]+)@(?!sha256:)\w"),
+    # Authorization: Bearer ..., also without the name of the header. No scheme is as long as what follows it.
+    re.compile(r"\bAuthorization['\"]?\s*[:=]\s*['\"]?(?:[a-z]{1,9}\s+)?([^\s,'\"]+)", re.IGNORECASE),
+    re.compile(r"\bBearer\s+([\w.~+/-]{8,}=*)", re.IGNORECASE),
+)
+PARAMETER_OF_URL = re.compile(r"[?&;]([\w.-]+)=([^\s&;#'\"]+)")
+SIGNS = re.compile("[@:= ]")  # without any of them a text has no such form
+# A header or a variable, as lists of them have it: X-Api-Key: ..., GITHUB_PAT=...
+NAMED = re.compile(r"\s*([\w-]+)\s*[:=]\s*(\S.*)", re.DOTALL)
 
 SHORTEST = 5  # characters of a value from the environment, where shorter ones are words and switches
 WORD = 4  # below as many characters a secret of a config is masked as a whole word only, not within others
@@ -89,12 +103,15 @@ def is_secret(key: str, value: Any) -> bool:
 
 
 def secrets_in(key: str, value: Any) -> Iterator[str]:
-    """Yield what of a value must be seen nowhere; nothing of one that only refers to elsewhere."""
+    """Yield what of a value must be seen nowhere; nothing of one that only refers to elsewhere.
+
+    A number of fewer digits than `WORD` is a switch, whatever it is called, and a number of tokens a count.
+    """
     if value is None or isinstance(value, bool) or value in ("", "???", "null"):
         return
     if isinstance(value, str):
-        yield from secrets_of_url(value)
-    elif not isinstance(value, (int, float)):
+        yield from (secret for secret in secrets_of_text(value) if "${" not in secret)
+    elif not isinstance(value, (int, float)) or len(str(value)) < WORD or key.endswith("tokens"):
         return
     if not names_secret(key) or (isinstance(value, str) and REFERENCE.fullmatch(value)):
         return
@@ -102,16 +119,19 @@ def secrets_in(key: str, value: Any) -> Iterator[str]:
     yield str(value) if default is None else default["default"].strip().strip("'\"")
 
 
-def secrets_of_url(text: str) -> Iterator[str]:
-    if "://" not in text:
+def secrets_of_text(text: str) -> Iterator[str]:
+    """Yield what a text holds of secrets by its form, whatever its key is called."""
+    if SIGNS.search(text) is None:
         return
-    for match in PASSWORD_IN_URL.finditer(text):
-        password = match[1] or match[2]
-        if not password.startswith("${"):
-            yield password
+    for form in FORMS:
+        for match in form.finditer(text):
+            yield next(group for group in match.groups() if group is not None)
     for name, value in PARAMETER_OF_URL.findall(text):
-        if names_secret(name) and not value.startswith("${"):
+        if names_secret(name) or any(fnmatchcase(snake_case(name), pattern) for pattern in PARAMETERS):
             yield value
+    named = NAMED.fullmatch(text)
+    if named is not None and names_secret(named[1]) and named[1].lower() != "authorization":
+        yield named[2].strip()
 
 
 def reference(key: str, value: Any = None) -> str:
@@ -135,9 +155,9 @@ def redact(value: Any, key: str = "") -> Any:
     if isinstance(value, (list, tuple)):
         return [redact(each, key) for each in value]
     text = unquoted(value)
-    if is_secret(key, text):
-        return reference(key, text)
-    return redact_override(text) if isinstance(text, str) and is_place_of_overrides(key) else value
+    if isinstance(text, str) and is_place_of_overrides(key) and parsed(text) is not None:
+        return redact_override(text)
+    return reference(key, text) if is_secret(key, text) else value
 
 
 def is_place_of_overrides(key: str) -> bool:
@@ -165,6 +185,7 @@ def redact_override(text: str) -> str:
     return f"{override.get_key_element()}={','.join(values)}"
 
 
+@lru_cache(maxsize=1024)
 def parsed(text: str) -> Override | None:
     """Return what Hydra makes of an override, or None of what is none, such as an option of the command line."""
     if text.startswith("-") or "=" not in text:
@@ -194,8 +215,8 @@ def as_written(value: Any) -> str:
 def found_in(content: Any, key: str = "") -> Iterator[str]:
     """Yield every secret in plain data, those in its lists of overrides included."""
     for where, value in flat(content, key):
-        yield from secrets_in(where, unquoted(value))
         override = parsed(value) if isinstance(value, str) and is_place_of_overrides(where) else None
+        yield from secrets_in(where, unquoted(value)) if override is None else ()
         for each in values_of(override) if override is not None else ():
             yield from found_in(each, override.key_or_group)
 
@@ -269,5 +290,7 @@ def forms_of(secret: str) -> Iterator[str]:
     )
     yield urllib.parse.quote(secret, safe="")
     yield urllib.parse.quote_plus(secret)
+    yield urllib.parse.unquote(secret)  # who connects decodes what an address has
+    yield urllib.parse.unquote_plus(secret)
     if "\n" in secret:
         yield from (line for line in secret.splitlines() if len(line) >= SHORTEST)

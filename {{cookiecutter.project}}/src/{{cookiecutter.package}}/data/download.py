@@ -5,12 +5,10 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event, Thread
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 from filelock import FileLock
 from training_config.errors import ConfigError
+from training_runs.reachable import answers
 
 log = logging.getLogger(__name__)
 
@@ -51,21 +49,3 @@ def download(name: str, data_dir: Path, seconds: float, is_there: Callable[[], b
         raw.mkdir(parents=True, exist_ok=True)
         for path in Path(draft, name, "raw").iterdir():
             path.replace(raw / path.name)
-
-
-def answers(url: str, seconds: float) -> bool:
-    """Tell within `seconds` whether a server answers for `url`; name resolution alone can hang for minutes."""
-    reached = Event()
-
-    def ask() -> None:
-        try:
-            urlopen(Request(url, method="HEAD"), timeout=seconds).close()
-        except OSError as error:
-            if not isinstance(error, HTTPError):  # a refusal is an answer too
-                return
-        reached.set()
-
-    question = Thread(target=ask, daemon=True)
-    question.start()
-    question.join(seconds)
-    return reached.is_set()

@@ -34,7 +34,7 @@ def read_part(folder: Path, train: bool) -> Batch:
             raise DataError(f"{folder} has neither {name} nor {name}.gz")
         arrays.append(read_idx(path))
     images, labels = arrays
-    if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
+    if images.ndim != 3 or labels.ndim != 1 or not len(images) == len(labels) > 0:
         raise DataError(
             f"{folder}: {PARTS[train]} images of shape {tuple(images.shape)} do not belong to labels of shape "
             f"{tuple(labels.shape)}; delete both files and run again to download them anew"

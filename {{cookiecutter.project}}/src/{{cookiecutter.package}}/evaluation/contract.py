@@ -7,6 +7,9 @@ What lacks something is not refused: its part is left out, and eval.py says why.
 | test metrics      | `test_dataloader`                              | `test_step` that logs them                   |
 | predictions.csv   | `predict_dataloader`: the test samples         | `predict_step`: a tensor, a row for a sample |
 | what is right     | `test_set.labels` (N,), after `setup("test")`  |                                              |
+| several labels    | `answer`: words for probabilities or labels    | `predict_step`: probabilities (B, classes),  |
+| for a sample      | (classes,); `draw_answers`: figures by their   | each by itself                               |
+|                   | names, of both (N, classes); `test_set.labels` |                                              |
 | confusion matrix, | `class_names`: class index k is class_names[k] | `predict_step`: probabilities (B, classes)   |
 | calibration       |                                                |                                              |
 | worst mistakes    | `image_shape` (C, H, W), and of `test_set[k]`  | the same                                     |
@@ -65,7 +68,21 @@ def no_classes(datamodule: LightningDataModule, predictions: Tensor) -> str | No
     return None
 
 
-def labels_of(datamodule: LightningDataModule, count: int) -> Tensor | None:
-    """Return what is right for `count` test samples, or None where the DataModule does not know."""
+def answers(datamodule: LightningDataModule, rows: Tensor) -> list[str]:
+    """Return words for each row: probabilities (N, classes), or what is right, (N,) indices or (N, classes)."""
+    if hasattr(datamodule, "answer"):
+        return [datamodule.answer(row) for row in rows]
+    indices = rows if rows.ndim == 1 else rows.argmax(dim=1)
+    return [datamodule.class_names[int(index)] for index in indices]
+
+
+def labels_of(datamodule: LightningDataModule, predictions: Tensor) -> Tensor | None:
+    """Return what is right for the test samples of `predictions`, or None where the DataModule does not know."""
     labels = getattr(getattr(datamodule, "test_set", None), "labels", None)
-    return labels if isinstance(labels, Tensor) and labels.shape == (count,) else None
+    right = isinstance(labels, Tensor) and labels.shape == labels_shape(datamodule, predictions)
+    return labels if right else None
+
+
+def labels_shape(datamodule: LightningDataModule, predictions: Tensor) -> tuple[int, ...]:
+    """Return the shape of what is right for predictions (N, classes)."""
+    return predictions.shape if hasattr(datamodule, "answer") else predictions.shape[:1]

@@ -60,23 +60,24 @@ def write_parts(
     if why := contract.no_table(batches):
         return {"no predictions": why}
     predictions = torch.cat(batches).cpu()
-    labels = contract.labels_of(datamodule, len(predictions))
+    labels = contract.labels_of(datamodule, predictions)
     why = contract.no_classes(datamodule, predictions)
     if labels is None and why is None:
-        why = f"{type(datamodule).__name__} has no test_set.labels with a class for each prediction"
+        why = f"{type(datamodule).__name__} has no test_set.labels with what is right for each prediction"
     if why:
         write_numbers(output / "predictions.csv", predictions, labels)
         return {"no figures": why}
     classes, files = datamodule.class_names, getattr(datamodule.test_set, "names", ())  # where samples are files
     names = files or [str(index) for index in range(len(predictions))]
-    write_predictions(output / "predictions.csv", names, predictions, classes, labels)
-    save(figures.confusion_matrix(predictions, labels, classes), output / "confusion_matrix")
-    save(figures.calibration(predictions, labels), output / "calibration")
-    if not hasattr(datamodule, "image_shape"):
-        return {"no worst_mistakes": f"{type(datamodule).__name__} has no image_shape: it has no images to show"}
-    mistakes = figures.worst_mistakes(datamodule.test_set, predictions, labels, classes, worst, files)
-    save(mistakes, output / "worst_mistakes")
-    return {}
+    said = contract.answers(datamodule, predictions), contract.answers(datamodule, labels)
+    write_predictions(output / "predictions.csv", names, predictions, classes, *said)
+    pictures = datamodule.test_set if hasattr(datamodule, "image_shape") else None
+    drawn = figures.of_predictions(datamodule, predictions, labels, pictures, worst, files)
+    for name, figure in drawn.items():
+        save(figure, output / name)
+    if pictures is not None:
+        return {}
+    return {"no worst_mistakes": f"{type(datamodule).__name__} has no image_shape: it has no images to show"}
 
 
 def predict_files(run: Path, checkpoint: Path, place: Path, cfg: DictConfig) -> None:
@@ -94,12 +95,13 @@ def predict_files(run: Path, checkpoint: Path, place: Path, cfg: DictConfig) -> 
     if contract.no_classes(datamodule, predictions):
         write_numbers(table, predictions, labels=None)
     else:
-        classes, names = datamodule.class_names, [str(row) for row in range(len(predictions))]
+        classes, said = datamodule.class_names, contract.answers(datamodule, predictions)
+        names = [str(row) for row in range(len(predictions))]
         if len(paths) == len(predictions):  # a file is a sample
             names = [path.relative_to(place).as_posix() if path != place else path.name for path in paths]
-            best = zip(names, *predictions.max(dim=1), strict=True)
-            answers = {printable(name): f"{classes[int(index)]}  ({share:.1%})" for name, share, index in best}
-        write_predictions(table, names, predictions, classes)
+            best = zip(names, said, predictions.amax(dim=1), strict=True)
+            answers = {printable(name): f"{answer or 'none'}  ({share:.1%})" for name, answer, share in best}
+        write_predictions(table, names, predictions, classes, said)
     more = {"further": f"{len(answers) - SHOWN} more"} if len(answers) > SHOWN else {}
     print_summary({}, dict(islice(answers.items(), SHOWN)) | more | {"written": str(shortest(table))})
 

@@ -1,6 +1,7 @@
 """A trained network as a file that needs none of this code, checked against the network on real images."""
 
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,19 +18,21 @@ TOLERANCE = 1e-4  # largest difference of a probability; other kernels sum in an
 class Deployed(nn.Module):
     """What is exported. With a DataModule of images: uint8 (B, C, H, W) -> probabilities (B, num_classes).
 
-    Normalisation and softmax are inside then; else it is the model as it is. The forms below call its argument images.
+    Normalisation and the model's `probabilities`, or a softmax, are inside then; else it is the model as it is. The
+    forms below call its argument images.
     """
 
     def __init__(self, model: LightningModule, datamodule: LightningDataModule | None) -> None:
         super().__init__()
         self.model = model
+        self.probabilities = getattr(model, "probabilities", partial(torch.softmax, dim=1))
         self.register_buffer("mean", None if datamodule is None else datamodule.mean)
         self.register_buffer("std", None if datamodule is None else datamodule.std)
 
     def forward(self, images: Tensor) -> Tensor:
         if self.mean is None:
             return self.model(images)
-        return self.model((images.float() - self.mean) / self.std).softmax(dim=1)
+        return self.probabilities(self.model((images.float() - self.mean) / self.std))
 
 
 def deployable(model: LightningModule, datamodule: LightningDataModule) -> tuple[nn.Module, Tensor, str, str]:

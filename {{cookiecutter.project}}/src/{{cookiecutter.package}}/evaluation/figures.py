@@ -6,12 +6,32 @@ from collections.abc import Sequence
 import torch
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from pytorch_lightning import LightningDataModule
 from torch import Tensor
 from torch.utils.data import Dataset
 from torchmetrics.functional.classification import multiclass_calibration_error, multiclass_confusion_matrix
 from training_runs.figures import STYLE
 
 BINS = 10  # of confidence
+
+
+def of_predictions(
+    datamodule: LightningDataModule,
+    probabilities: Tensor,
+    labels: Tensor,
+    shown: Dataset | None,
+    most: int,
+    names: Sequence[str] = (),
+) -> dict[str, Figure]:
+    """Draw probabilities (N, C) beside labels (N,), and mistakes among the N samples that are `shown`, by name."""
+    if hasattr(datamodule, "draw_answers"):
+        return datamodule.draw_answers(probabilities, labels)
+    classes = datamodule.class_names
+    drawn = {"confusion_matrix": confusion_matrix(probabilities, labels, classes)}
+    drawn["calibration"] = calibration(probabilities, labels)
+    if shown is not None:
+        drawn["worst_mistakes"] = worst_mistakes(shown, probabilities, labels, classes, most, names)
+    return drawn
 
 
 @rc_context(STYLE)

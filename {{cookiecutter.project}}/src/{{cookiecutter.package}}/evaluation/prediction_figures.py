@@ -12,12 +12,14 @@ from training_config.errors import ConfigError
 from training_runs import drawing
 from training_runs.loggers import TensorBoardLogger
 
+from . import contract
+
 
 class PredictionFigures(Callback):
     """Writes confusion matrix, worst mistakes and calibration to `folder`; TensorBoard has them too, and the network.
 
     They need batches of (images, labels), probabilities (B, num_classes) from `test_step`, and `class_names` and
-    `test_set` of the DataModule. What cannot be had is left out.
+    `test_set` of the DataModule, as `contract` has them. What cannot be had is left out.
 
     Args:
         enabled: nothing is kept or drawn otherwise, nor with `fast_dev_run`; of the jobs of a sweep where it is "each".
@@ -61,7 +63,9 @@ class PredictionFigures(Callback):
             return
         images, labels = batch
         self.example = images[:1]
-        if split != self.split or not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(labels):
+        if split != self.split or not isinstance(outputs, Tensor) or outputs.ndim != 2:
+            return
+        if labels.shape != contract.labels_shape(trainer.datamodule, outputs):
             return
         if batch_idx == 0:
             self.kept = {name: CatMetric(nan_strategy="disable") for name in ("probabilities", "labels", "indices")}
@@ -78,42 +82,29 @@ class PredictionFigures(Callback):
             self.kept[name].update(values)
 
     def _draw_predictions(self, trainer: Trainer) -> None:
-        classes = getattr(trainer.datamodule, "class_names", None)
-        if classes is None or not self.seen:
+        if getattr(trainer.datamodule, "class_names", None) is None or not self.seen:
             return
         # On all ranks, each of which has a part.
         probabilities, labels, indices = (metric.compute().cpu() for metric in self.kept.values())
         if not trainer.is_global_zero:
             return
-        labels, indices = labels.long(), indices.long()
-        dataset = getattr(trainer.datamodule, f"{self.split}_set", None)
-        shown = None
-        if getattr(dataset, "labels", None) is not None and torch.equal(dataset.labels[indices], labels):
-            shown = Subset(dataset, indices.tolist())
-        loggers = [logger for logger in trainer.loggers if isinstance(logger, TensorBoardLogger)]
-        for name, path in self._write(probabilities, labels, classes, shown).items():
-            for logger in loggers:
-                logger.log_png(f"{self.split}/{name}", path, trainer.global_step)
-
-    def _write(
-        self, probabilities: Tensor, labels: Tensor, classes: list[str], shown: Subset | None
-    ) -> dict[str, Path]:
-        """Draw predictions of `shown`; return the PNG files by their names."""
         from training_runs.figures import save  # matplotlib takes half a second, which only the end of a run needs
 
-        from . import figures
+        from .figures import of_predictions
 
-        drawn = {
-            "confusion_matrix": figures.confusion_matrix(probabilities, labels, classes),
-            "calibration": figures.calibration(probabilities, labels),
-        }
-        if shown is not None and is_picture(shown[0][0]):
-            files = getattr(shown.dataset, "names", None)
-            names = [files[index] for index in shown.indices] if files else ()
-            drawn["worst_mistakes"] = figures.worst_mistakes(shown, probabilities, labels, classes, self.worst, names)
+        labels, indices = labels.long(), indices.long()
+        dataset = getattr(trainer.datamodule, f"{self.split}_set", None)
+        shown, names = None, ()
+        known = getattr(dataset, "labels", None)
+        if known is not None and torch.equal(known[indices].long(), labels) and is_picture(dataset[0][0]):
+            shown, names = Subset(dataset, indices.tolist()), getattr(dataset, "names", ())
+            names = [names[index] for index in indices.tolist()] if names else ()
+        drawn = of_predictions(trainer.datamodule, probabilities, labels, shown, self.worst, names)
         for name, figure in drawn.items():
             save(figure, self.folder / name)
-        return {name: self.folder / f"{name}.png" for name in drawn}
+            for logger in trainer.loggers:
+                if isinstance(logger, TensorBoardLogger):
+                    logger.log_png(f"{self.split}/{name}", self.folder / f"{name}.png", trainer.global_step)
 
 
 def is_pair(batch: Any) -> bool:

@@ -10,7 +10,12 @@ from ..file_names import as_cell
 
 
 def write_predictions(
-    path: Path, names: Sequence[str], probabilities: Tensor, classes: Sequence[str], labels: Tensor | None = None
+    path: Path,
+    names: Sequence[str],
+    probabilities: Tensor,
+    classes: Sequence[str],
+    answers: Sequence[str],
+    labels: Sequence[str] | None = None,
 ) -> None:
     """Write a CSV with each sample's name, its label where known, the prediction, and every class's probability.
 
@@ -18,18 +23,17 @@ def write_predictions(
         names: N of them, in the order of the rows; what a spreadsheet would take for a formula gets a quote before it.
         probabilities: (N, num_classes).
         classes: what to call each class.
-        labels: (N,), or None for samples without.
+        answers: N, what is predicted; `labels` likewise, or None for samples without.
     """
-    confidence, predicted = probabilities.max(dim=1)
-    classes = [as_cell(name) for name in classes]
+    confidence = probabilities.amax(dim=1)
     known = [] if labels is None else ["label"]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["sample", *known, "prediction", "confidence", *(f"p({name})" for name in classes)])
+        writer.writerow(["sample", *known, "prediction", "confidence", *(f"p({as_cell(name)})" for name in classes)])
         for row, name in enumerate(names):
-            label = [] if labels is None else [classes[int(labels[row])]]
+            said = [answers[row]] if labels is None else [labels[row], answers[row]]
             writer.writerow(
-                [as_cell(name), *label, classes[int(predicted[row])], f"{confidence[row]:.6f}"]
+                [as_cell(name), *map(as_cell, said), f"{confidence[row]:.6f}"]
                 + [f"{probability:.6f}" for probability in probabilities[row]]
             )
 

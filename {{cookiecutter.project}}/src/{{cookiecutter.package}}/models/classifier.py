@@ -92,18 +92,21 @@ class ImageClassifier(LightningModule):
         return loss
 
     def validation_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Return class probabilities (B, num_classes), as testing and prediction do."""
+        """Return probabilities (B, num_classes), as testing and prediction do."""
         _, logits = self._step(batch, self.val_metrics)
-        return logits.float().softmax(dim=1)
+        return self.probabilities(logits)
 
     def test_step(self, batch: Batch, batch_idx: int) -> Tensor:
         _, logits = self._step(batch, self.test_metrics)
-        return logits.float().softmax(dim=1)
+        return self.probabilities(logits)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Return class probabilities (B, num_classes)."""
         images, _ = batch
-        return self(images).float().softmax(dim=1)
+        return self.probabilities(self(images))
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Return what evaluation gets, (B, num_classes): float32 whatever the precision."""
+        return logits.float().softmax(dim=1)
 
     def on_train_epoch_end(self) -> None:
         self._log_epoch("train", self.train_metrics)

@@ -1,11 +1,10 @@
 """A step of the project with something of an experiment around it."""
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import wraps
 from typing import Any
 
+from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import pass_on
 from training_checklist.lightning import LightningModule
 
@@ -17,8 +16,8 @@ def around_step(
     """Inside, every call of a step runs within `contexts`, and `tell` is told what it returns."""
     told = [tell] if tell is not None else []
     outer = pl_module.__dict__.get(step)  # of another experiment that is around it already
-    inside = wrapped(getattr(pl_module, step), entered := list(contexts), told)
-    pl_module.__dict__[step] = inside
+    put(pl_module, step, wrapped(getattr(pl_module, step), entered := list(contexts), told))
+    inside = vars(pl_module)[step]
     try:
         yield
     finally:
@@ -31,7 +30,6 @@ def around_step(
 
 
 def wrapped(step: Callable[..., Any], contexts: list[Any], told: list[Callable[[Any], None]]) -> Callable[..., Any]:
-    @wraps(step)
     def inside(*arguments: Any, **options: Any) -> Any:
         with ExitStack() as stack:
             for context in contexts:
@@ -41,5 +39,4 @@ def wrapped(step: Callable[..., Any], contexts: list[Any], told: list[Callable[[
                 tell(result)
             return result
 
-    inside.__wrapped__ = inspect.unwrap(step)  # Lightning looks behind one wrapper only, to see what the step takes
     return inside

@@ -5,7 +5,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from training_checklist.hydra_callbacks.checklist import is_group
+from training_checklist.starting.arguments import is_group
 
 
 def own_config() -> DictConfig | None:

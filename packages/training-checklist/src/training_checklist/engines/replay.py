@@ -11,6 +11,7 @@ import numpy
 import torch
 from torch import Tensor
 
+from training_checklist.engines.instead import Instead
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
 PLAIN = (bool, int, float, str, type(None), Tensor, list)
@@ -107,6 +108,8 @@ def unwatched(pl_module: LightningModule) -> Iterator[None]:
 
 def is_experiments(function: Any) -> bool:
     """Whether a function is defined in this package."""
+    if isinstance(function, Instead):
+        return True
     while isinstance(function, partial):
         function = function.func
     names = getattr(getattr(function, "__func__", function), "__globals__", {})

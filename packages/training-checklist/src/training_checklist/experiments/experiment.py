@@ -1,7 +1,7 @@
 """What all experiments share: a Lightning callback that shapes a run, records evidence, and has rules judge it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from pathlib import Path
@@ -14,8 +14,10 @@ from omegaconf import DictConfig
 from torch.utils.data import DataLoader
 
 from training_checklist import session
+from training_checklist.diagnosis.diagnose import diagnose, print_traceback
 from training_checklist.ending import FitEnded, launched_rank
-from training_checklist.engines.own_code import last_frames, pass_on
+from training_checklist.engines.instead import put
+from training_checklist.engines.own_code import is_tool_error, last_frames, pass_on
 from training_checklist.finding import Finding, Verdict
 from training_checklist.lightning import (
     Callback,
@@ -70,6 +72,7 @@ class Experiment(Callback):
         self.facts: dict[str, Any] = {}
         self.earlier: Experiment | None = None  # of the same item, in an earlier Trainer of this run
         self.rank, self.world_size = launched_rank(), 1
+        self.crashes: list[Exception] = []  # that the run has survived
         self.state: TrainerState | None = None  # of the last Trainer that it took part in
         self.loading = NoWorkers()
         self.watching = ExitStack()  # left at the latest when training is over, or has failed
@@ -133,6 +136,21 @@ class Experiment(Callback):
                 keep_every_epoch(callback)
         if self.no_workers and stage == "fit":
             self.loading.__enter__()
+
+    def after_fit(self, trainer: Trainer) -> None:
+        """Do what an item asks for when `trainer.fit` has come to its end, before the training function goes on."""
+
+    def raised(self, error: Exception) -> None:
+        """Report what code of the project has raised where the run goes on all the same.
+
+        Raises:
+            Exception: `error` itself, where it is this package's.
+        """
+        if is_tool_error(error):
+            raise error
+        print_traceback(error)
+        self.crashes.append(error)
+        self.add(diagnose(error))
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         # The few epochs and steps that an item asks for come after those that a resumed run has behind it.
@@ -231,7 +249,7 @@ def schedules_of_short_runs(trainer: Trainer, pl_module: LightningModule) -> Ite
             except Exception:
                 raise error from None
 
-    vars(pl_module)["configure_optimizers"] = configure_optimizers
+    put(pl_module, "configure_optimizers", configure_optimizers)
     try:
         yield
     finally:
@@ -272,35 +290,41 @@ class NoWorkers:
             DataLoader.__init__ = self._init
 
 
-class NoTraining(Callback):
-    """Ends `fit` before its first step: for a job that has been done before training could begin."""
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        stop(trainer)
-        # Where the directory is one for all runs, the weights of an earlier training lie there.
-        trainer.callbacks = without(trainer, (Checkpoint,))
-
-
 @contextmanager
-def every_trainer(parts: DictConfig) -> Iterator[None]:
+def every_trainer(parts: Mapping[str, DictConfig], asked: Mapping[str, Any]) -> Iterator[None]:
     """While it is entered, the experiments of every Trainer that is built take part, and those of `parts` it lacks.
 
     Args:
         parts: configs of experiments, by their keys in `callbacks`.
+        asked: arguments that every Trainer gets, wherever its own come from: no item trains longer than it says.
     """
-    init = Trainer.__init__
+    init, fit = Trainer.__init__, Trainer.fit
+    asked = {**asked, "num_nodes": 1} if asked.get("devices") == 1 else dict(asked)
 
     @wraps(init)
     def with_experiments(trainer: Trainer, *arguments: Any, **options: Any) -> None:
-        pass_on(init, trainer, *arguments, **options)
+        pass_on(init, trainer, *arguments, **{**options, **asked})
         built = {f"debug_{callback.item}" for callback in trainer.callbacks if isinstance(callback, Experiment)}
         trainer.callbacks += [instantiate(part) for key, part in parts.items() if part and key not in built]
         for callback in trainer.callbacks:
             if isinstance(callback, Experiment):
                 session.add(callback)
 
-    Trainer.__init__ = with_experiments
+    @wraps(fit)
+    def and_after(trainer: Trainer, *arguments: Any, **options: Any) -> Any:
+        result = pass_on(fit, trainer, *arguments, **options)
+        after_fit(trainer)
+        return result
+
+    Trainer.__init__, Trainer.fit = with_experiments, and_after
     try:
         yield
     finally:
-        Trainer.__init__ = init
+        Trainer.__init__, Trainer.fit = init, fit
+
+
+def after_fit(trainer: Trainer) -> None:
+    """Let the experiments of a Trainer that has fitted do what comes then."""
+    for callback in trainer.callbacks:
+        if isinstance(callback, Experiment) and callback.earlier is None:
+            callback.after_fit(trainer)

@@ -11,7 +11,7 @@ from training_checklist.engines.replay import reported_loss
 from training_checklist.engines.stages import has_stage
 from training_checklist.evidence.stages import FirstStep, LoggedMetrics
 from training_checklist.experiments.config.code_reads import read_code
-from training_checklist.experiments.experiment import Experiment
+from training_checklist.experiments.experiment import Experiment, NoWorkers
 from training_checklist.lightning import LightningModule, Trainer
 
 STAGES = ("validate", "test", "predict")
@@ -20,7 +20,7 @@ STAGES = ("validate", "test", "predict")
 class FastDevRun(Experiment):
     """`Trainer(fast_dev_run=True)` drives training and validation.
 
-    Testing and prediction follow here, because not every project's training script has them.
+    Testing and prediction follow on the same Trainer, because not every project's training script has them.
     """
 
     item = "fast_dev_run"
@@ -48,9 +48,12 @@ class FastDevRun(Experiment):
         if trainer.num_val_batches:
             self.ran.append("validate")
         self._judge_metrics(trainer)
+
+    def after_fit(self, trainer: Trainer) -> None:
+        pl_module, datamodule = trainer.lightning_module, trainer.datamodule
         for stage in STAGES:
-            if stage not in self.ran and has_stage(stage, pl_module, trainer.datamodule):
-                self._run(stage, trainer, pl_module)
+            if stage not in self.ran and has_stage(stage, pl_module, datamodule):
+                self._run(stage, trainer, pl_module, datamodule)
         self.seen = "; ".join(filter(None, [self.seen, f"ran {', '.join(self.ran)}"]))
 
     def _judge_hooks(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -62,23 +65,16 @@ class FastDevRun(Experiment):
         if self.ran:  # else nothing says that the item has been at work
             self.judge(*loads.seen())
 
-    def _run(self, stage: str, trainer: Trainer, pl_module: LightningModule) -> None:
-        own = Trainer(
-            fast_dev_run=True,
-            accelerator=trainer.accelerator,
-            devices=1,
-            precision=trainer.precision,
-            enable_model_summary=False,
-            enable_progress_bar=False,
-        )
+    def _run(self, stage: str, trainer: Trainer, pl_module: LightningModule, datamodule: Any) -> None:
+        """Run a stage as the project would; what it raises there is said, and the next stage follows."""
         try:
-            pass_on(getattr(own, stage), pl_module, datamodule=trainer.datamodule)
-            self.ran.append(stage)
-            self._judge_metrics(own)
-        finally:
-            pl_module.trainer = trainer
-            if trainer.datamodule is not None:
-                trainer.datamodule.trainer = trainer
+            with NoWorkers():
+                pass_on(getattr(type(trainer), stage), trainer, pl_module, datamodule=datamodule)
+        except Exception as error:
+            self.raised(error)
+            return
+        self.ran.append(stage)
+        self._judge_metrics(trainer)
 
     def _judge_metrics(self, trainer: Trainer) -> None:
         known = {name: value for name, value in trainer.callback_metrics.items() if value.numel() == 1}

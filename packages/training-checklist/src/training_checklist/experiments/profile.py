@@ -15,6 +15,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader
 
 from training_checklist.engines.hooks import restore
+from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.repeated_work import repeated
 from training_checklist.engines.slow_code import profiled, share_in, slowest
@@ -90,7 +91,7 @@ class Profile(Experiment):
             pass_on(last, *arguments, **options)
             self._end_step(pl_module)
 
-        vars(pl_module)["on_train_batch_end"] = end
+        put(pl_module, "on_train_batch_end", end)
         self.watching.callback(restore, vars(pl_module), "on_train_batch_end", own)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -12,9 +12,9 @@ def force_one_device(config: DictConfig) -> None:
     if not isinstance(trainer, DictConfig):
         return
     with read_write(config), open_dict(config):
-        trainer.devices, trainer.strategy = 1, "auto"
-        if "num_nodes" in trainer:
-            trainer.num_nodes = 1
+        for name, value in (("devices", 1), ("strategy", "auto"), ("num_nodes", 1)):
+            if name in trainer:
+                trainer[name] = value
 
 
 def without_devices(overrides: list[str]) -> list[str]:

@@ -1,6 +1,5 @@
 """Refuses several processes before any of them starts. Nothing here imports torch."""
 
-import sys
 from typing import Any
 
 from hydra.experimental.callback import Callback
@@ -8,6 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 from training_config.processes import needs_processes
 
 from training_checklist.reporting.wording import command
+from training_checklist.starting.check import refused_by
 
 
 class OneProcess(Callback):
@@ -20,10 +20,9 @@ class OneProcess(Callback):
         trainer = config.get("trainer") or {}
         strategy = OmegaConf.select(trainer, "strategy._target_", default=trainer.get("strategy"))
         if needs_processes(trainer):
-            print(
-                f"+debug={self.item} needs one process, and this Trainer asks for several "
+            # Hydra makes warnings of exceptions here.
+            refused_by(
+                f"{self.item} needs one process, and this Trainer asks for several "
                 f"(trainer.strategy={strategy}, trainer.devices={trainer.get('devices')}); "
-                f"use {command(config, self.item, ('trainer.devices=1', 'trainer.strategy=auto'))}",
-                file=sys.stderr,
+                f"use {command(config, self.item, ('trainer.devices=1', 'trainer.strategy=auto'))}"
             )
-            sys.exit(1)  # Hydra makes warnings of exceptions here

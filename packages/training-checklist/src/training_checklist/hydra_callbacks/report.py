@@ -10,6 +10,7 @@ from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
+from hydra.types import TaskFunction
 from omegaconf import DictConfig
 from training_config.secret_values import secret_values
 
@@ -18,6 +19,7 @@ from training_checklist.diagnosis.diagnose import print_traceback
 from training_checklist.ending import CheckFailed, FitEnded, Refused, ToolError, launched_rank
 from training_checklist.engines.own_code import is_tool_error
 from training_checklist.finding import ERROR, FAILED, Verdict
+from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
 from training_checklist.hydra_callbacks.one_device import force_one_device
 from training_checklist.judging import cause, conclude, judge
 from training_checklist.reporting.files import masked, write_report
@@ -25,25 +27,62 @@ from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.ranks import OWNER, inherits, merge, rank_file, read_ranks, write_rank
 from training_checklist.reporting.terminal import print_report
 from training_checklist.reporting.wording import with_commands
-from training_checklist.settings import Settings, read_settings
+from training_checklist.settings import read_settings
+from training_checklist.starting.arguments import same
+from training_checklist.starting.check import CHECK_FAILED, TOOL_FAILED, Check, refuse, refused_by
+from training_checklist.starting.placement import Asked, is_item, settle
+from training_checklist.starting.shape import asked_of_trainers, shape
 
-CHECK_FAILED, TOOL_FAILED = 1, 2  # exit codes
+OWN_PLACES = {"paths"}  # items that ask where the project itself writes
 
 
 class Report(Callback):
-    """Hydra's callback that turns the findings of a job's experiments into a report and an exit code.
+    """Hydra's callback that has a job's experiments run in a process of their own, and reports what they come to.
+
+    In the command that is typed it starts that process in the place of the job; in that process it writes the report.
 
     Args:
         items: each item that is on, with what it asks.
         one_device: whether they want a single process, also where the command line asks for several.
+        whole: whether they watch the user's own training, which the command itself runs then, to its end.
     """
 
-    def __init__(self, items: dict[str, str], one_device: bool = False) -> None:
-        self.items, self.one_device = dict(items), one_device
+    def __init__(self, items: dict[str, str], one_device: bool = False, whole: bool = False) -> None:
+        self.items, self.one_device, self.whole = dict(items), one_device, whole
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        if self.one_device:  # in a sweep the item's own config says so, and cannot say it against the command line
-            force_one_device(config)
+        if is_item():
+            self._prepare(config)
+        elif not self.whole:
+            look_instead_of_job(self._look)
+
+    def _prepare(self, config: DictConfig) -> None:
+        try:
+            settle()
+            shape(config, self.items)
+            if self.one_device:
+                force_one_device(config)
+        except Exception as error:  # Hydra would make a warning of it, and go on to train where the project does
+            print_traceback(error)
+            raise SystemExit(TOOL_FAILED) from None
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        if not self.whole:
+            look_instead_of_jobs(self._look)
+
+    def _look(self, config: DictConfig, task: TaskFunction, asked: Asked) -> int:
+        """Have the items run, with the user's terminal; return the exit code."""
+        try:
+            check = Check(config, task, asked)
+            outcome = check.run(self.items, same(config), check.folder, None, None)
+            if outcome.refused:
+                print(outcome.refused, file=sys.stderr)
+                return CHECK_FAILED
+            return check.report(outcome.verdicts, outcome.crashed)
+        except Exception as error:
+            print_traceback(error)
+            print(f"training-checklist itself failed: {type(error).__name__}: {error}", file=sys.stderr)
+            return TOOL_FAILED
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         self.settings = refuse(*read_settings(config))
@@ -56,13 +95,13 @@ class Report(Callback):
             os.environ[OWNER] = f"{socket.gethostname()}:{os.getpid()}"
 
         self.given = ExitStack()
-        callbacks = config.get("callbacks") or {}
-        # Where no callback of the project's own is in the config, its training function may make them elsewhere.
-        elsewhere = callbacks and all(key.startswith("debug_") for key in callbacks)
+        from training_checklist.engines.inside import writing_inside
         from training_checklist.engines.loads import recorded_loads
         from training_checklist.experiments.experiment import every_trainer
 
-        self.given.enter_context(every_trainer(callbacks if elsewhere else {}))
+        if is_item() and OWN_PLACES.isdisjoint(self.items):
+            self.given.enter_context(writing_inside(Path(config.hydra.runtime.output_dir)))
+        self.given.enter_context(every_trainer(*asked_of_trainers(config, self.items)))
         self.given.enter_context(recorded_loads(self.items))
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
@@ -112,7 +151,8 @@ class Report(Callback):
         write_report(folder / "debug", verdicts, notes, self.settings.rules, crashed=error is not None)
         if error is not None and not ranks and cause(error, CheckFailed) is None:
             print_traceback(error)
-        print_report(verdicts, folder / "debug", notes)
+        if not is_item():  # whoever has started it prints them
+            print_report(verdicts, folder / "debug", notes)
         end_job(job_return, verdicts, error)
 
     def _is_over(self, error: Exception) -> bool:
@@ -137,15 +177,8 @@ def end_job(job_return: JobReturn, verdicts: list[Verdict], error: Exception | N
 def end_with_exit_code(error: Any) -> None:
     """End the process where a job has ended by one of this package's exceptions."""
     if isinstance(error, Refused):
-        print(error, file=sys.stderr)
+        refused_by(str(error))
     if isinstance(error, ToolError):
         raise SystemExit(TOOL_FAILED)
-    if isinstance(error, CheckFailed | Refused):
+    if isinstance(error, CheckFailed):
         raise SystemExit(CHECK_FAILED)
-
-
-def refuse(settings: Settings, problems: list[str]) -> Settings:
-    """Return the settings; end the process where there are problems: Hydra only warns of what a callback raises."""
-    if problems:
-        sys.exit("\n".join(problems))
-    return settings

@@ -22,6 +22,7 @@ from training_checklist.rule import Rule
 
 SCHEMA = 2
 NAME = "report.json"
+FILES = (NAME, "report.md", "junit.xml", "report.sarif")
 
 
 def write_report(

@@ -9,10 +9,13 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 from training_config.overrides import given, key_of
+from training_config.overrides import quoted as exactly
 from training_config.walk import walk
 
+from training_checklist.ending import OF_CHECKLIST
 from training_checklist.finding import Finding
-from training_checklist.group import ALWAYS, group_name, group_of
+from training_checklist.group import ALWAYS, DOOR, group_name, group_of, groups
+from training_checklist.group import option as named
 from training_checklist.settings import KEY
 
 
@@ -33,8 +36,10 @@ def command(config: DictConfig | None, item: str | None, overrides: tuple[str, .
         further = f", overrides={list(overrides)}" if overrides else ""
         return f"check(module, datamodule, items=[{item!r}]{further})"
     changed = [spelled(config, override) for override in overrides]
-    ours = (group_name(), ALWAYS, KEY)
+    ours = (*groups(), KEY)
     own = [text for text in given(config, "task") if key_of(text).partition(".")[0] not in ours]
+    place = os.environ.get(OF_CHECKLIST)  # which the item's command was given besides
+    own = [text for text in own if place is None or text.partition("=")[2] != exactly(place)]
     keys = {key_of(override) for override in changed}
     kept = [text for text in own if key_of(text) not in keys]
     replaced = {key_of(text) for text in own} & keys
@@ -72,8 +77,8 @@ def relative(path: str) -> str:
 def option(config: DictConfig, item: str) -> str:
     """Return the override that turns an item on, as this command line must spell it."""
     group = group_of(item)
-    if group == ALWAYS:
-        return f"+{ALWAYS}={item}"
+    if group in (DOOR, ALWAYS) and group != group_name():
+        return f"+{group}={named(group, item)}"
     asked = [text for text in given(config, "task") if key_of(text) == group]
     in_defaults = group in (config.hydra.runtime.get("choices") or {})
     added = asked[0].startswith("+") if asked else not in_defaults

@@ -24,6 +24,8 @@ class LearningCurves(Callback):
         mode: whether the best is the largest, "max", or the smallest, "min".
     """
 
+    only_reports = True  # its values may be others when a run goes on
+
     def __init__(
         self, enabled: bool | Literal["each"], folder: str, monitor: str | None = None, mode: str = "max"
     ) -> None:

@@ -1,7 +1,6 @@
-"""Says before the first epoch, and not after it, that nobody logs what is monitored."""
+"""Says before the first epoch, and not after it, what cannot be meant: nobody logs what is monitored, for one."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from omegaconf import DictConfig
 from pytorch_lightning import Callback, LightningModule, Trainer
@@ -10,14 +9,13 @@ from training_config.errors import ConfigError
 from training_config.near_names import suggestion
 from training_config.walk import walk
 
-from training_runs.checkpoints.last_checkpoint import KEY
+from training_runs.start import console
 
 
 class MonitorCheck(Callback):
-    """Compares every `monitor` of the config that names a val/* metric with what validation has logged.
+    """Compares every `monitor` of the config that names a val/* metric with what the sanity check has logged.
 
-    That of the sanity check or, in a run that goes on, which has none, the last one before. To come before the run's
-    record, so that a run which is refused to go on is left as it was.
+    A run that goes on has none, and monitors what it did.
     """
 
     def __init__(self, cfg: DictConfig) -> None:
@@ -33,8 +31,11 @@ class MonitorCheck(Callback):
                 "monitor=train/loss or another metric that training logs"
             )
 
-    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        self.check(checkpoint.get(KEY, {}).get("callback_metrics", {}))
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        batches, accumulated = trainer.num_training_batches, trainer.accumulate_grad_batches
+        if accumulated > batches:
+            told = f"trainer.accumulate_grad_batches={accumulated} but an epoch has {batches} batches"
+            console.record(f"{told}: there is one optimizer step in each epoch, of fewer samples", shown=True)
 
     def on_sanity_check_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.check(trainer.callback_metrics)

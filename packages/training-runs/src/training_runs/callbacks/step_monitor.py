@@ -22,6 +22,8 @@ class StepMonitor(Callback):
     on account of these; Lightning's ThroughputMonitor does, in every step.
     """
 
+    only_reports = True  # its values may be others when a run goes on
+
     def __init__(self, norm_type: Norm) -> None:
         self.norm_type = float(norm_type)
 

@@ -4,6 +4,7 @@ import io
 import os
 import pickle
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from lightning_fabric.plugins import TorchCheckpointIO
 
 from training_runs.errors import CheckpointError
+from training_runs.records.runs import check_whole
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -29,10 +31,12 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
     def load_checkpoint(self, path: str | Path, *arguments: Any, **options: Any) -> dict[str, Any]:
         try:
+            if not Path(path).is_dir():  # which holds the shards of several ranks
+                check_whole(Path(path))
             return super().load_checkpoint(path, *arguments, **options)
         except FileNotFoundError:
             raise
-        except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
+        except (RuntimeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
             raise CheckpointError(
                 f"{path} is damaged, or more than tensors and plain values: {brief(error)}"
             ) from error

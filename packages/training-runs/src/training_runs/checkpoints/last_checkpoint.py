@@ -51,6 +51,8 @@ class LastCheckpoint(Callback):
         self._resumed = checkpoint[KEY]
         self._saved_step = checkpoint["global_step"]
         trainer.num_sanity_val_steps = 0
+        # Not when training begins: it does not where all epochs are done, and what is tested and drawn is logged again.
+        rewind(trainer, self._resumed["logged_steps"])
         # Lightning does so later: too late for a schedule that asks for the length of training, and so makes loaders.
         trainer.fit_loop.load_state_dict(checkpoint["loops"]["fit_loop"])
 
@@ -65,8 +67,9 @@ class LastCheckpoint(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.signals.begin(signal.SIGTERM)  # Lightning has just set its own, which stops amid a validation
-        step = 0
-        if self._resumed is not None:
+        if self._resumed is None:
+            rewind(trainer, 0)
+        else:
             own = self._resumed["ranks"][trainer.global_rank]
             set_random_state(own["random_state"], trainer.strategy.root_device)
             set_metrics(pl_module, own["metrics"])
@@ -74,12 +77,8 @@ class LastCheckpoint(Callback):
             drawing = isinstance(loader, DataLoader) and loader.generator is None and not loader.persistent_workers
             if self._resumed["moment"] == "epoch" and trainer.current_epoch > 0 and drawing:
                 torch.empty((), dtype=torch.int64).random_()  # the loader drew its seed for this epoch too early
-            step = self._resumed["logged_steps"]
             if self._max_steps != -1:
                 trainer.fit_loop.epoch_loop.max_steps, self._max_steps = self._max_steps, -1
-        for logger in trainer.loggers:
-            if hasattr(logger, "rewind"):
-                logger.rewind(step)
         self._resumed = None
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -161,6 +160,13 @@ class LastCheckpoint(Callback):
             raise SystemExit(128 + self.signals.received)
 
 
+def rewind(trainer: Trainer, step: int) -> None:
+    """Have loggers forget what was logged at `step` or later: it will be logged again."""
+    for logger in trainer.loggers:
+        if hasattr(logger, "rewind"):
+            logger.rewind(step)
+
+
 def check_ranks(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
     """Refuse to go on in another number of processes than a `LastCheckpoint` was written by.
 
@@ -173,6 +179,11 @@ def check_ranks(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
             f"this run was trained by {ranks} processes and cannot go on with {trainer.world_size}: resume it "
             f"on {ranks} devices, or start a new run"
         )
+
+
+def trained(checkpoint: dict[str, Any]) -> tuple[int, int]:
+    """Return the epochs that a checkpoint has behind it, one that it is amid among them, and the optimizer steps."""
+    return checkpoint["epoch"] + (checkpoint.get(KEY, {}).get("moment") == "batch"), checkpoint["global_step"]
 
 
 def metrics(pl_module: LightningModule) -> Iterator[tuple[str, dict[str, Any]]]:

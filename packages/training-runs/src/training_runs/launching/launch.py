@@ -24,6 +24,7 @@ from training_config.secret_values import redact_text, secret_values
 
 from training_runs.errors import JobError
 from training_runs.launching import ranks
+from training_runs.launching.parent import by_signal, kills
 from training_runs.launching.ranks import FAILURE_FILE, RECORD_FILE
 from training_runs.records import resume
 from training_runs.records.runs import claim, read_record, release
@@ -121,6 +122,7 @@ def supervised(cfg: DictConfig, script: str, folder: Path) -> float | None:
         environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
         # A session of its own: Ctrl-C reaches this process alone, and there is one way to stop. Its standard input
         # is a pipe that closes when this process dies, however it dies.
+        before = kills()
         supervisor = subprocess.Popen(
             [*command, *same_job(*further)], env=environment, stdin=subprocess.PIPE, start_new_session=True
         )
@@ -135,12 +137,19 @@ def supervised(cfg: DictConfig, script: str, folder: Path) -> float | None:
             supervisor.stdin.close()
         if code == 0:
             return read_record(folder)["metrics"].get(cfg.monitor)
-        reason = failure_file.read_text(encoding="utf-8") if failure_file.is_file() else f"supervisor exit code {code}"
+        reason = failure_file.read_text(encoding="utf-8") if failure_file.is_file() else ended(code, before)
     reason = redact_text(reason, secret_values(cfg))
     if not record.is_written():
         raise JobError(reason)
     settle(folder, "failed", reason)
     raise JobError(f"{reason}\n{resume.way_on(folder, 'failed')}")
+
+
+def ended(code: int, kills_before: int) -> str:
+    """Return what became of a supervisor that has left no word."""
+    if code < 0:
+        return f"the process that watches the ranks, which end with it, was ended by {by_signal(-code, kills_before)}"
+    return f"the process that watches the ranks ended with exit code {code} and no word"
 
 
 def stop(supervisor: subprocess.Popen) -> None:

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
 SUPERVISOR = "LAUNCH_SUPERVISOR"  # variable that tells each rank the process id of its parent
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -29,3 +30,27 @@ def end_after(supervisor: int) -> None:
     while os.getppid() == supervisor:
         time.sleep(1)
     os._exit(1)
+
+
+def by_signal(number: int, kills_before: int) -> str:
+    """Return which signal ended a process, and who has sent it as far as that can be known.
+
+    Args:
+        number: of the signal.
+        kills_before: what `kills` said when the process was started.
+    """
+    name = signal.Signals(number).name
+    if name != "SIGKILL":
+        return name
+    if kills() > kills_before:
+        return f"{name}, by the system: the machine was out of memory"
+    return f"{name}; if nobody killed it, the machine was out of memory"
+
+
+def kills() -> int:
+    """Return how many processes Linux has killed for want of memory; 0 where it does not say."""
+    try:
+        counts = Path("/proc/vmstat").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in counts.splitlines() if line.startswith("oom_kill ")), 0)

@@ -14,6 +14,8 @@ NUMBERS = (
 )
 # Those that Lightning takes this process's rank from: any other than 0 writes no file.
 RANKS = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
+# Each is less than what counts them.
+COUNTED = {"RANK": "WORLD_SIZE", "LOCAL_RANK": "LOCAL_WORLD_SIZE", "SLURM_PROCID": "SLURM_STEP_NUM_TASKS"}
 REQUIRED = {
     "TORCHELASTIC_RUN_ID": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
     "SLURM_STEP_ID": ("SLURM_JOB_ID", "SLURM_PROCID"),
@@ -56,23 +58,31 @@ def misshapen() -> list[str]:
     lines = [
         f"{name}={os.environ[name]} in the environment must be a whole number; unset {name}, or start with torchrun"
         for name in NUMBERS
-        if not os.environ.get(name, "0").isdecimal()
+        if not (os.environ.get(name, "0").isascii() and os.environ.get(name, "0").isdecimal())
     ]
+    if lines:
+        return lines
+    for name, count in COUNTED.items():  # a rank that nobody counts on is waited for, or waits, without an end
+        number, most = (int(os.environ.get(variable, default)) for variable, default in ((name, "0"), (count, "1")))
+        if count in os.environ and number >= most:
+            said = f"{name}={number} and " if name in os.environ else ""
+            return [
+                f"{said}{count}={most} in the environment cannot be: ranks count from 0; unset them, or use torchrun"
+            ]
     for mark, wanted in REQUIRED.items():
         lacking = [name for name in wanted if name not in os.environ]
-        if launched() and mark in os.environ and lacking and not lines:
-            lines.append(
+        if launched() and mark in os.environ and lacking:
+            return [
                 f"{mark}={os.environ[mark]} in the environment says that a launcher has started this process, but "
                 f"{', '.join(lacking)} is not there; unset {mark}, or start with torchrun or srun"
-            )
-            break
+            ]
     further = [name for name in RANKS if os.environ.get(name, "0") != "0"]
-    if further and not launched() and not lines:
-        lines.append(
+    if further and not launched():
+        return [
             f"{further[0]}={os.environ[further[0]]} in the environment says that this is a further process of a job, "
             f"but neither torchrun nor srun has started it; unset {further[0]}, or start with torchrun or srun"
-        )
-    return lines
+        ]
+    return []
 
 
 def leave_allocation() -> None:

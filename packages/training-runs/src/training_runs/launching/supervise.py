@@ -24,7 +24,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from training_config.errors import ConfigError
 
-from training_runs.launching.parent import SUPERVISOR
+from training_runs.launching.parent import SUPERVISOR, by_signal, kills
 from training_runs.launching.watchdog import Watchdog
 from training_runs.records.runs import claim
 
@@ -32,6 +32,7 @@ from training_runs.records.runs import claim
 # user who asks again, end those that hang.
 STOP_SECONDS = 7 * 24 * 3600
 INHERITED: list[BaseFileLock] = []  # locks that end with this process
+KILLS = kills()  # before any rank is started
 # What a rank says whose peer has gone, or that the agent ends: never the cause.
 CONSEQUENCES = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "SIGTERM", "SystemExit")
 
@@ -101,9 +102,7 @@ def first_failure(error: ChildFailedError, count: int, failure_file: Path) -> st
             return f"rank {failure['rank']} of {count} failed: {failure['error']}"
     for rank, failure in sorted(error.failures.items()):
         if failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM:
-            name = signal.Signals(-failure.exitcode).name
-            hint = "; if nobody killed it, the machine was out of memory" if name == "SIGKILL" else ""
-            return f"rank {rank} of {count} was ended by {name}{hint}"
+            return f"rank {rank} of {count} was ended by {by_signal(-failure.exitcode, KILLS)}"
     silent = [rank for rank in range(count) if not failure_file.with_name(f"{failure_file.name}.{rank}").is_file()]
     silent = [rank for rank in silent if not failure_file.with_name(f"done.{rank}").is_file()]
     if silent:

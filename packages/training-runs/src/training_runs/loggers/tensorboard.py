@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 from pytorch_lightning import LightningModule, loggers
 from pytorch_lightning.core.module import _jit_is_scripting
+from pytorch_lightning.loggers.logger import rank_zero_experiment
 from pytorch_lightning.utilities import rank_zero_only, rank_zero_warn
 
 # Generated when tensorboard is built: a type checker does not see what is in them.
@@ -29,7 +30,14 @@ class TensorBoardLogger(loggers.TensorBoardLogger):
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.writers: dict[str, SummaryWriter] = {}
+        self.writers: dict[str, LateWriter] = {}
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> "LateWriter":
+        if self._experiment is None:
+            self._experiment = LateWriter(self.log_dir, **self._kwargs)
+        return self._experiment
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
@@ -82,7 +90,7 @@ class TensorBoardLogger(loggers.TensorBoardLogger):
         resumed = step or parts
         for writer in (self.experiment, *map(self._writer, parts)) if resumed else ():
             restart = event_pb2.Event(step=step, session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START))
-            writer.file_writer.add_event(restart)
+            writer._get_file_writer().add_event(restart)
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
@@ -93,7 +101,19 @@ class TensorBoardLogger(loggers.TensorBoardLogger):
         for writer in self.writers.values():
             writer.close()
 
-    def _writer(self, split: str) -> SummaryWriter:
+    def _writer(self, split: str) -> "LateWriter":
         if split not in self.writers:
-            self.writers[split] = SummaryWriter(str(Path(self.log_dir) / split), **self._kwargs)
+            self.writers[split] = LateWriter(str(Path(self.log_dir) / split), **self._kwargs)
         return self.writers[split]
+
+
+class LateWriter(SummaryWriter):
+    """Makes its file when something is written: Lightning asks for a writer first, also in a run that is refused."""
+
+    is_made = False
+
+    def _get_file_writer(self) -> Any:
+        if not self.is_made:  # torch's constructor asks
+            self.is_made = True
+            return None
+        return super()._get_file_writer()

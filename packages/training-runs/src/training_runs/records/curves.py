@@ -21,8 +21,14 @@ def read_curves(table: Path) -> dict[str, Curve]:
 
 
 def read_rows(table: Path) -> list[dict[str, str]]:
-    """Return the rows of a metrics.csv, without the half of one that a killed run has left; none without `table`."""
+    """Return the rows of a metrics.csv without what a killed run or a lost disk has left half; none without `table`."""
     if not table.is_file():
         return []
-    with table.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(line for line in file if line.endswith("\n")))
+    with table.open(newline="", encoding="utf-8", errors="replace") as file:
+        rows = csv.DictReader(line for line in file if line.endswith("\n") and "\0" not in line)
+        return list(filter(is_whole, rows))
+
+
+def is_whole(row: dict[str | None, str | None]) -> bool:
+    """Whether a row has as many cells as there are names, a step among them."""
+    return None not in row and None not in row.values() and (row.get("step") or "").isdecimal()

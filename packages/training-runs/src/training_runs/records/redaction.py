@@ -6,7 +6,6 @@ from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
@@ -18,9 +17,7 @@ from training_config.secret_values import (
     secret_values,
     without_secrets,
 )
-
-# OmegaConf reads numbers otherwise and takes ten times as long: only what is written anew is read by it.
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from training_config.yaml_files import read_plain
 
 
 class Redaction(Callback):
@@ -64,7 +61,7 @@ def redact_file(path: Path, secrets: Set[str] = frozenset()) -> None:
     """Replace a YAML file by one without secrets, its own and those given; one that has none is not touched."""
     if not path.is_file():
         return
-    plain = yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)
+    plain = read_plain(path)
     secrets = secrets | set(found_in(plain))  # that of a sweep has the secrets of all jobs
     if without_secrets(plain, secrets) != plain:
         content = OmegaConf.to_container(OmegaConf.load(path), resolve=False)

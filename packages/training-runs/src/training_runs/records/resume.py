@@ -1,7 +1,7 @@
 """Going on with a run that stopped: in its own directory, with its own saved config and what is overridden now."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +16,13 @@ from training_config.overrides import key_of, quoted, task_overrides
 from training_config.secret_values import secret_values, without_secrets
 
 from training_runs.launching import ranks
+from training_runs.records import changes
 from training_runs.records.runs import (
     RECORD,
     check_trains,
     find_run,
     holds_run,
     misfit,
-    read_checkpoint,
     read_config,
     read_overrides,
     read_record,
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pytorch_lightning import LightningModule
 
 KEY = "resume"
-UNREAD = ("allow", "print_config")  # keys that change nothing of a run
-KEPT = ("optimizer", "scheduler.scheduler")  # what a checkpoint has the state of: other values would have no effect
 
 
 def locate(arguments: list[str]) -> list[str]:
@@ -53,9 +51,11 @@ def locate(arguments: list[str]) -> list[str]:
     except HydraException:  # Hydra will say so
         return arguments
     given = next((each for each in overrides if each.key_or_group == KEY and each.value() is not None), None)
-    if given is None or any(each.key_or_group == "hydra.run.dir" for each in overrides):  # a rank's, complete
+    if given is None or ranks.launched_here():  # a rank's, complete
         return arguments
     name = str(given.value())
+    if any(each.key_or_group == "hydra.run.dir" for each in overrides):
+        raise ConfigError(f"resume={name} goes on in the run's own directory; leave hydra.run.dir=... out")
     if {"-m", "--multirun"} & set(arguments):
         raise ConfigError(
             f"resume={name} goes on with one run; "
@@ -79,7 +79,7 @@ def as_addition(argument: str, saved: dict[str, Any]) -> str:
     key, equals, _ = argument.partition("=")
     if argument.startswith(("-", "+", "~", "hydra.")) or "." not in key or not equals:
         return argument
-    return f"++{argument}" if lookup(saved, key)[0] else argument
+    return f"++{argument}" if changes.lookup(saved, key)[0] else argument
 
 
 def parse(overrides: list[str]) -> list[Override]:
@@ -100,7 +100,7 @@ def former_start(cfg: DictConfig) -> dict[str, Any] | None:
     Raises:
         ConfigError: that run was a debug item's.
     """
-    folder = Path(str(cfg.output_dir))
+    folder = directory(cfg)
     if not (folder / RECORD).is_file() or (ranks.launched_here() and cfg.resume is None):
         return None
     record = read_record(folder)
@@ -111,20 +111,26 @@ def former_start(cfg: DictConfig) -> dict[str, Any] | None:
     return record if goes_on(folder, record) else None
 
 
+def directory(cfg: DictConfig) -> Path:
+    """Return the directory of the run that this start is, or goes on with."""
+    # Whether a value is a directory's at all is said with all other mistakes.
+    return Path(str(cfg.output_dir if cfg.resume is None else cfg.resume))
+
+
 def is_finished(cfg: DictConfig) -> bool:
-    """Whether an earlier start has come to the end of this run, and no override asks for another training now."""
+    """Whether an earlier start has come to the end of this run, and no override asks for more of it now."""
     former = former_start(cfg)
     return former is not None and former["state"] == "finished" and (cfg.resume is None or not asks_for_more(cfg))
 
 
 def asks_for_more(cfg: DictConfig) -> bool:
-    """Whether an override of this start gives a key another value than the saved config has."""
-    saved, composed = (OmegaConf.to_container(each, resolve=False) for each in (read_config(Path(cfg.output_dir)), cfg))
-    for override in parse(given_now()):
-        found, value = lookup(composed, override.key_or_group)
-        if override.key_or_group not in UNREAD and (not found or lookup(saved, override.key_or_group) != (True, value)):
-            return True
-    return False
+    """Whether an override of this start gives a key that is read another value than the saved config has."""
+    run = directory(cfg)
+    saved, before, composed = read_config(run), read_overrides(run), OmegaConf.to_container(cfg, resolve=False)
+    return any(
+        not set(changes.apply(override, saved, composed, before)) <= set(changes.UNREAD)
+        for override in parse(given_now())
+    )
 
 
 def keeps_its_config(folder: Path) -> bool:
@@ -157,7 +163,7 @@ def saved_config(cfg: DictConfig) -> DictConfig:
         ConfigError: an override that belongs to no key, or changes what the checkpoint has the state of; a config that
             names what this project does not; or the directory is another run's.
     """
-    run = Path(str(cfg.output_dir))  # a value that is no directory's is refused with all other mistakes
+    run = directory(cfg)
     if former_start(cfg) is None:
         if holds_run(run) and (not ranks.launched() or (ranks.rank() == 0 and not ranks.launched_here())):
             raise ConfigError(
@@ -172,48 +178,18 @@ def saved_config(cfg: DictConfig) -> DictConfig:
     saved = read_config(run)
     check_trains(saved, run)
     check_trusted(saved, run, cfg)
-    kept = {key: kept_values(saved, key) for key in KEPT}
-    before = read_overrides(run)
-    composed = OmegaConf.to_container(cfg, resolve=False)
+    point, begun, changed = checkpoint(run), deepcopy(saved), set()
+    before, composed = read_overrides(run), OmegaConf.to_container(cfg, resolve=False)
     for override in parse(given_now()):
-        key = override.key_or_group
-        if override.is_delete():
-            parent = OmegaConf.select(saved, key.rpartition(".")[0]) if "." in key else saved
-            parent.pop(key.rpartition(".")[2], None)
-            continue
-        found, value = lookup(composed, key)
-        if not found and override.input_line in before:
-            continue
-        if not found:
-            raise ConfigError(
-                f"{override.input_line} changes the config in many places and cannot be added to one that is saved; "
-                f"override single values, or leave {KEY} out and start a new run"
-            )
-        OmegaConf.update(saved, key, value, merge=False, force_add=True)
-        changed = next((part for part in KEPT if kept_values(saved, part) != kept[part]), None)
-        if changed is not None and checkpoint(run) is not None:
-            raise ConfigError(
-                f"{override.input_line.lstrip('+')} cannot change a run that goes on: its checkpoint holds the state "
-                f"of {changed}; leave it out, or leave {KEY} out and start a new run"
-            )
+        differing = changes.apply(override, saved, composed, before)
+        if point is not None:
+            changes.check_changes(override, differing, begun, saved)
+        changed |= set(differing)
+    if point is not None and not point.is_dir() and not changed.isdisjoint(changes.LASTS):
+        changes.check_length(saved, changed, changes.resume_point(point))
     with open_dict(saved):
-        saved[KEY] = cfg.output_dir
+        saved[KEY] = str(run)
     return saved
-
-
-def kept_values(cfg: DictConfig, key: str) -> Any:
-    """Return what `cfg` has under `key`, as plain values that are not resolved."""
-    part = OmegaConf.select(cfg, key)
-    return OmegaConf.to_container(part, resolve=False) if OmegaConf.is_config(part) else part
-
-
-def lookup(container: dict[str, Any], key: str) -> tuple[bool, Any]:
-    value: Any = container
-    for part in key.replace("/", ".").split("."):
-        if not isinstance(value, dict) or part not in value:
-            return False, None
-        value = value[part]
-    return True, value
 
 
 def save_config(cfg: DictConfig) -> None:
@@ -253,51 +229,28 @@ def check_data(before: str | None, now: str | None) -> None:
 
 
 def check_weights(pl_module: "LightningModule", path: Path) -> None:
-    """Refuse a network that the weights of a checkpoint do not fit, and an override that they would undo.
+    """Refuse a network that the weights of a checkpoint do not fit: its code has changed.
 
     One that builds its layers or changes checkpoints in Lightning's hooks is left to Lightning's own words.
 
     Raises:
-        ConfigError: it names the first weight that does not fit, or the override.
+        ConfigError: it names the first weight that does not fit.
     """
     from pytorch_lightning.utilities.model_helpers import is_overridden
 
-    hooks = ("configure_model", "on_load_checkpoint")
-    if path.is_dir() or not pl_module.strict_loading or any(is_overridden(hook, pl_module) for hook in hooks):
+    if path.is_dir():  # of shards
         return
-    try:
-        weights = read_checkpoint(path)["state_dict"]
-    except ConfigError as error:
-        reason = str(error).removeprefix("ckpt=").partition(";")[0]
-        raise ConfigError(f"{reason}; copy it here anew, or leave {KEY} out and start a new run") from error
+    weights = changes.resume_point(path)["state_dict"]
+    hooks = ("configure_model", "on_load_checkpoint")
+    if not pl_module.strict_loading or any(is_overridden(hook, pl_module) for hook in hooks):
+        return
     found = misfit(pl_module.state_dict(), weights)
     if found is not None:
         name, here, there = found
         raise ConfigError(
-            f"{path} belongs to another network: {name} is {there} in it and {here} in this one; leave out what "
-            f"changes the network, or leave {KEY} out and start a new run"
+            f"{path} belongs to another network: {name} is {there} in it and {here} in this one; put its code back, "
+            f"or leave {KEY} out and start a new run"
         )
-    lost = without_effect(pl_module, weights, given_now())
-    if lost is not None:
-        override, name = lost
-        raise ConfigError(
-            f"{override.lstrip('+')} cannot change a run that goes on: its checkpoint holds "
-            f"{name}={weights[name].tolist()}; leave it out, or leave {KEY} out and start a new run"
-        )
-
-
-def without_effect(
-    pl_module: "LightningModule", weights: Mapping[str, Any], overrides: Sequence[str]
-) -> tuple[str, str] | None:
-    """Return an override, and the buffer that it has set and that the weights of a checkpoint will set back, or None.
-
-    Such as the class weights of a criterion: torch keeps an argument under its name, and its value among the weights.
-    """
-    for name, buffer in pl_module.named_buffers():
-        named = [text for text in overrides if key_of(text).rpartition(".")[2] == name.rpartition(".")[2]]
-        if named and name in weights and not buffer.cpu().equal(weights[name].cpu()):
-            return named[-1], name
-    return None
 
 
 def way_on(run: Path, state: str) -> str:

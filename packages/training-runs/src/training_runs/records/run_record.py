@@ -30,7 +30,7 @@ from training_runs.errors import DiskError
 from training_runs.launching import ranks
 from training_runs.launching.progress import Progress
 from training_runs.loggers.look import look
-from training_runs.records import rerun, resume
+from training_runs.records import changes, rerun, resume
 from training_runs.records.runs import (
     RESERVE,
     claim,
@@ -119,15 +119,16 @@ class RunRecord(Callback):
             state = "interrupted"
         else:
             state = "failed"
-        error = full_disk(error, self.folder)
+        error = lost_disk(error, self.folder)
         told = None if error is None else redact_text(f"{type(error).__name__}: {error}", secret_values(self.cfg))
         try:
-            self.free_reserve()
-            self.write()
-            settle(self.folder, state, told)
+            if self.folder.is_dir():
+                self.free_reserve()
+                self.write()
+                settle(self.folder, state, told)
         finally:
             self.release()
-        if state != "finished":
+        if state != "finished" and self.folder.is_dir():
             say(resume.way_on(self.folder, state))
         if isinstance(error, DiskError):
             raise error
@@ -178,6 +179,8 @@ class RunRecord(Callback):
             resume.check_weights(pl_module, self.resume_point)
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        if not self.begun:
+            changes.check_judges(trainer.checkpoint_callbacks, checkpoint)
         relocate(trainer.checkpoint_callbacks, checkpoint)
         if not self.begun:
             check_ranks(trainer, checkpoint)
@@ -253,11 +256,15 @@ def settle(folder: Path, state: str, error: str | None = None) -> None:
     write_record(folder, record)
 
 
-def full_disk(error: BaseException | None, run: Path) -> BaseException | None:
-    """Return the error that says so where `error` comes of a full disk, which may say no more than its number."""
-    if not isinstance(error, OSError) or error.errno not in FULL:
+def lost_disk(error: BaseException | None, run: Path) -> BaseException | None:
+    """Return the error that says so where `error` comes of a full disk or of a run's directory that is gone."""
+    if not run.is_dir():
+        told = DiskError(f"{run} is gone: somebody removed it while the run wrote there; what it wrote is lost")
+    elif isinstance(error, OSError) and error.errno in FULL:  # it may say no more than its number
+        where = error.filename or run
+        told = DiskError(f"{where} cannot be written: {error.strerror}; the run goes on when there is room")
+    else:
         return error
-    told = DiskError(f"{error.filename or run} cannot be written: {error.strerror}; the run goes on when there is room")
     told.__cause__ = error
     return told
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import socket
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -17,6 +18,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from training_config.errors import ConfigError
 from training_config.secret_values import redact_override
+from training_config.yaml_files import check_size
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 Container = TypeVar("Container", DictConfig, ListConfig)
 
 RECORD = "run.json"
-# What every record has, and of which kind.
-CONTENT = {"state": str, "overrides": list, "metrics": dict}
 LOCK, HOLDER, RESERVE = ".lock", ".lock.holder", ".reserve"
 RESERVED = 64 * 1024  # bytes: a record has some 3 KiB for each time that its run was started
 
@@ -121,6 +121,8 @@ def claim(run: Path) -> "BaseFileLock":
     except Timeout as error:
         holder = (run / HOLDER).read_text(encoding="utf-8") if (run / HOLDER).is_file() else "another process"
         raise ConfigError(f"{run} is still running ({holder}); wait for its end, or stop it first") from error
+    except (OSError, NotImplementedError) as error:  # of a network's file system, which a run may lie on all the same
+        print(f"{run} cannot be locked ({error}): start no second process there", file=sys.stderr)
     # A file of its own: Windows lets nobody read one that is locked.
     (run / HOLDER).write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
     return lock
@@ -154,7 +156,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """
     import torch  # not for those who only look for a run
 
+    if not path.is_file():  # to open a pipe would wait for whoever writes to it
+        raise ConfigError(f"ckpt={path} is refused: it is no file; use ckpt=best or ckpt=last of a run")
     try:
+        check_whole(path)
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise ConfigError(f"ckpt={path} cannot be read ({error.strerror}); use ckpt=best or ckpt=last") from error
@@ -162,18 +167,46 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         names = re.search(r"GLOBAL (\S+)", str(error))
         reason = f"to load {names[1]} could run code" if names else "it is damaged or of another kind"
         raise ConfigError(f"ckpt={path} is refused: {reason}; use ckpt=best or ckpt=last of a run") from error
-    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
+    weights = checkpoint.get("state_dict") if isinstance(checkpoint, dict) else None
+    if not isinstance(weights, dict) or not all(map(torch.is_tensor, without_extra_state(weights).values())):
         raise ConfigError(f"ckpt={path} is refused: it holds no state_dict; use ckpt=best or ckpt=last of a run")
+    for name, weight in without_extra_state(weights).items():
+        if weight.is_floating_point() and weight.isnan().any():  # infinity stands in masks
+            raise ConfigError(f"ckpt={path} is refused: {name} in it is NaN: training diverged; use one from before")
     return checkpoint
+
+
+def check_whole(path: Path) -> None:
+    """Compare every part of a checkpoint with its checksum: torch.save writes one for each, torch.load looks at none.
+
+    Raises:
+        RuntimeError: naming the part that is not what has been written.
+    """
+    if zipfile.is_zipfile(path):  # what is none is of torch before 1.6, or no checkpoint: torch.load says so
+        with zipfile.ZipFile(path) as file:
+            damaged = file.testzip()
+        if damaged is not None:
+            raise RuntimeError(f"{damaged} in it is not what has been written")
 
 
 def misfit(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, str, str] | None:
     """Return the first weight whose shapes differ in two state dicts, with both shapes; None where all fit."""
+    ours, theirs = without_extra_state(ours), without_extra_state(theirs)
     for name in dict.fromkeys([*ours, *theirs]):
-        here, there = (str(tuple(some[name].shape)) if name in some else "not there" for some in (ours, theirs))
+        here, there = (form(some[name]) if name in some else "not there" for some in (ours, theirs))
         if here != there:
             return name, here, there
     return None
+
+
+def form(weight: Any) -> str:
+    """Return the shape of a weight, and of what it is made where that are no floating-point numbers."""
+    return f"{tuple(weight.shape)}" + ("" if weight.is_floating_point() else f" of {weight.dtype}")
+
+
+def without_extra_state(weights: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state dict without what modules add by `get_extra_state`, of any kind."""
+    return {name: value for name, value in weights.items() if not str(name).endswith("_extra_state")}
 
 
 def read_record(run: Path) -> dict[str, Any]:
@@ -188,10 +221,11 @@ def read_record(run: Path) -> dict[str, Any]:
         raise ConfigError(f"{run / RECORD} is damaged ({error}); name another run") from error
     except OSError as error:
         raise ConfigError(f"{run / RECORD} cannot be read ({error.strerror}); name another run") from error
-    has = record if isinstance(record, dict) else {}
-    lacking = [name for name, kind in CONTENT.items() if not isinstance(has.get(name), kind)]
-    if lacking:
-        raise ConfigError(f"{run / RECORD} is damaged: it says no {', '.join(lacking)}; name another run")
+    from training_runs.records.content import lacking  # pydantic, which a help text does not need
+
+    wrong = lacking(record)
+    if wrong:
+        raise ConfigError(f"{run / RECORD} is damaged: it says no {', '.join(wrong)}; name another run")
     return record
 
 
@@ -274,6 +308,7 @@ def read_yaml(path: Path, kind: type[Container]) -> Container:
         ConfigError: it is not there, or damaged.
     """
     try:
+        check_size(path.read_text(encoding="utf-8"))
         content = OmegaConf.load(path)
     except Exception as error:  # of many kinds: the file may hold anything
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())

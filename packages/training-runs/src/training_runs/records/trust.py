@@ -8,6 +8,7 @@ allowed on the command line, by name.
 
 import inspect
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import GrammarParseError
 from omegaconf.grammar_parser import OmegaConfGrammarParser, parse
 from training_config.errors import ConfigError
-from training_config.secret_values import reference
+from training_config.secret_values import REFERENCE, names_secret, reference
 from training_config.targets import locate, targets
 from training_config.walk import flat, value_of
+from training_config.yaml_files import read_plain
 
 # Where those parts are. Of torchmetrics not what fetches the weights of a network that it measures with (image, text,
 # multimodal, audio); of torchvision no data sets, which read and download.
@@ -48,7 +50,6 @@ LIBRARIES = (
 )
 # They compute names, times and choices; others make configs out of text (oc.create, oc.decode) or read elsewhere.
 RESOLVERS = {"hydra", "now", "oc.select", "oc.dict.keys", "oc.dict.values"}
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass
@@ -107,7 +108,8 @@ def named_here(cfg: DictConfig) -> Named:
         for source in HydraConfig.instance().cfg.hydra.runtime.config_sources:
             if source.provider in ("main", "command-line") and source.schema == "file":
                 for path in Path(source.path).rglob("*.yaml"):
-                    named.add(yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER))
+                    with suppress(OSError, ValueError, RecursionError, yaml.YAMLError):  # Hydra says so if it is used
+                        named.add(read_plain(path))
     return named
 
 
@@ -157,10 +159,15 @@ def loads_nothing(function: Any, node: DictConfig) -> bool:
 
 
 def untrusted_resolvers(text: str, key: str, named: Named) -> Iterator[str]:
-    """Yield the resolvers that a text asks for and nobody here does; of oc.env only for variables of others."""
+    """Yield the resolvers that a text asks for and nobody here does; of oc.env only for variables of others.
+
+    A secret may come from where secrets are: from a variable with a telling name, to a key with such a name.
+    """
+    of_a_secret = names_secret(key) and REFERENCE.fullmatch(text) is not None
     for name, variable in resolvers_of(text):
         if name == "oc.env":
-            if variable not in named.variables and "${oc.env:" + variable + "}" != reference(key):
+            own = "${oc.env:" + variable + "}" == reference(key) or (of_a_secret and names_secret(variable))
+            if variable not in named.variables and not own:
                 yield name
         elif name not in RESOLVERS | named.resolvers:
             yield name

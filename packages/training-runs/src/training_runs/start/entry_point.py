@@ -28,6 +28,7 @@ from training_runs.records import resume
 from training_runs.reports.report import write_missing_report
 from training_runs.start.config_files import read_once
 from training_runs.start.hydra_messages import message, take_over
+from training_runs.start.streams import outlive_readers
 from training_runs.sweeps.sweep_summary import SweepSummary
 
 PLUGINS = {
@@ -55,6 +56,7 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
         conf: the directory of its configs.
         config_name: of its primary config.
     """
+    outlive_readers()
     signal.signal(signal.SIGTERM, terminate)
     if ranks.launched_here():
         end_with_supervisor()
@@ -93,7 +95,7 @@ def hydra_arguments(given: list[str], conf: Path) -> list[str]:
     arguments = resume.locate([*map(quoted_path, given)])
     if ranks.launched():
         arguments = arguments + rank_arguments(arguments)
-    refused = no_options(arguments, conf)
+    refused = no_options(arguments, conf) + no_folders(arguments)
     if refused:
         raise ConfigError("\n".join(refused))
     return arguments
@@ -171,7 +173,7 @@ def no_options(arguments: list[str], conf: Path) -> list[str]:
         if (
             override.is_sweep_override()
             or override.is_delete()
-            or all(isinstance(name, str) and name for name in names)
+            or (names and all(isinstance(name, str) and name for name in names))
         ):
             continue
         lines.append(
@@ -179,6 +181,13 @@ def no_options(arguments: list[str], conf: Path) -> list[str]:
             f"choose an option of {conf.name}/{group}, or none with ~{group}"
         )
     return lines
+
+
+def no_folders(arguments: list[str]) -> list[str]:
+    """Return a line for each folder of configs that is not there, and which Hydra passes over."""
+    pairs = [*pairwise([*arguments, ""]), *(argument.partition("=")[::2] for argument in arguments)]
+    named = [folder for option, folder in pairs if option in ("--config-dir", "-cd") and folder]
+    return [f"--config-dir={each} is no folder; name one with configs" for each in named if not Path(each).is_dir()]
 
 
 def unmergeable(error: HydraException) -> list[str]:

@@ -28,7 +28,7 @@ EXTRAS = {
     "pytorch_lightning.loggers.MLFlowLogger": "mlflow",
 }
 
-Endless = Annotated[int, Field(ge=-1, title="a whole number, -1 for no end")]
+Endless = Literal[-1] | PositiveInt  # -1: no end
 Batches = Annotated[
     NonNegativeInt | Fraction | None, Field(title="a whole number of batches, or a share from 0.0 to 1.0")
 ]
@@ -43,6 +43,8 @@ Devices = Annotated[
 Directory = Annotated[
     str, Field(pattern=r"^([^:]|:[^/]|:/[^/])*:?/?$", title="a directory (a mounted store's too, no address)")
 ]
+# A rate of 0, which 1e-400 is too, changes no weight.
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 ClassWeights = list[Annotated[float, Field(ge=0, allow_inf_nan=False)]]
 # What a process that loads data takes at least, measured with an empty data set (torch 2.15, Linux): memory of its own
 # in bytes, and files that this process holds open for it. Those for training and for validation live at once.
@@ -52,7 +54,7 @@ NAMES = {"callbacks": ("filename",), "logger": ("name", "version")}
 # Keys of train.yaml that are no arguments of a class.
 KEYS = {
     "seed": Annotated[int, Field(ge=0, le=2**32 - 1)] | None,
-    "monitor": str,
+    "monitor": Annotated[str, Field(min_length=1, title="the name of a metric, such as val/loss")],
     "mode": Literal["min", "max"],
     "test": bool,
     "figures": bool | Literal["each"],
@@ -95,7 +97,7 @@ def arguments() -> dict[type, dict[str, Any]]:
             "dirpath": Directory | None,
         },
         LastCheckpoint: {"dirpath": Directory},
-        Optimizer: dict.fromkeys(("lr", "momentum", "weight_decay"), FiniteFloat),
+        Optimizer: dict.fromkeys(("momentum", "weight_decay"), FiniteFloat) | {"lr": Rate},
         EarlyStopping: {"patience": NonNegativeInt},
         NLLLoss: {"weight": ClassWeights | None},
         CrossEntropyLoss: {
@@ -171,6 +173,10 @@ def impossible(cfg: DictConfig) -> Iterator[str]:
             f"data.num_workers={workers} but this machine can hold {most} at most, by its memory and the files that a "
             f"process may open; use data.num_workers={cores()}, one for each CPU core, or less"
         )
+    for unit in ("epochs", "steps"):
+        least, most = (chosen(cfg, f"trainer.{which}_{unit}") for which in ("min", "max"))
+        if None not in (least, most) and least > most != -1:
+            yield f"trainer.min_{unit}={least} is more than trainer.max_{unit}={most}; raise the one or lower the other"
     if chosen(cfg, "trainer") is not None:
         yield from impossible_devices(cfg.trainer)
 

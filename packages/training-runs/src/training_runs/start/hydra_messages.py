@@ -7,6 +7,7 @@ and ends with advice to see all frames, also where one line says everything. HYD
 import functools
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from inspect import unwrap
 from typing import Any
@@ -15,6 +16,8 @@ from hydra._internal import utils
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import CompactHydraException
 from omegaconf.errors import OmegaConfBaseException
+
+READ_BY_LIBRARIES = ("MPL", "TORCH", "PYTORCH", "PL_", "LIGHTNING", "OMP_", "KMP_", "CUDA_", "NUMBA_")
 
 
 def take_over() -> None:
@@ -30,6 +33,11 @@ def take_over() -> None:
                 if os.environ.get("HYDRA_FULL_ERROR") == "1" or sys.gettrace() is not None:
                     raise
                 sys.exit(1)  # its context is the exception
+            except Exception as error:
+                line = of_the_environment(error)
+                if line is None or os.environ.get("HYDRA_FULL_ERROR") == "1":
+                    raise
+                sys.exit(line)
 
         return report(silently)
 
@@ -54,3 +62,15 @@ def message(error: BaseException | None, hints: Sequence[str]) -> list[str]:
     if isinstance(error.__cause__, OmegaConfBaseException):
         said += str(error.__cause__).strip().splitlines()
     return said
+
+
+def of_the_environment(error: BaseException) -> str | None:
+    """Return the line for a variable of the environment that a library does not take when it is imported, or None."""
+    importing = any(
+        frame.filename.startswith("<frozen importlib") for frame in traceback.extract_tb(error.__traceback__)
+    )
+    for name, value in os.environ.items() if importing else ():
+        if name.startswith(READ_BY_LIBRARIES) and value and value in str(error):
+            said = " ".join(str(error).split())
+            return f"{name}={value} in the environment is refused: {said}; unset {name}"
+    return None

@@ -11,7 +11,8 @@ from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from training_runs.launching import ranks
 from training_runs.records.runs import RECORD, holds_run
@@ -24,7 +25,7 @@ class OutputDirectory(Callback):
         self.made: list[Path] = []  # what was not there, or empty, before this run: the innermost first
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        folder = Path(config.hydra.run.dir).absolute()
+        folder = place(config, "hydra.run.dir")
         again = config.get("resume") is not None or ranks.restarted()
         if holds_run(folder) and not again and not ranks.launched():
             named = config.hydra.run.dir
@@ -34,14 +35,14 @@ class OutputDirectory(Callback):
             )
         was_there = folder.is_dir() and any(folder.iterdir())
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
-        make("hydra.run.dir", config.hydra.run.dir)
+        make("hydra.run.dir", folder)
         log = folder / f"{config.hydra.job.name}.log"
         if log.exists() and not (log.is_file() and os.access(log, os.W_OK)):
             sys.exit(f"{log} is no file that can be written to; move it away, or choose another directory")
         self.made = [] if was_there else missing or [folder]
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        make("hydra.sweep.dir", config.hydra.sweep.dir)
+        make("hydra.sweep.dir", place(config, "hydra.sweep.dir"))
 
     def on_run_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         if job_return.status != JobStatus.FAILED or not self.made or (self.made[0] / RECORD).exists():
@@ -65,13 +66,42 @@ def close_logs(folder: Path) -> None:
             handler.close()
 
 
-def make(key: str, folder: str) -> None:
-    if "://" in str(folder):  # which a Path would take for the name of a folder here
-        sys.exit(
-            f"{key}={folder} is an address; name a directory, of a mounted store too, and copy the run when it ends"
-        )
+def place(config: DictConfig, key: str) -> Path:
+    """Return the directory that a run or a sweep is to lie in, or exit where there can be none, or code lies there.
+
+    To exit, because Hydra only warns of what a callback raises.
+    """
     try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        named = str(OmegaConf.select(config, key, throw_on_missing=True))
+        folder = Path(named).absolute()
+        taken = folder.is_dir() and not (folder / RECORD).is_file() and not is_apart(folder, config)
+    except (OmegaConfBaseException, OSError, ValueError) as error:  # ValueError: a null byte
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        sys.exit(f"{key} names no directory ({reason}); choose another with {key}=...")
+    if "://" in named:  # which a Path would take for the name of a folder here
+        sys.exit(
+            f"{key}={named} is an address; name a directory, of a mounted store too, and copy the run when it ends"
+        )
+    if taken or not named:
+        sys.exit(
+            f"{key}={named} is where code or configs lie, which a run's files would be mixed with; "
+            f"choose another directory with {key}=..., such as outputs/mine"
+        )
+    return folder
+
+
+def is_apart(folder: Path, config: DictConfig) -> bool:
+    """Whether a directory is neither above the configs nor has code or configs, itself or in its folders."""
+    confs = [Path(source.path) for source in config.hydra.runtime.config_sources if source.provider == "main"]
+    if any(conf.is_relative_to(folder) for conf in confs):
+        return False
+    found = (path for pattern in ("*.py", "*.yaml", "*/*.py", "*/*.yaml") for path in folder.glob(pattern))
+    return all(path.name == "multirun.yaml" or path.parent.name == ".hydra" for path in found)
+
+
+def make(key: str, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:  # an exit, because Hydra only warns of what a callback raises
+    except OSError as error:
         sys.exit(f"{key}={folder} cannot be written to ({error.strerror}); choose another directory with {key}=...")

@@ -91,8 +91,13 @@ def check_search(config: DictConfig) -> None:
     if str(sweeper.get("_target_")).endswith(".OptunaSweeper") and (folder / "0").is_dir():
         sys.exit(  # because Hydra only warns of what a callback raises
             f"hydra.sweep.dir={folder} holds the jobs of a search; leave it out, and go on with its trials in a new "
-            f"directory: hydra.sweeper.storage={sweeper.get('storage')} hydra.sweeper.sampler.seed=<another>"
+            f"directory: {search_goes_on(sweeper.get('storage'))}"
         )
+
+
+def search_goes_on(storage: str) -> str:
+    """Return what to add to a search's command so that a new one goes on with its trials."""
+    return f"hydra.sweeper.storage={storage} hydra.sweeper.sampler.seed=<another>"
 
 
 def find_sweep(name: str | Path) -> Path:
@@ -246,8 +251,12 @@ def print_table(folder: Path, table: list[dict[str, Any]], spread: list[str], mo
     unfinished = sum(row["state"] != "finished" for row in table)
     if unfinished:
         print(f"  {unfinished} of the {len(table)} jobs that began did not finish; the same command with")
-        print(f"  hydra.sweep.dir={folder}")
-        print("  runs what has not finished and nothing else")
+        if (folder / "optuna.db").is_file():  # its sweeper numbers the jobs of a start from 0
+            print(f"  {search_goes_on(f'sqlite:///{folder}/optuna.db')}")
+            print("  goes on with the search, in a new directory")
+        else:
+            print(f"  hydra.sweep.dir={folder}")
+            print("  runs what has not finished and nothing else")
 
 
 def draw(folder: Path, scored: list[dict[str, Any]], keys: list[str], monitor: str, best: dict[str, Any]) -> None:

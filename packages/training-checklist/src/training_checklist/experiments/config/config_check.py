@@ -53,7 +53,7 @@ from training_checklist.experiments.config.arguments import (
 from training_checklist.experiments.config.code_reads import read_code
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import Place, Verdict
-from training_checklist.group import ALWAYS, group_name
+from training_checklist.group import groups
 from training_checklist.lightning import Callback as LightningCallback
 from training_checklist.lightning import LightningModule, ModelCheckpoint
 from training_checklist.settings import KEY
@@ -455,8 +455,8 @@ class ConfigCheck(Experiment):
     def _is_of_debug(self, full_key: str) -> bool:
         """Whether only debug items set a key; they also name keys that only some projects have."""
         settings = self.provenance.history.get(tuple(full_key.split(".")), [])
-        groups = (f"{group_name()}/", f"{ALWAYS}/")
-        return bool(settings) and all(setting.option.startswith(groups) for setting in settings)
+        ours = tuple(f"{name}/" for name in groups())
+        return bool(settings) and all(setting.option.startswith(ours) for setting in settings)
 
     def _unread(self, node: DictConfig, prefix: str) -> Iterator[str]:
         for key in node:

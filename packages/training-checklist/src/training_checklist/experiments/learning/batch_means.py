@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import is_own, pass_on
 from training_checklist.engines.places import Places
 from training_checklist.engines.tracer import Call, Listener
@@ -98,7 +99,7 @@ class BatchMeans(Listener):
             self._look(name, value, options)
             pass_on(inner, name, value, *arguments, **options)
 
-        vars(self.module)["log"] = log
+        put(self.module, "log", log)
         self.watching.callback(vars(self.module).pop, "log", None)
         return self
 
@@ -123,7 +124,7 @@ class BatchMeans(Listener):
             self._keep(type(metric).__name__, id(metric), result, partial(of_metric, metric), (arguments, options))
             return result
 
-        vars(metric)["forward"] = forward
+        put(metric, "forward", forward)
         self.watching.callback(vars(metric).pop, "forward", None)
 
     def _watched(self, function: FunctionType) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader
 from torchmetrics import Metric, MetricCollection
 
 from training_checklist.engines.batches import tensors
+from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import Places
 from training_checklist.engines.splits import splits
@@ -35,7 +36,7 @@ class SizesOf:
                 self.found.names.setdefault(name, Places(self.module).here())
             pass_on(inner, name, value, *arguments, **options)
 
-        vars(self.module)["log"] = log
+        put(self.module, "log", log)
         self.watching.callback(vars(self.module).pop, "log", None)
         metrics = Metric, MetricCollection  # which a project may copy, and hooks with them
         for module in (self.module, *(each for each in self.module.children() if not isinstance(each, metrics))):

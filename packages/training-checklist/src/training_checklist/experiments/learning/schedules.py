@@ -14,6 +14,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from training_checklist.direction import better
 from training_checklist.engines.hooks import restore
+from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import is_own, pass_on
 from training_checklist.engines.own_config import own_config
 from training_checklist.engines.places import of_frame, of_function
@@ -159,7 +160,7 @@ class CallCounter:
         # On their classes: a scheduler's own attributes are part of its state, and of checkpoints.
         kinds = list(dict.fromkeys(type(scheduler) for scheduler in self.schedulers))
         steps = [(kind, vars(kind).get("step"), kind.step) for kind in kinds]
-        vars(pl_module)["lr_scheduler_step"] = in_turn
+        put(pl_module, "lr_scheduler_step", in_turn)
         for kind, _, step in steps:
             kind.step = self._counted(step)
         try:

@@ -1,17 +1,18 @@
 """Whether everything that a run writes lies in its own directory, and is all there."""
 
 import ast
+import atexit
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from inspect import unwrap
 from pathlib import Path
 from typing import Any, ClassVar
 
 from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
-from training_config.overrides import key_of
 from training_config.provenance import trace_config
 from training_config.targets import locate
 from training_config.walk import value_of, walk
@@ -44,6 +45,8 @@ from training_checklist.lightning import (
     TensorBoardLogger,
     Trainer,
 )
+from training_checklist.starting.check import FOLDER
+from training_checklist.starting.placement import Asked, raw_directory
 
 OUTPUT_DIR = "${hydra:runtime.output_dir}"
 RESULTS = ("*.ckpt", "events.out.tfevents.*", "metrics.csv", "report.json")  # what a job leaves behind
@@ -56,21 +59,17 @@ class PathsWatch(Callback):
 
     recording: ClassVar[Recording | None] = None
     config: ClassVar[DictConfig | None] = None
-    folders: ClassVar[list[str]] = []  # of the jobs of this process, the present one last
     found: ClassVar[list[str]] = []  # results that the job finds in its directory
-
-    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        PathsWatch.folders = []
-
-    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        PathsWatch.folders = []
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         run = Path(config.hydra.runtime.output_dir).resolve()
+        asked = run if Asked.current is None else Asked.current.folder.resolve()
         PathsWatch.config, PathsWatch.recording = config, None
-        PathsWatch.folders.append(config.hydra.runtime.output_dir)
         PathsWatch.found = sorted(
-            path.relative_to(run).as_posix() for pattern in RESULTS for path in run.rglob(pattern)
+            path.relative_to(asked).as_posix()
+            for pattern in RESULTS
+            for path in asked.rglob(pattern)
+            if FOLDER not in path.relative_to(asked).parts  # of a check
         )
         recording = Recording(Path(config.hydra.runtime.cwd).resolve(), run)
         recording.start()
@@ -79,6 +78,17 @@ class PathsWatch(Callback):
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         if PathsWatch.recording is not None:
             PathsWatch.recording.stop()
+            atexit.register(remove, PathsWatch.recording)  # when all has been judged
+
+
+def remove(recording: Recording) -> None:
+    """Remove what callbacks and loggers have written outside: their project may look there for its own runs."""
+    for written in recording.outside([]):
+        if written.part is not None and written.is_new:
+            with suppress(OSError):
+                written.path.unlink()
+                for folder in written.path.parents:
+                    folder.rmdir()  # until one that holds something
 
 
 class Paths(Experiment):
@@ -107,13 +117,13 @@ class Paths(Experiment):
 
     def _look_at_resuming(self, trainer: Trainer) -> None:
         """See whether `fit` is to go on from the last checkpoint of a directory that is new in every run."""
-        asked = next((frame for frame, _ in here_and_outwards() if frame.f_code is Trainer.fit.__code__), None)
+        asked = next((frame for frame, _ in here_and_outwards() if frame.f_code is unwrap(Trainer.fit).__code__), None)
         callback, config = trainer.checkpoint_callback, PathsWatch.config
         if asked is None or asked.f_locals.get("ckpt_path") != "last" or config is None:
             return
         folder = Path(getattr(callback, "dirpath", None) or trainer.default_root_dir).resolve()
         inside = folder.is_relative_to(Path(config.hydra.runtime.output_dir).resolve())
-        directory = str(OmegaConf.to_container(config.hydra.run, resolve=False)["dir"])
+        directory = raw_directory(config) if Asked.current is None else Asked.current.raw
         new = inside and "${now:" in directory
         self.judge(ResumedFolder(trainer.ckpt_path, new, shorten(folder), Places(trainer.lightning_module).here()))
 
@@ -151,7 +161,9 @@ class Paths(Experiment):
 
     def _outside(self) -> Iterator[OutsideFiles]:
         groups: dict[tuple[str, str, str], list[Path]] = {}
-        for written in PathsWatch.recording.outside(self._data()):
+        # A path that the config names in full is the project's own run directory too.
+        own = [] if Asked.current is None or Asked.current.folder == self.here else [Asked.current.folder.resolve()]
+        for written in PathsWatch.recording.outside([*self._data(), *own]):
             groups.setdefault(self._writer(written), []).append(written.path)
         for (writer, key, line), paths in groups.items():
             file, _, number = line.rpartition(":")
@@ -317,22 +329,19 @@ class Paths(Experiment):
         return Place(file=file, line=int(number)) if number else Place(note=type(logger).__name__)
 
     def _directory(self) -> RunDirectory:
-        hydra = self.config.hydra
-        sweeps = hydra.mode == RunMode.MULTIRUN
-        key = "hydra.sweep.subdir" if sweeps else "hydra.run.dir"
-        raw = OmegaConf.to_container(hydra.sweep if sweeps else hydra.run, resolve=False)["subdir" if sweeps else "dir"]
-        resumed = self.trainer.ckpt_path and Path(self.trainer.ckpt_path).resolve().is_relative_to(self.run)
-        typed = key in {key_of(text) for text in hydra.overrides.hydra}
+        asked = Asked.current or Asked.of(self.config)
+        key = "hydra.sweep.subdir" if asked.in_sweep else "hydra.run.dir"
+        resumed = self.trainer.ckpt_path and Path(self.trainer.ckpt_path).resolve().is_relative_to(asked.folder)
         return RunDirectory(
-            self._short(self.run),
-            PathsWatch.folders.count(hydra.runtime.output_dir) > 1,
-            [] if sweeps or resumed else PathsWatch.found,
-            self.run == self.here,
+            self._short(asked.folder),
+            asked.shared,
+            [] if asked.in_sweep or resumed else PathsWatch.found,
+            asked.folder.resolve() == self.here,
             # A path from the root on the command line is a scheduler's or a test's, which makes one for each job.
-            "${" not in CONSTANT.sub("", str(raw)) and not (typed and Path(raw).is_absolute()),
-            typed and not sweeps,
-            Place(key=key, value=str(raw)),
-            "${hydra.job.num}" if sweeps else "outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}",
+            "${" not in CONSTANT.sub("", asked.raw) and not (asked.typed and Path(asked.raw).is_absolute()),
+            asked.typed and not asked.in_sweep,
+            Place(key=key, value=asked.raw),
+            "${hydra.job.num}" if asked.in_sweep else "outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}",
         )
 
     def _data(self) -> list[Path]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
-from training_checklist.engines.own_code import is_installed, is_of_checks
+from training_checklist.engines.own_code import is_installed, is_of_checks, pass_on
 from training_checklist.lightning import Callback, LightningDataModule, Logger
 
 MANY = 20000  # entries of the working directory; beyond, it is not compared
@@ -31,11 +31,13 @@ class Written:
     Args:
         part: the callback or logger that wrote it, or None.
         line: "file:line" of the project's own code that wrote it, or "".
+        is_new: whether it was not there before.
     """
 
     path: Path
     part: Any = None
     line: str = ""
+    is_new: bool = False
 
 
 @dataclass
@@ -131,6 +133,9 @@ def attribute(path: Path) -> Written | None:
     part, line = None, ""
     while frame is not None:
         file = frame.f_code.co_filename
+        if frame.f_code is pass_on.__code__:  # its caller stands in the place of what the project calls
+            frame = frame.f_back and frame.f_back.f_back
+            continue
         owner = frame.f_locals.get("self")
         if isinstance(owner, (LightningDataModule, Dataset)) or file.endswith("tempfile.py"):
             return None
@@ -141,7 +146,7 @@ def attribute(path: Path) -> Written | None:
         if not line and not is_installed(file):
             line = f"{file}:{frame.f_lineno}"
         frame = frame.f_back
-    return Written(path, part, line)
+    return Written(path, part, line, not path.exists())
 
 
 def changed(before: tuple[int, int] | None, after: tuple[int, int]) -> bool:

@@ -1,10 +1,8 @@
 """The training steps that follow a checkpoint, and the same steps once more in a run that is resumed from it."""
 
 import copy
-import inspect
 from collections import deque
 from collections.abc import Sequence
-from functools import wraps
 from typing import Any
 
 import torch
@@ -13,6 +11,7 @@ from torchmetrics import Metric, MetricCollection
 
 from training_checklist.engines.fingerprints import digest, named, rows_of
 from training_checklist.engines.held import attributes
+from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import loss_in
 from training_checklist.evidence.repetition import EVAL_MODE, LEFT_OUT, FurtherStep
@@ -43,8 +42,8 @@ class Recorder:
 
     def __enter__(self) -> "Recorder":
         self.outer = self.module.__dict__.get("training_step")
-        self.inside = recorded(self.module.training_step, self)
-        self.module.__dict__["training_step"] = self.inside
+        put(self.module, "training_step", recorded(self.module.training_step, self))
+        self.inside = vars(self.module)["training_step"]
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -78,7 +77,6 @@ class Recorder:
 
 
 def recorded(step: Any, recorder: Recorder) -> Any:
-    @wraps(step)
     def inside(batch: Any, *arguments: Any, **options: Any) -> Any:
         if not recorder.over:
             batch = recorder.begin(batch)
@@ -88,7 +86,6 @@ def recorded(step: Any, recorder: Recorder) -> Any:
             recorder.steps[-1].loss = None if loss is None else float(loss.detach())
         return result
 
-    inside.__wrapped__ = inspect.unwrap(step)  # Lightning looks behind one wrapper only, to see what the step takes
     return inside
 
 

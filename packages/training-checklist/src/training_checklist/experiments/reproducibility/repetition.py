@@ -14,7 +14,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.utils import JobReturn, JobStatus, run_job
 from hydra.experimental.callback import Callback as HydraCallback
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf import DictConfig, open_dict, read_write
 
 from training_checklist import session
 from training_checklist.ending import FitEnded
@@ -24,8 +24,11 @@ from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.unseeded import unseeded
 from training_checklist.experiments.experiment import Experiment, schedules_of_short_runs
 from training_checklist.experiments.reproducibility.further_steps import Recorder
-from training_checklist.hydra_callbacks.checklist import is_group, keys_of_directory, replaced, run_command, silenced
+from training_checklist.experiments.reproducibility.quiet import silenced
 from training_checklist.lightning import Callback, LightningModule, Trainer
+from training_checklist.starting.arguments import same
+from training_checklist.starting.placement import move
+from training_checklist.starting.start import Starter
 
 
 class Repetition(HydraCallback):
@@ -75,20 +78,17 @@ class Repetition(HydraCallback):
             torch.set_num_threads(self.threads)
 
     def _repeat(self) -> None:
-        chosen = (text.partition("=")[2] for text in self.config.hydra.overrides.task if is_group(text))
         again = self.folder / "again"
-        arguments = replaced(self.config, next(chosen, ""))
-        arguments += [f"{key}='{again}'" for key in keys_of_directory(self.config)]
-        with (again / "output.log").open("w", encoding="utf-8") as output:
-            run_command([*arguments, "hydra.callbacks.debug_reproducibility.repeated=true"], self.config, output)
+        arguments = [*same(self.config), "hydra.callbacks.debug_reproducibility.repeated=true"]
+        process = Starter(self.config, self.train).start_anew(arguments, again, again / "output.log")
+        process.wait()
 
     def _resume(self) -> None:
         """Let the project's own training function begin from the checkpoint and take the steps that followed it."""
         config = copy.deepcopy(self.config)
         with read_write(config), open_dict(config), read_write(config.hydra), open_dict(config.hydra):
             config.hydra.callbacks = {}
-            for key in keys_of_directory(self.config):
-                OmegaConf.update(config, key, str(self.folder / "resumed"))
+            move(config, self.folder / "resumed")
             for key in [key for key in config.get("callbacks") or {} if key.startswith("debug_")]:
                 del config.callbacks[key]
         context = HydraContext(GlobalHydra.instance().hydra.config_loader, Callbacks(config))

@@ -1,0 +1,68 @@
+"""What happens in the place of a job for which items are asked: its training function is never entered here."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hydra._internal import hydra as hydra_module
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.plugins import Plugins
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf
+
+from training_checklist.ending import CheckFailed, ToolError
+from training_checklist.starting.check import TOOL_FAILED
+from training_checklist.starting.placement import Asked
+
+Look = Callable[[DictConfig, TaskFunction, Asked], int]
+
+
+def look_instead_of_job(look: Look) -> None:
+    """Have the run that Hydra is about to start end with the exit code of `look`, called where the user is."""
+    run_job = hydra_module.run_job
+
+    def instead(task_function: TaskFunction, config: DictConfig, *_: Any, **__: Any) -> None:
+        hydra_module.run_job = run_job
+        raise SystemExit(look(config, task_function, Asked.of(config)))
+
+    hydra_module.run_job = instead
+
+
+def look_instead_of_jobs(look: Look) -> None:
+    """Have every job of the sweep that Hydra is about to start consist of `look`."""
+    plugins = Plugins.instance()
+
+    def instead(hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> Sweeper:
+        del plugins.instantiate_sweeper
+        ours = __package__.partition(".")[0]
+        callbacks = hydra_context.callbacks.callbacks
+        callbacks[:] = [each for each in callbacks if not type(each).__module__.startswith(f"{ours}.")]
+        task = LookingTask(look, task_function)
+        return plugins.instantiate_sweeper(hydra_context=hydra_context, task_function=task, config=config)
+
+    plugins.instantiate_sweeper = instead
+
+
+class LookingTask:
+    """A training function that looks and does not train.
+
+    Raises:
+        CheckFailed: something was found, which ends the job as an exception of its own would.
+        ToolError: this package has failed.
+    """
+
+    def __init__(self, look: Look, task: TaskFunction) -> None:
+        self.look, self.task = look, task
+        self.folders: set[str] = set()  # of the jobs so far
+
+    def __call__(self, cfg: DictConfig) -> None:
+        config = HydraConfig.instance().cfg
+        folder = config.hydra.runtime.output_dir
+        raw = OmegaConf.to_container(config.hydra.sweep, resolve=False)["subdir"]
+        asked = Asked(str(raw), Path(folder), in_sweep=True, shared=folder in self.folders)
+        self.folders.add(folder)
+        code = self.look(config, self.task, asked)
+        if code:
+            kind = ToolError if code == TOOL_FAILED else CheckFailed
+            raise kind("see the report above")

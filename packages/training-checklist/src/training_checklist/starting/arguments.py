@@ -1,0 +1,41 @@
+"""The overrides of an item's command: those that were typed, with the item in the place of what they ask for."""
+
+from hydra.types import RunMode
+from omegaconf import DictConfig
+from training_config.overrides import given, job_settings, key_of
+
+from training_checklist.group import ALWAYS, group_of, groups, option
+
+CALLBACK = "debug"  # key of the items' Hydra callback
+
+
+def same(config: DictConfig) -> list[str]:
+    """Return the overrides of this job, without what is a sweep's."""
+    return [*given(config, "task"), *job_settings(config), *alone(config)]
+
+
+def replaced(config: DictConfig, item: str) -> list[str]:
+    """Return the overrides of this job with `item` in the place of the checklist, without what is a sweep's."""
+    kept = [text for text in job_settings(config) if not key_of(text).startswith(f"hydra.callbacks.{CALLBACK}")]
+    changed = [turned_to(item, text) if is_group(text) else text for text in given(config, "task")]
+    # What a project's Trainer lacks is added with one +, and refused where the item sets it too.
+    changed = [f"+{text}" if text.startswith("+trainer.") else text for text in changed]
+    return [*changed, *kept, *alone(config)]
+
+
+def alone(config: DictConfig) -> list[str]:
+    """Return what makes a run of its own of a sweep's job."""
+    return ["hydra.mode=RUN"] if config.hydra.mode == RunMode.MULTIRUN else []
+
+
+def is_group(override: str) -> bool:
+    """Whether an override asks for items."""
+    return key_of(override).partition("@")[0] in groups()
+
+
+def turned_to(item: str, override: str) -> str:
+    """Return an override that turns `item` on, in the place of one that turns on another."""
+    typed, name = key_of(override), group_of(item)
+    if typed != name:  # hidden there, and DOOR is only where a command asks for it
+        return f"+{ALWAYS}={item}"
+    return f"{override.partition('=')[0]}={option(typed, item)}"

@@ -1,0 +1,166 @@
+"""One check: items in processes of their own, and what remains of them, which is the report."""
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import TaskFunction
+from omegaconf import DictConfig
+
+from training_checklist.ending import OF_CHECKLIST
+from training_checklist.finding import ERROR, FAILED, Verdict
+from training_checklist.reporting.files import FILES, write_report
+from training_checklist.reporting.notes import notes_on
+from training_checklist.reporting.terminal import print_report
+from training_checklist.settings import Settings, read_settings
+from training_checklist.starting.placement import Asked, is_item
+from training_checklist.starting.start import Starter
+
+CHECK_FAILED, TOOL_FAILED = 1, 2  # exit codes
+REFUSED = "refused.txt"
+FOLDER = "debug"  # in the directory that Hydra would give to the command
+
+
+@dataclass
+class Outcome:
+    """What one process came to.
+
+    Args:
+        verdicts: of its items.
+        crashed: whether an exception has ended the run.
+        refused: why it has not begun, or "".
+    """
+
+    verdicts: list[Verdict]
+    crashed: bool = False
+    refused: str = ""
+
+
+class Check:
+    """The items of one job.
+
+    Args:
+        config: the job's, as the command that was typed composes it.
+        task: the project's training function, which this process never calls.
+        asked: for the directory of the job, in which the report gets a folder.
+    """
+
+    def __init__(self, config: DictConfig, task: TaskFunction, asked: Asked) -> None:
+        HydraConfig.instance().set_config(config)
+        self.settings: Settings = refuse(*read_settings(config))
+        self.config, self.folder = config, asked.folder / FOLDER
+        asked.tell()
+        self.starter = Starter(config, task)
+        self.here = self.starter.cwd
+
+    def run(
+        self, items: Mapping[str, str], arguments: list[str], place: Path, output: str | None, seconds: float | None
+    ) -> Outcome:
+        """Run items in one process.
+
+        Args:
+            items: with what they ask.
+            arguments: the overrides of the command, with these items on.
+            place: the folder for what they leave.
+            output: the name of a file in it that gets what the process prints; None: the user sees it.
+            seconds: that it may take.
+        """
+        work = self.folder / f".{'-'.join(items)}-{os.getpid()}"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        place.mkdir(parents=True, exist_ok=True)
+        printed = None if output is None else place / output
+        if printed is not None:
+            printed.unlink(missing_ok=True)
+        started = time.monotonic()
+        try:
+            code = self.starter.run(arguments, work, printed, seconds)
+            outcome = self._outcome(items, work, place, code, printed, seconds)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+            with contextlib.suppress(OSError):  # of a check that was refused, nothing is left
+                for folder in (place, *dict.fromkeys((self.folder, self.folder.parent))):
+                    folder.rmdir()
+        for verdict in outcome.verdicts:
+            verdict.seconds = round(time.monotonic() - started, 2)
+        return outcome
+
+    def _outcome(
+        self,
+        items: Mapping[str, str],
+        work: Path,
+        place: Path,
+        code: int | None,
+        printed: Path | None,
+        seconds: float | None,
+    ) -> Outcome:
+        written = work / FOLDER
+        if (written / REFUSED).is_file():
+            return Outcome([], refused=(written / REFUSED).read_text(encoding="utf-8"))
+        if not (written / "report.json").is_file():
+            ended = f"did not end within {seconds:g} s" if code is None else f"ended with {in_words(code)}"
+            log = "" if printed is None else f"\nsee {self._short(printed)}"
+            first = next(iter(items))
+            told = f"{first} ended without a report: its process {ended}{log}"
+            return Outcome([Verdict(item, question, error=told) for item, question in items.items()])
+        kept = place if place == self.folder else place / FOLDER
+        report = json.loads(self._moved((written / "report.json").read_text(encoding="utf-8"), work, kept))
+        kept.mkdir(exist_ok=True)
+        for path in written.iterdir():
+            if not path.name.startswith(".") and (place != self.folder or path.name not in FILES):
+                with contextlib.suppress(FileNotFoundError):
+                    replace(path, kept / path.name)
+        return Outcome([Verdict.from_dict(item) for item in report["items"]], report["crashed"])
+
+    def _moved(self, text: str, work: Path, kept: Path) -> str:
+        """Return what was said of files in the place that they have had, for the place that they have now."""
+        for old, new in ((work / FOLDER, kept), (work, kept.parent)):
+            text = text.replace(str(old), str(new)).replace(self._short(old), self._short(new))
+        return text
+
+    def _short(self, path: Path) -> str:
+        return os.path.relpath(path, self.here)
+
+    def report(self, verdicts: list[Verdict], crashed: bool = False) -> int:
+        """Write and print the report; return the exit code."""
+        notes = notes_on(verdicts, self.settings)
+        write_report(self.folder, verdicts, notes, self.settings.rules, crashed)
+        print_report(verdicts, self.folder, notes)
+        statuses = {verdict.status for verdict in verdicts}
+        return TOOL_FAILED if ERROR in statuses else CHECK_FAILED if crashed or FAILED in statuses else 0
+
+
+def refuse(settings: Settings, problems: list[str]) -> Settings:
+    """Return the settings; end the process where there are problems."""
+    if problems:
+        sys.exit("\n".join(problems))
+    return settings
+
+
+def replace(path: Path, target: Path) -> None:
+    if target.is_dir():
+        shutil.rmtree(target)
+    shutil.move(path, target)
+
+
+def in_words(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"signal {-code}" + (", as of a lack of memory" if code == -9 else "")
+
+
+def refused_by(told: str) -> NoReturn:
+    """End this process because it was asked for what cannot be; whoever has started it for its items says so."""
+    if is_item():
+        path = Path(os.environ[OF_CHECKLIST], FOLDER, REFUSED)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(told, encoding="utf-8")
+    else:
+        print(told, file=sys.stderr)
+    raise SystemExit(CHECK_FAILED)

@@ -1,0 +1,95 @@
+"""Where an item's process writes: into a directory of the check's own, wherever the project's runs go.
+
+The variable `OF_CHECKLIST` holds it, for whatever processes the item starts itself.
+"""
+
+import json
+import os
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from training_config.overrides import given, key_of, quoted
+
+from training_checklist.ending import OF_CHECKLIST
+
+JOB = "TRAINING_CHECKLIST_JOB"  # variable that holds an `Asked`
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Where the project's own command would have written.
+
+    Args:
+        raw: hydra.run.dir as it is written, "outputs/${now:%Y}", or hydra.sweep.subdir of a sweep's job.
+        folder: what it comes to.
+        typed: whether the command says so.
+        in_sweep: whether it is a sweep's job.
+        shared: whether an earlier job of the sweep has the same folder.
+    """
+
+    raw: str
+    folder: Path
+    typed: bool = False
+    in_sweep: bool = False
+    shared: bool = False
+
+    current: ClassVar["Asked | None"] = None  # of this process, None where it writes where it was asked to
+
+    def tell(self) -> None:
+        """Let the processes that this one starts know it: a directory with the time in its name is another one then."""
+        os.environ[JOB] = json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def of(cls, config: DictConfig) -> "Asked":
+        """Return it for a job that is about to start here."""
+        typed = any(key_of(text) == "hydra.run.dir" for text in given(config, "hydra"))
+        return cls(raw_directory(config), directory(config), typed)
+
+
+def is_item() -> bool:
+    """Whether this process runs items, which another one has started for that."""
+    return OF_CHECKLIST in os.environ
+
+
+def settle() -> None:
+    """Know where this item's command would have written, which writes into the check's directory."""
+    told = json.loads(os.environ[JOB])
+    Asked.current = Asked(**told | {"folder": Path(told["folder"])})
+    os.environ.setdefault("WANDB_MODE", "offline")  # a check is no run of the project's that others should see
+
+
+def placed(config: DictConfig, folder: Path) -> list[str]:
+    """Return the overrides that let a job of this config write into a folder."""
+    return [f"{key}={quoted(str(folder))}" for key in keys_of_directory(config)]
+
+
+def move(config: DictConfig, folder: Path) -> None:
+    with read_write(config), open_dict(config), read_write(config.hydra), open_dict(config.hydra):
+        for key in keys_of_directory(config):
+            OmegaConf.update(config, key, str(folder))
+
+
+def keys_of_directory(config: DictConfig) -> list[str]:
+    """Return the keys that say where a run writes: Hydra's, and the project's own that Hydra's repeats."""
+    raw = raw_directory(config) if Asked.current is None else Asked.current.raw
+    repeated = re.fullmatch(r"\$\{([A-Za-z_][\w.]*)\}", raw)
+    own = [repeated[1]] if repeated is not None and not repeated[1].startswith("hydra") else []
+    return ["hydra.run.dir", *(key for key in own if isinstance(OmegaConf.select(config, key, default=None), str))]
+
+
+def raw_directory(config: DictConfig) -> str:
+    return str(OmegaConf.to_container(config.hydra.run, resolve=False)["dir"])
+
+
+def directory(config: DictConfig) -> Path:
+    """Return the absolute path of the directory that Hydra would give to this job."""
+    before = HydraConfig.instance().cfg
+    HydraConfig.instance().set_config(config)  # ${hydra:job.name} asks it
+    try:
+        return Path(str(OmegaConf.select(config, "hydra.run.dir"))).absolute()
+    finally:
+        HydraConfig.instance().cfg = before

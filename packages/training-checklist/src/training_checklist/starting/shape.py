@@ -1,0 +1,48 @@
+"""What items ask of a run: of its config as far as the project has such a key, and of every Trainer that is built."""
+
+from collections.abc import Collection
+from importlib.resources import files
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from training_config.overrides import given, key_of
+
+from training_checklist.group import OWN
+
+SWITCHES = ("test", "figures")  # what follows training in a project that has such a key
+
+
+def packaged(item: str) -> DictConfig | None:
+    """Return the config of an item of this package, None of another one."""
+    path = files("training_checklist.conf") / OWN / f"{item}.yaml"
+    return OmegaConf.load(path) if path.is_file() else None
+
+
+def shape(config: DictConfig, items: Collection[str]) -> None:
+    """Let a job's config do without what its items do not ask for."""
+    asked = [each for item in items if (each := packaged(item)) is not None]
+    with read_write(config), open_dict(config):
+        for name in SWITCHES:
+            if isinstance(config.get(name), bool) and any(each.get(name) is False for each in asked):
+                config[name] = False
+
+
+def asked_of_trainers(config: DictConfig, items: Collection[str]) -> tuple[dict[str, DictConfig], dict[str, Any]]:
+    """Return the experiments of a job by their keys in `callbacks`, and the arguments that its Trainers must have.
+
+    What the command line says of the Trainer comes before an item's own.
+    """
+    keys = [key_of(text) for text in given(config, "task")]
+    typed = {key.removeprefix("trainer.") for key in keys if key.startswith("trainer.")}
+    own = config.get("callbacks")
+    own = own if isinstance(own, DictConfig) else {}
+    parts = {key: part for key, part in own.items() if str(key).startswith(f"{OWN}_")}
+    arguments: dict[str, Any] = {}
+    for item in items:
+        content = packaged(item)
+        if content is None:
+            continue
+        content._set_parent(config)  # ${checks.overfit.max_steps} is the project's
+        parts = {**(content.get("callbacks") or {}), **parts}
+        arguments |= {str(name): value for name, value in (content.get("trainer") or {}).items() if name not in typed}
+    return parts, arguments

@@ -1,0 +1,187 @@
+"""The checklist is a guest in every project: it changes no command, touches nothing, and sees what the user runs."""
+
+import re
+
+from strange_projects import CONFIG, PLAIN, TRAIN, changed
+
+
+def passed(finished, *items):
+    assert [finished.verdict(item) for item in items] == ["passed"] * len(items), finished.output
+    assert finished.code == 0, finished.output
+
+
+def test_nothing_but_the_report_is_left_and_it_is_named_from_where_the_user_is(stranger):
+    project = stranger(PLAIN)
+    before = project.files()
+    done = project.check(items="fast_dev_run,paths,overfit")
+    passed(done, "fast_dev_run", "paths", "overfit")
+    assert project.files() == before
+    [report] = re.findall(r"report: (\S+)", done.output)
+    assert (project.folder / report).is_file()
+    assert not list(project.folder.rglob("*.ckpt")) + list(project.folder.rglob("version_*"))
+
+
+def test_items_can_be_asked_for_together_and_fail_by_themselves(stranger):
+    done = stranger(PLAIN).run("+checklist=[trace,limit_batches]")
+    passed(done, "trace", "limit_batches")
+
+
+def test_own_debug_group_keeps_its_options(stranger):
+    project = stranger(
+        PLAIN
+        | {
+            "configs/debug/overfit.yaml": "# @package _global_\ntrainer: {overfit_batches: 1}\n",
+            "configs/debug/default.yaml": "# @package _global_\ntrainer: {max_epochs: 1}\n",
+            "configs/train.yaml": f"defaults: [_self_, {{debug: null}}]\n{CONFIG}",
+        }
+    )
+    own = project.run("debug=overfit", "--cfg", "job")
+    assert "overfit_batches: 1" in own.output
+    assert "checklist" not in project.run("--help").output
+    passed(project.check("debug=default"), "fast_dev_run", "trace")
+
+
+def test_plain_key_called_debug_stays_a_key(stranger):
+    project = stranger(PLAIN | {"configs/train.yaml": f"debug: false\n{CONFIG}"})
+    assert "debug: true" in project.run("debug=true", "--cfg", "job").output
+    passed(project.check("debug=true"), "fast_dev_run")
+
+
+def test_options_of_a_config_store_stay_options(stranger):
+    store = """
+from hydra.core.config_store import ConfigStore
+
+ConfigStore.instance().store("overfit", {"trainer": {"overfit_batches": 1}}, group="debug", package="_global_")
+"""
+    project = stranger(changed("train.py", ("\n\n@hydra.main", f"{store}\n\n@hydra.main")))
+    assert "overfit_batches: 1" in project.run("+debug=overfit", "--cfg", "job").output
+
+
+def test_resolver_that_main_registers_is_registered_once_in_each_item(stranger):
+    resolver = (
+        "    OmegaConf.register_new_resolver('twice', lambda number: 2 * number)\n    pl.seed_everything(cfg.seed)"
+    )
+    project = stranger(
+        changed(
+            "train.py",
+            ("    pl.seed_everything(0)", resolver),
+            ("import hydra\n", "import hydra\nfrom omegaconf import OmegaConf\n"),
+        )
+        | {"configs/train.yaml": f"{CONFIG}seed: '${{twice:3}}'\n"}
+    )
+    passed(project.check(), "fast_dev_run", "trace")
+
+
+def test_handler_that_a_library_binds_to_the_error_stream_outlives_no_item(stranger):
+    library = """
+import logging
+import sys
+
+log = logging.getLogger("library")
+log.addHandler(logging.StreamHandler(sys.stderr))
+"""
+    use = "    from library import log\n    log.warning('hello')\n    pl.seed_everything(0)"
+    project = stranger(changed("train.py", ("    pl.seed_everything(0)", use)) | {"library.py": library})
+    done = project.check()
+    passed(done, "fast_dev_run", "trace")
+    [log] = project.folder.rglob("debug/trace/output.log")
+    assert "hello" in log.read_text()
+    assert "hello" not in done.output
+
+
+def test_relative_paths_are_the_users_also_where_jobs_change_the_directory(stranger):
+    project = stranger(
+        changed("train.py", ("Data()", "Data(cfg.data)"))
+        | {
+            "configs/train.yaml": f"{CONFIG}data: ${{hydra:runtime.cwd}}/numbers\nhydra: {{job: {{chdir: true}}}}\n",
+            "numbers/numbers.txt": "1\n",
+        }
+    )
+    done = project.check()
+    passed(done, "fast_dev_run", "trace")
+    [report] = re.findall(r"report: (\S+)", done.output)
+    assert (project.folder / report).is_file()
+
+
+def test_config_that_the_command_names_is_every_items(stranger):
+    project = stranger(changed("train.py", ("Data()", "Data(cfg.data)")) | {"numbers/numbers.txt": "1\n"})
+    (project.folder / "elsewhere").mkdir()
+    (project.folder / "elsewhere" / "other.yaml").write_text(f"{CONFIG}data: numbers\n")
+    done = project.check("--config-path", "elsewhere", "--config-name", "other", items="fast_dev_run,reproducibility")
+    passed(done, "fast_dev_run", "reproducibility")
+
+
+def test_trainer_is_the_users_in_every_stage(stranger):
+    forces = """
+    def test_step(self, batch):
+        with torch.enable_grad():
+            inputs = batch[0].requires_grad_()
+            self.log("test/force", torch.autograd.grad(self(inputs).sum(), inputs)[0].norm())
+"""
+    project = stranger(
+        changed(
+            "net.py", ('    def test_step(self, batch):\n        self.log("test/loss", self.loss(batch))\n', forces)
+        )
+        | {"configs/train.yaml": CONFIG.replace("max_epochs: 3", "max_epochs: 3, inference_mode: false")}
+    )
+    passed(project.check(items="fast_dev_run"), "fast_dev_run")
+
+
+def test_metrics_that_setup_makes_are_there_in_every_stage(stranger):
+    made = """
+    def setup(self, stage):
+        self.seen = {"fit": [], "test": []}.get(stage)
+
+    def test_step(self, batch):
+        self.seen.append(self.loss(batch))
+"""
+    project = stranger(
+        changed("net.py", ('    def test_step(self, batch):\n        self.log("test/loss", self.loss(batch))\n', made))
+    )
+    passed(project.check(items="fast_dev_run"), "fast_dev_run")
+
+
+def test_project_that_builds_everything_in_code_trains_no_longer_than_an_item_says(stranger):
+    train = """
+import hydra
+import pytorch_lightning as pl
+from net import Data, Net
+from pytorch_lightning.callbacks import ModelCheckpoint
+
+
+@hydra.main(version_base="1.3", config_path="configs", config_name="train")
+def main(cfg):
+    saved = ModelCheckpoint("kept", monitor="val/loss", save_last=True)
+    trainer = pl.Trainer(accelerator="cpu", max_epochs=100_000, callbacks=[saved], enable_progress_bar=False)
+    net, data = Net(), Data()
+    trainer.fit(net, data)
+    print("best", Net.load_from_checkpoint(saved.best_model_path).hparams)
+
+
+main()
+print("after main")
+"""
+    project = stranger(PLAIN | {"train.py": train, "configs/train.yaml": "trainer: fast\ncallbacks: [none]\n"})
+    before = project.files()
+    done = project.check(items="fast_dev_run,trace,gradients,overfit")
+    passed(done, "fast_dev_run", "trace", "gradients", "overfit")
+    assert "after main" not in done.output
+    assert project.files() == before
+
+
+def test_lightning_that_is_imported_in_main_is_the_one_that_the_project_uses(stranger):
+    inside = TRAIN.replace("import pytorch_lightning as pl\n", "").replace("from net import Data, Net\n", "")
+    inside = inside.replace(
+        "    pl.seed_everything(0)",
+        "    import pytorch_lightning as pl\n    from net import Data, Net\n\n    pl.seed_everything(0)",
+    )
+    passed(stranger(PLAIN | {"train.py": inside}).check(anew=True), "fast_dev_run", "trace")
+
+
+def test_crash_of_the_projects_own_test_step_is_said_once_and_the_rest_goes_on(stranger):
+    crash = ('        self.log("test/loss", self.loss(batch))', '        raise RuntimeError("no test for you")')
+    done = stranger(changed("net.py", crash)).check(items="fast_dev_run,limit_batches,trace,gradients")
+    assert done.code == 1
+    assert done.verdict("fast_dev_run") == "failed"
+    assert [done.verdict(item) for item in ("limit_batches", "trace", "gradients")] == ["passed"] * 3
+    assert len(re.findall(r"^\w+ failed: .*no test for you", done.output, re.MULTILINE)) == 1

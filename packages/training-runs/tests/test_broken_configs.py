@@ -1,0 +1,45 @@
+"""Files of conf/ that cannot be read: named where they are used, and in nobody's way where they are not."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from in_project import own_conftest
+
+TINY = own_conftest().TINY
+BOMB = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30))])
+BROKEN = {
+    "a tab": "lr:\n\t1",
+    "a key twice": "lr: 1\nlr: 2",
+    "latin-1": "lr: 1 # größe".encode("latin-1"),
+    "aliases that never end": BOMB,
+    "defaults of another kind": "defaults: 5",
+    "defaults that lead back": "defaults: [broken]",
+}
+
+
+@pytest.fixture(params=BROKEN)
+def broken(request, root):
+    """An option of conf/optimizer that cannot be read."""
+    path = Path(root, "conf/optimizer/broken.yaml")
+    text = BROKEN[request.param]
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    yield path
+    path.unlink()
+
+
+def test_file_that_is_used_is_named_in_one_line(broken, script, tmp_path, capfd):
+    with pytest.raises(SystemExit) as exited:
+        script("train.py", *TINY, "optimizer=broken")
+    said = capfd.readouterr().err
+    assert exited.value.code == 1
+    assert said.splitlines()[-1].startswith(str(broken))
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_that_nobody_uses_stops_neither_evaluation_nor_resume_nor_rerun(broken, tiny, script, evaluate, tmp_path):
+    run = shutil.copytree(tiny, tmp_path / "run")
+    evaluate(f"run={run}")
+    script("train.py", f"resume={run}", "trainer.max_epochs=2")
+    script("train.py", f"rerun={run}")
