@@ -16,6 +16,15 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 HEAD = "## Injected"
 TESTS = (
     "packages/training-runs/tests/test_refused_resume.py",
+    "packages/training-runs/tests/test_changes.py",
+    "packages/training-runs/tests/test_resuming.py",
+    "packages/training-runs/tests/test_checkpoint_io.py",
+    "packages/training-runs/tests/test_csv.py",
+    "packages/training-runs/tests/test_broken_configs.py",
+    "packages/training-runs/tests/test_workers.py",
+    "packages/training-runs/tests/test_streams.py",
+    "packages/training-runs/tests/test_runs.py::test_record_that_was_edited_into_another_kind_is_refused_and_names_the_value",
+    "packages/training-runs/tests/test_runs.py::test_directory_that_cannot_be_locked_is_used_and_that_is_said",
     "packages/training-runs/tests/test_full_disk.py",
     "packages/training-runs/tests/test_broken_runs.py",
     "packages/training-runs/tests/test_not_finite.py",

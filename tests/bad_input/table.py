@@ -331,6 +331,17 @@ TRAIN = [
         NOTHING,
     ),
     (
+        "callbacks.last_checkpoint.dirpath=FOLDER/file",
+        "callbacks.last_checkpoint.dirpath=FOLDER/file is no directory to write to, since FOLDER/file is none; name "
+        "another",
+        NOTHING,
+    ),
+    (
+        "logger.csv.save_dir=FOLDER/file/below",
+        "logger.csv.save_dir=FOLDER/file/below is no directory to write to, since FOLDER/file is none; name another",
+        NOTHING,
+    ),
+    (
         "hydra.run.dir=",
         "hydra.run.dir= is where code or configs lie, which a run's files would be mixed with; choose another "
         "directory with hydra.run.dir=..., such as outputs/mine",

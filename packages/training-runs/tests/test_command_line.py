@@ -1,4 +1,5 @@
 import copy
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException
 from training_runs.start.entry_point import unknown_keys, unknown_option, unparsed
+from training_runs.start.hydra_messages import of_the_environment
 
 
 @pytest.fixture
@@ -100,6 +102,17 @@ def test_keys_options_flags_and_additions_are_no_unknown_keys(conf):
 
 def test_what_does_not_parse_is_left_to_hydra(conf):
     assert unknown_keys(["optimizer.lrr=[1"], conf, "train") == []
+
+
+def test_variable_that_a_library_does_not_take_when_it_is_imported_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("MPLBACKEND", "nonsense")
+    (tmp_path / "refusing.py").write_text("raise ValueError('nonsense is no backend')\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match="backend") as imported:
+        import_module("refusing")
+    line = "MPLBACKEND=nonsense in the environment is refused: nonsense is no backend; unset MPLBACKEND"
+    assert of_the_environment(imported.value) == line
+    assert of_the_environment(ValueError("nonsense")) is None  # not while anything was imported
 
 
 def test_hydras_store_is_shared_and_not_copied_for_each_group():

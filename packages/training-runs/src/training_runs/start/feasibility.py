@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
@@ -16,7 +16,7 @@ from training_config.near_names import suggestion
 from training_config.processes import device_count
 from training_config.targets import locate, targets
 from training_config.values import Fraction
-from training_config.walk import chosen
+from training_config.walk import chosen, value_of, walk
 
 from training_runs.start.uncollected_imports import uncollected_imports
 
@@ -51,6 +51,7 @@ ClassWeights = list[Annotated[float, Field(ge=0, allow_inf_nan=False)]]
 WORKER_MEMORY, WORKER_FILES, LOADERS = 7 * 2**20, 5, 2
 # Arguments that name a file or folder below another.
 NAMES = {"callbacks": ("filename",), "logger": ("name", "version")}
+DIRECTORIES = ("dirpath", "save_dir", "folder")  # arguments that name one
 # Keys of train.yaml that are no arguments of a class.
 KEYS = {
     "seed": Annotated[int, Field(ge=0, le=2**32 - 1)] | None,
@@ -154,6 +155,7 @@ def impossible(cfg: DictConfig) -> Iterator[str]:
             yield f"{key}={shown(part, key)} has no _target_; choose an option of conf/{key.partition('.')[0]}"
     yield from wrong_kinds(cfg)
     yield from leaving_names(cfg)
+    yield from no_directories(cfg)
     for name in ("num_classes", "image_shape"):
         ours, theirs = chosen(cfg, f"model.net.{name}"), chosen(cfg, f"data.{name}")
         if None not in (ours, theirs) and ours != theirs:
@@ -190,6 +192,16 @@ def leaving_names(cfg: DictConfig) -> Iterator[str]:
                 path = PurePath(str(name).replace("\\", "/"))
                 if isinstance(name, str) and (path.is_absolute() or ".." in path.parts):
                     yield f"{group}.{part}.{argument}={name} leads out of its directory; use a name without / and .."
+
+
+def no_directories(cfg: DictConfig) -> Iterator[str]:
+    """Yield a line for each directory of a callback or logger that a file is in the place of, or above."""
+    for key, parent, name in walk(cfg):
+        value = value_of(parent, name) if name in DIRECTORIES and key.startswith(("callbacks.", "logger.")) else None
+        if isinstance(value, str):
+            there = next(each for each in (Path(value), *Path(value).absolute().parents) if os.path.lexists(each))
+            if not (there.is_dir() and os.access(there, os.W_OK)):
+                yield f"{key}={shown(value, key)} is no directory to write to, since {there} is none; name another"
 
 
 def wrong_kinds(cfg: DictConfig) -> Iterator[str]:

@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from inspect import unwrap
+from textwrap import shorten
 from typing import Any
 
 from hydra._internal import utils
@@ -66,11 +67,8 @@ def message(error: BaseException | None, hints: Sequence[str]) -> list[str]:
 
 def of_the_environment(error: BaseException) -> str | None:
     """Return the line for a variable of the environment that a library does not take when it is imported, or None."""
-    importing = any(
-        frame.filename.startswith("<frozen importlib") for frame in traceback.extract_tb(error.__traceback__)
-    )
+    importing = any(frame.name == "<module>" for frame in traceback.extract_tb(error.__traceback__))
     for name, value in os.environ.items() if importing else ():
-        if name.startswith(READ_BY_LIBRARIES) and value and value in str(error):
-            said = " ".join(str(error).split())
-            return f"{name}={value} in the environment is refused: {said}; unset {name}"
+        if name.startswith(READ_BY_LIBRARIES) and len(value) > 2 and value in str(error):  # shorter ones are words
+            return f"{name}={value} in the environment is refused: {shorten(str(error), 200)}; unset {name}"
     return None
