@@ -1,0 +1,6 @@
+"""A DataModule that is given a batch size, and loaders that have one of their own."""
+
+SOURCE = "Lightning-Universe/lightning-bolts ef34a17a7"
+WRONG = "The batch size that the DataModule is given is never used: its loaders have 32 as the default of an argument."
+NAMED = {"config/unread-key": "data.batch_size"}
+NEEDS = "what `config` reads of code: an argument that a class takes and never uses counts as read"

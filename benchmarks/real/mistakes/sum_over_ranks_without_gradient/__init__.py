@@ -1,0 +1,13 @@
+"""Two views that are to agree, and features of all ranks together that are to be spread like a normal distribution."""
+
+SOURCE = "lightly-ai/lightly 753643fd"
+WRONG = (
+    "The sums over the ranks are made by an all_reduce that knows no gradient: the gradient of that term is too small "
+    "by the number of ranks."
+)
+NAMED: dict[str, str] = {}
+NEEDS = (
+    "a comparison of the gradient on two ranks with that of one process on both batches, for losses with terms over "
+    "all ranks: after the average of DDP it is the same on all ranks, and too small"
+)
+ITEMS = ("fast_dev_run", "trace", "distributed")
