@@ -342,6 +342,11 @@ TRAIN = [
         NOTHING,
     ),
     (
+        "hydra.output_subdir=../..",
+        "hydra.output_subdir=../.. leads out of the run's directory; use a name, or leave it out",
+        NOTHING,
+    ),
+    (
         "hydra.run.dir=",
         "hydra.run.dir= is where code or configs lie, which a run's files would be mixed with; choose another "
         "directory with hydra.run.dir=..., such as outputs/mine",

@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
@@ -78,6 +78,9 @@ def place(config: DictConfig, key: str) -> Path:
     except (OmegaConfBaseException, OSError, ValueError) as error:  # ValueError: a null byte
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         sys.exit(f"{key} names no directory ({reason}); choose another with {key}=...")
+    subdir = PurePath(str(config.hydra._get_node("output_subdir")))  # a resolver's is not known before the directory
+    if subdir.is_absolute() or ".." in subdir.parts:
+        sys.exit(f"hydra.output_subdir={subdir} leads out of the run's directory; use a name, or leave it out")
     if "://" in named:  # which a Path would take for the name of a folder here
         sys.exit(
             f"{key}={named} is an address; name a directory, of a mounted store too, and copy the run when it ends"
