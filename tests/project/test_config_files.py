@@ -68,7 +68,8 @@ def test_command_in_the_file_composes_that_file(opening, root, name, monkeypatch
     assert all(name in files for files in loaded)
 
 
-ITEMS = {path.stem for path in CHECKLIST.glob("debug/*.yaml")} - {"watch", "checklist"}  # whose run is as any other; that has none of its own
+# The run of watch is as any other, and checklist has none of its own.
+ITEMS = {path.stem for path in CHECKLIST.glob("debug/*.yaml")} - {"watch", "checklist"}
 
 
 @pytest.mark.parametrize("item", sorted(ITEMS))
