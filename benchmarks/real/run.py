@@ -213,7 +213,7 @@ def run_script(case: Case, twin: str, folder: Path) -> None:
     shutil.copy(case.script(twin), folder / "train.py")
     shutil.copy(case.config(twin), folder / "config.yaml")
     only = f"hydra.callbacks.debug.only=[{','.join(case.items)}]"
-    command = [sys.executable, "train.py", "+debug=checklist", only, "hydra.run.dir=run"]
+    command = [sys.executable, "train.py", "+checklist=all", only, "hydra.run.dir=run"]
     with (folder / "output.log").open("w") as output:
         process = subprocess.Popen(command, cwd=folder, env=environment(), stdout=output, stderr=subprocess.STDOUT)
         try:
