@@ -1,12 +1,15 @@
 """Without Hydra: from a script, a notebook or a test, on a LightningModule that is at hand."""
 
+import copy
 import json
+import pickle
 
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from training_checklist import check
+from training_checklist.engines.instead import put
 
 
 def test_healthy_network_passes_and_stays_as_it_is(net, data):
@@ -163,3 +166,41 @@ def test_layer_is_named_in_a_crash(net, data):
 
     [finding] = check(Narrow(), data(), items=["fast_dev_run"])["fast_dev_run"].findings
     assert "head" in finding.where
+
+
+class Using:
+    """Mixed into a network: uses what a Trainer has, as scripts do."""
+
+    def on_train_epoch_end(self):
+        self.trainer.logger.log_metrics({"epoch_end": 1.0})
+
+    def on_train_end(self):
+        saved = self.trainer.checkpoint_callback
+        assert saved is not None
+        if saved.best_model_path:
+            type(self).load_from_checkpoint(saved.best_model_path, weights_only=True)
+
+
+def test_trainer_has_a_logger_and_a_checkpoint_callback_and_leaves_nothing(net, data, tmp_path, monkeypatch):
+    class Module(Using, net):
+        pass
+
+    monkeypatch.chdir(tmp_path)
+    items = ["fast_dev_run", "trace", "gradients", "overfit"]
+    results = check(Module(), data(), items=items, folder="report")
+    assert [results[item].status for item in items] == ["passed"] * len(items), results
+    left = {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")}
+    assert left == {"report"}
+    assert not list(tmp_path.rglob("*.ckpt")) + list(tmp_path.rglob("version_*"))
+
+
+class Pickled(nn.Module):
+    """Of a module whose class can be found by its name, as that of a project can."""
+
+
+def test_module_can_be_pickled_while_a_stand_in_is_in_the_place_of_its_method():
+    module = Pickled()
+    put(module, "train", lambda *_: "instead")
+    assert module.train() == "instead"
+    for copied in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert copied.train() is copied

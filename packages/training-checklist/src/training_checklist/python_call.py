@@ -1,10 +1,10 @@
 """The door without Hydra: items of the checklist on a LightningModule at hand, from a script, a notebook or a test."""
 
 import copy
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -29,6 +29,7 @@ from training_checklist.reporting.files import markdown, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.wording import with_commands
 from training_checklist.settings import KEY, Settings, check_settings
+from training_checklist.starting.check import FOLDER
 
 QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
 WITH_TWO_FITS = ("reproducibility",)  # where a command would be repeated, the fit is
@@ -87,15 +88,17 @@ def check(
     settings, problems = check_settings(dict(checks or {}), configs.values())
     if problems:
         raise ValueError("\n".join(problems))
-    with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory()) if folder is None else folder)
+    with tempfile.TemporaryDirectory() as place:  # checkpoints and logs of runs that are none
         verdicts = [
-            run(item, config, settings, (module, datamodule), loaders or {}, dict(trainer or {}), place / item)
+            run(item, config, settings, (module, datamodule), loaders or {}, dict(trainer or {}), Path(place, item))
             for item, config in configs.items()
         ]
         notes = notes_on(verdicts, settings)
         if folder is not None:
-            write_report(place, verdicts, notes, settings.rules)
+            write_report(Path(folder), verdicts, notes, settings.rules)
+            for item in configs:  # what an item has written beside
+                if Path(place, item, FOLDER).is_dir():
+                    shutil.copytree(Path(place, item, FOLDER), Path(folder, item), dirs_exist_ok=True)
     return Results(tuple(verdicts), tuple(notes))
 
 

@@ -13,8 +13,8 @@ def passed(finished, *items):
 def test_nothing_but_the_report_is_left_and_it_is_named_from_where_the_user_is(stranger):
     project = stranger(PLAIN)
     before = project.files()
-    done = project.check(items="fast_dev_run,paths,overfit")
-    passed(done, "fast_dev_run", "paths", "overfit")
+    done = project.check(items="paths,overfit,reproducibility")
+    passed(done, "paths", "overfit", "reproducibility")
     assert project.files() == before
     [report] = re.findall(r"report: (\S+)", done.output)
     assert (project.folder / report).is_file()

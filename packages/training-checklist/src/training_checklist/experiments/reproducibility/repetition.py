@@ -27,8 +27,11 @@ from training_checklist.experiments.reproducibility.further_steps import Recorde
 from training_checklist.experiments.reproducibility.quiet import silenced
 from training_checklist.lightning import Callback, LightningModule, Trainer
 from training_checklist.starting.arguments import same
+from training_checklist.starting.check import FOLDER
 from training_checklist.starting.placement import move
 from training_checklist.starting.start import Starter
+
+AGAIN = "again.log"  # what the second process prints
 
 
 class Repetition(HydraCallback):
@@ -58,7 +61,9 @@ class Repetition(HydraCallback):
         Repetition.current, self.config, self.train = self, config, task_function
         self.threads = torch.get_num_threads()
         torch.set_num_threads(1)  # sums over another number of threads come out differently
-        self.folder = Path(config.hydra.runtime.output_dir) / "debug" / "reproducibility"
+        run = Path(config.hydra.runtime.output_dir)
+        self.folder, self.logs = run / "reproducibility", run / FOLDER  # of which what the item says remains
+        self.logs.mkdir(exist_ok=True)
         if not self.repeated:
             (self.folder / "again").mkdir(parents=True)
             self.beside = Thread(target=self._repeat, daemon=True)
@@ -80,7 +85,7 @@ class Repetition(HydraCallback):
     def _repeat(self) -> None:
         again = self.folder / "again"
         arguments = [*same(self.config), "hydra.callbacks.debug_reproducibility.repeated=true"]
-        process = Starter(self.config, self.train).start_anew(arguments, again, again / "output.log")
+        process = Starter(self.config, self.train).start_anew(arguments, again, self.logs / AGAIN)
         process.wait()
 
     def _resume(self) -> None:
@@ -92,7 +97,7 @@ class Repetition(HydraCallback):
             for key in [key for key in config.get("callbacks") or {} if key.startswith("debug_")]:
                 del config.callbacks[key]
         context = HydraContext(GlobalHydra.instance().hydra.config_loader, Callbacks(config))
-        log = self.folder / "resumed.log"
+        log = self.logs / "resumed.log"
         given = self.recorder.given if self.recorder is not None else []
         with (
             log.open("w", encoding="utf-8") as output,

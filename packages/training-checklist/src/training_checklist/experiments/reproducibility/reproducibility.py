@@ -30,7 +30,7 @@ from training_checklist.experiments.reproducibility.checkpoints import (
     saved_checkpoints,
 )
 from training_checklist.experiments.reproducibility.further_steps import Recorder
-from training_checklist.experiments.reproducibility.repetition import Repetition
+from training_checklist.experiments.reproducibility.repetition import AGAIN, Repetition
 from training_checklist.experiments.reproducibility.restored_answers import restored_answers
 from training_checklist.experiments.reproducibility.worker_shares import worker_shares
 from training_checklist.experiments.reproducibility.workers import held_generators, worker_draws
@@ -141,7 +141,7 @@ class Reproducibility(Experiment):
         if path.is_file():
             self._compare(recordings.read(path), repetition.config)
         elif not self.findings:
-            self.skip(f"the same command in a second process did not finish: see {path.parents[1] / 'output.log'}")
+            self.skip(f"the same command in a second process did not finish: see {repetition.logs / AGAIN}")
         self._judge_resumed(repetition)
 
     def _is_repetition(self) -> bool:
