@@ -4,7 +4,8 @@ import os
 
 from hydra.errors import CompactHydraException
 
-OF_CHECKLIST = "TRAINING_CHECKLIST"  # set for an item that the checklist runs in a process of its own
+OF_CHECKLIST = "TRAINING_CHECKLIST"  # holds the directory that an item's process writes to
+AMONG_ALL = "TRAINING_CHECKLIST_ALL"  # set for an item that nobody has asked for by its name
 
 
 class CheckFailed(CompactHydraException):

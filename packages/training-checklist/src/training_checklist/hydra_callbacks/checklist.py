@@ -1,5 +1,6 @@
 """Every item of the checklist, one after the other, in one table."""
 
+import os
 import sys
 from typing import Any
 
@@ -9,6 +10,7 @@ from omegaconf import DictConfig
 from training_config.secret_values import redact_text, secret_values
 
 from training_checklist.diagnosis.diagnose import print_traceback
+from training_checklist.ending import AMONG_ALL
 from training_checklist.finding import ERROR, Verdict
 from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
 from training_checklist.hydra_callbacks.one_device import without_devices
@@ -50,6 +52,7 @@ class Checklist(Callback):
         look_instead_of_jobs(self._look)
 
     def _look(self, config: DictConfig, task: TaskFunction, asked: Asked) -> int:
+        os.environ[AMONG_ALL] = "1"
         try:
             return Rows(self, Check(config, task, asked)).report()
         except Exception as error:

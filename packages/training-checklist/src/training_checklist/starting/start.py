@@ -1,6 +1,7 @@
 """Starts an item in a process of its own, from where the user is, and sees it end."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from training_checklist.starting.placement import placed
 
 STEP = 0.02  # seconds between two looks at a process
 GRACE = 5  # seconds that a process has to end by itself; Lightning saves nothing in an item
+HEIR_SECONDS = 60  # three times what a rank waits for another in a collective
 IMPORTED = "imported.txt"
 OF_ITEMS = ("torch", "training_checklist.rules", "torchmetrics.classification")
 
@@ -59,6 +61,8 @@ class Starter:
                     if seconds is not None and time.monotonic() - started > seconds:
                         return None
                     time.sleep(STEP)
+                if process.returncode < 0:
+                    wait_for_heir(work)
         except KeyboardInterrupt:
             if output is None:  # it has been told, too, and ends as the user's own training would
                 wait(process)
@@ -139,6 +143,18 @@ def libraries(before: set[str]) -> list[str]:
     files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
     new = {name: file for name, file in files.items() if name not in before and isinstance(file, str)}
     return [name for name, file in new.items() if is_installed(file) or is_of_checks(file)]
+
+
+def wait_for_heir(work: Path) -> None:
+    """Where a rank has died, wait for the report of another one, as long as one lives that may write it."""
+    from training_checklist.experiments.distributed.presence import has_ended
+
+    deadline = time.monotonic() + HEIR_SECONDS
+    while not (work / "debug" / "report.json").is_file() and time.monotonic() < deadline:
+        signs = [json.loads(path.read_text(encoding="utf-8")) for path in work.rglob(".presence*.json")]
+        if all(has_ended(sign["pid"]) for sign in signs):
+            return
+        time.sleep(STEP)
 
 
 def wait(process: Any) -> None:

@@ -9,7 +9,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from training_config.processes import needs_processes
 
-from training_checklist.ending import OF_CHECKLIST
+from training_checklist.ending import AMONG_ALL
 from training_checklist.engines.own_config import own_config
 
 PROBE_SECONDS = 30
@@ -69,7 +69,7 @@ def asks_for_processes() -> bool:
 
     True, too, where that is not known.
     """
-    if OF_CHECKLIST not in os.environ:
+    if AMONG_ALL not in os.environ:
         return True
     config = own_config()
     return config is None or needs_processes(config.get("trainer") or {})
