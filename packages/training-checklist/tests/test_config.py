@@ -136,10 +136,10 @@ def test_healthy_config_passes(judge, overrides):
     assert re.search("; [45] _target_s take their arguments$", item["seen"])
 
 
-def test_every_setting_of_a_key_is_told_with_file_and_line(judge, capsys):
+def test_every_setting_of_a_key_is_told_with_file_and_line(judge, capfd):
     item = judge("experiment=base", "optimizer.lr=0.1")
     told = "data.batch_size = 128  conf/experiment/base.yaml:3  (over conf/data/digits.yaml:2 = 64)"
-    assert told in capsys.readouterr().out
+    assert told in capfd.readouterr().out
     lr = [(setting["value"], setting["where"]) for setting in item["facts"]["set"]["optimizer.lr"]]
     assert lr == [
         (0.001, "conf/optimizer/adamw.yaml:3"),
@@ -148,9 +148,9 @@ def test_every_setting_of_a_key_is_told_with_file_and_line(judge, capsys):
     ]
 
 
-def test_all_shows_keys_that_were_set_once(judge, capsys):
+def test_all_shows_keys_that_were_set_once(judge, capfd):
     judge("+checks.config.all=true")
-    assert "seed = 1  conf/train.yaml:10" in capsys.readouterr().out
+    assert "seed = 1  conf/train.yaml:10" in capfd.readouterr().out
 
 
 def test_file_with_all_keys_is_always_written(judge, tmp_path):

@@ -198,10 +198,10 @@ def test_detect_overflow_tells_of_a_tensor(capsys):
     assert capsys.readouterr().out == "hidden: 1 NaN and 1 Inf of 3 (float32), the rest 1 to 1\n"
 
 
-def test_traced_batches_show_every_module_and_end_the_run(train, capsys):
+def test_traced_batches_show_every_module_and_end_the_run(train, capfd):
     options = "trace_batches=[1]", "abort_after_batch=1"
     folder = train("+debug=overflow", *(f"callbacks.debug_overflow.{option}" for option in options))
-    out = capsys.readouterr().out
+    out = capfd.readouterr().out
     assert "batch 1: abs-min and abs-max" in out
     assert "batch 0: abs-min" not in out
     assert '"2 steps; ' in (folder / "debug" / "report.json").read_text(encoding="utf-8")

@@ -519,7 +519,7 @@ JOINED = {
     "with itself": (lambda x, skip: torch.cat([x, x], 1), True),
     "another view of it": (lambda x, skip: torch.hstack((x, x.view(16, 32))), True),
     "beside another one": (lambda x, skip: torch.concat([x, skip, skip, 2 * x], dim=1), True),
-    "over the samples": (lambda x, skip: torch.vstack([x, x]).view(16, 64), True),
+    "over the samples": (lambda x, skip: torch.vstack([x, x]).view(16, 64), False),
     "with another one": (lambda x, skip: torch.cat([x, skip], 1), False),
     "equal numbers in other places": (lambda x, skip: torch.cat([x, x.clone()], 1), False),
     "parts of one tensor": (lambda x, skip: torch.cat([*x.chunk(2, 1), skip], 1), False),

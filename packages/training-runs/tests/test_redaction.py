@@ -152,7 +152,7 @@ def test_no_file_of_a_run_holds_a_planted_secret(careless_run, seed):
 def test_no_file_of_a_debug_item_or_a_sweep_holds_a_planted_secret(careless_run):
     planted = Planted(seed=4)
     folder = careless_run(planted, "+debug=config", "hydra.mode=MULTIRUN", "seed=1")
-    assert {"report.json", "config.txt", "multirun.yaml", "summary.csv"} <= {path.name for path in folder.rglob("*")}
+    assert {"report.json", "config.txt", "multirun.yaml"} <= {path.name for path in folder.rglob("*")}
     assert holding(folder, planted.secrets) == []
 
 

@@ -100,10 +100,10 @@ def test_failed_run_has_a_report_with_the_error_and_no_markup_of_it(train, tmp_p
 
 
 def test_verdicts_of_debug_items_are_in_the_report(train):
-    run = train("+debug=trace", "model.net.dropout=0.1")
+    run = train("+debug=watch", "model.net.dropout=0.1")  # the one item that is the run itself
     verdicts = report(run)
     [item] = json.loads((run / "debug" / "report.json").read_text(encoding="utf-8"))["items"]
-    assert f"trace {item['verdict']}" in verdicts.text
+    assert f"watch {item['verdict']}" in verdicts.text
 
 
 def test_sweep_has_a_report_with_a_link_to_that_of_every_job(tmp_path, sweep):

@@ -141,6 +141,23 @@ class Finding:
         return cls(**plain, place=Place(**content["place"]), fix=fix, command=content["fix"])
 
 
+@dataclass(frozen=True)
+class Crashed:
+    """An exception that the run has raised.
+
+    Args:
+        kind: its class and where it arose, by which it is known again.
+        told: what it says, in one line.
+        finding: the id of the rule, and what, of the finding that tells of it.
+        after: whether training had come to its end.
+    """
+
+    kind: str
+    told: str
+    finding: tuple[str, str]
+    after: bool
+
+
 @dataclass
 class Verdict:
     """What an item of the checklist came to.

@@ -8,8 +8,15 @@ from typing import Any
 from training_checklist import session
 from training_checklist.diagnosis.diagnose import diagnose
 from training_checklist.ending import CheckFailed
-from training_checklist.engines.own_code import failed_module, is_tool_error, last_frames
-from training_checklist.finding import REMARK, Verdict
+from training_checklist.engines.own_code import (
+    back_to_root,
+    failed_module,
+    frames_of,
+    is_own,
+    is_tool_error,
+    last_frames,
+)
+from training_checklist.finding import REMARK, Crashed, Finding, Verdict
 
 
 def conclude(experiments: Iterable[Any], folder: Path) -> None:
@@ -62,6 +69,17 @@ def _failed_itself(item: str, questions: Mapping[str, str], error: Exception) ->
     elif not verdict.findings:
         verdict.skipped = f"an error of training-checklist itself, in {to_blame}, has ended the run"
     return verdict
+
+
+def crashed(error: BaseException, finding: Finding | None, after: bool) -> Crashed:
+    """Return what is to be known of an exception beyond its process."""
+    root = back_to_root(error)[-1]
+    frames = frames_of(root)
+    own = next((each for each in reversed(frames) if is_own(each.f_code.co_filename)), frames[-1] if frames else None)
+    place = "" if own is None else f" in {own.f_code.co_filename}, {own.f_code.co_qualname}"
+    told = f"{type(root).__name__}: {(str(root).splitlines() or [''])[0]}"
+    rule = ("", "") if finding is None else (finding.rule, finding.what)
+    return Crashed(f"{type(root).__name__}{place}", told, rule, after)
 
 
 def cause(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:

@@ -32,7 +32,6 @@ class Stranger:
         """Run the program; `anew` as a new interpreter, else as a fork of one that has imported torch."""
         environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200", "CUDA_VISIBLE_DEVICES": ""}
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        environment["PYTHONDONTWRITEBYTECODE"] = "1"
         command, output = [program, *overrides], self.folder.with_suffix(".output")
         here = self.folder / inside
         if anew:
@@ -46,9 +45,10 @@ class Stranger:
         return self.run("+checklist=all", f"hydra.callbacks.debug.only=[{items}]", *overrides, **options)
 
     def files(self) -> set[str]:
-        """All files of the project, but for reports."""
+        """All files of the project, but for reports and what Python keeps."""
         paths = (path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file())
-        return {path.as_posix() for path in paths if "debug" not in path.parts[:-1] or "configs" in path.parts}
+        aside = {"debug", "__pycache__"}
+        return {path.as_posix() for path in paths if aside.isdisjoint(path.parts[:-1]) or "configs" in path.parts}
 
 
 @pytest.fixture

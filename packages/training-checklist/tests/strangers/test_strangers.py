@@ -178,6 +178,38 @@ def test_lightning_that_is_imported_in_main_is_the_one_that_the_project_uses(str
     passed(stranger(PLAIN | {"train.py": inside}).check(anew=True), "fast_dev_run", "trace")
 
 
+def test_what_fails_under_an_item_alone_is_a_mistake_of_the_checklist(stranger):
+    crash = """
+        if torch.is_anomaly_enabled():
+            raise RuntimeError("not like this")
+        return self.loss(batch)"""
+    project = stranger(
+        changed(
+            "net.py",
+            (
+                "    def training_step(self, batch):\n        return self.loss(batch)",
+                "    def training_step(self, batch):" + crash,
+            ),
+        )
+    )
+    done = project.check(items="anomaly,overflow")
+    assert (done.code, done.verdict("anomaly"), done.verdict("overflow")) == (2, "tool error", "passed"), done.output
+    assert "not like this" in done.output
+
+
+def test_crash_of_the_training_step_is_the_projects_and_skips_what_needs_a_step(stranger):
+    crash = "    def training_step(self, batch):\n        self.head(batch[0])"
+    done = stranger(changed("net.py", ("    def training_step(self, batch):", crash))).check(
+        items="fast_dev_run,limit_batches,trace"
+    )
+    assert done.code == 1
+    assert [done.verdict(item) for item in ("fast_dev_run", "limit_batches", "trace")] == [
+        "failed",
+        "failed",
+        "skipped",
+    ]
+
+
 def test_crash_of_the_projects_own_test_step_is_said_once_and_the_rest_goes_on(stranger):
     crash = ('        self.log("test/loss", self.loss(batch))', '        raise RuntimeError("no test for you")')
     done = stranger(changed("net.py", crash)).check(items="fast_dev_run,limit_batches,trace,gradients")

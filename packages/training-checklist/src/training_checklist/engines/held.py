@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 from torchmetrics import Metric
 
+from training_checklist.engines.instead import Instead
 from training_checklist.lightning import Callback, LightningDataModule, LightningModule, Trainer
 
 DEPTH = 5  # of containers and objects
@@ -26,7 +27,7 @@ LIBRARIES = (
 ATOMS = (int, float, str, bytes, type(None))  # they keep nothing
 CONTAINERS = (list, tuple, set, deque, dict)
 NOWHERE = "a variable outside of the model"
-CLOSED = (str, bytes, type, FunctionType, MethodType, ModuleType, Trainer, LightningDataModule)
+CLOSED = (str, bytes, type, FunctionType, MethodType, Instead, ModuleType, Trainer, LightningDataModule)
 
 
 def attributes(model: nn.Module) -> Iterator[tuple[str, str, Any]]:

@@ -156,10 +156,12 @@ class SetUpAgain:
     Args:
         differs: whether it holds other samples at the same positions; None where that cannot be told.
         place: of the DataModule's setup.
+        generated: whether the two have no sample in common: they were made anew, and not split anew.
     """
 
     differs: bool | None
     place: Place = NOWHERE
+    generated: bool = False
 
 
 @dataclass

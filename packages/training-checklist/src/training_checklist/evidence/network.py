@@ -174,6 +174,7 @@ class WithoutEffect:
         with_grad: whether gradients were recorded while it ran.
         chosen: whether it is one of a list, of which a step may take some: an expert, a layer that is skipped.
         own: whether the project's own code calls it, and not a package's.
+        copied: whether another module had the very weights when training began.
     """
 
     path: str
@@ -183,6 +184,7 @@ class WithoutEffect:
     with_grad: bool = True
     chosen: bool = False
     own: bool = True
+    copied: bool = False
 
     @property
     def place(self) -> Place:

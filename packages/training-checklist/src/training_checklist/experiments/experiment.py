@@ -72,6 +72,7 @@ class Experiment(Callback):
         self.facts: dict[str, Any] = {}
         self.earlier: Experiment | None = None  # of the same item, in an earlier Trainer of this run
         self.rank, self.world_size = launched_rank(), 1
+        self.fitted = False  # whether training has come to its end
         self.crashes: list[Exception] = []  # that the run has survived
         self.state: TrainerState | None = None  # of the last Trainer that it took part in
         self.loading = NoWorkers()
@@ -327,4 +328,5 @@ def after_fit(trainer: Trainer) -> None:
     """Let the experiments of a Trainer that has fitted do what comes then."""
     for callback in trainer.callbacks:
         if isinstance(callback, Experiment) and callback.earlier is None:
+            callback.fitted = True
             callback.after_fit(trainer)

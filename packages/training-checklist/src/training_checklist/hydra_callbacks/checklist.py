@@ -9,16 +9,15 @@ from omegaconf import DictConfig
 from training_config.secret_values import redact_text, secret_values
 
 from training_checklist.diagnosis.diagnose import print_traceback
-from training_checklist.finding import Verdict
+from training_checklist.finding import ERROR, Verdict
 from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
 from training_checklist.hydra_callbacks.one_device import without_devices
 from training_checklist.reporting.terminal import print_progress
 from training_checklist.starting.arguments import replaced
-from training_checklist.starting.check import TOOL_FAILED, Check
+from training_checklist.starting.check import OUTPUT, TOOL_FAILED, Check, Outcome
 from training_checklist.starting.placement import Asked
 
 SEVERAL = "distributed"  # the item that examines several processes
-OUTPUT = "output.log"
 
 
 class Checklist(Callback):
@@ -85,6 +84,11 @@ class Rows:
         arguments = arguments if item == SEVERAL else without_devices(arguments)
         place = self.check.folder / item
         outcome = self.check.run({item: ""}, arguments, place, OUTPUT, self.asked.seconds)
-        if outcome.crashed:
+        outcome = self.check.blamed([item], outcome)
+        if any(not crash.after for crash in outcome.crashes) and outcome.crashed and not failed_itself(outcome):
             self.crashed.add(item)
         return outcome.verdicts[0] if outcome.verdicts else Verdict(item, "", skipped=outcome.refused)
+
+
+def failed_itself(outcome: Outcome) -> bool:
+    return any(verdict.status == ERROR for verdict in outcome.verdicts)

@@ -5,6 +5,7 @@ import socket
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ from omegaconf import DictConfig
 from training_config.secret_values import secret_values
 
 from training_checklist import session
-from training_checklist.diagnosis.diagnose import print_traceback
+from training_checklist.diagnosis.diagnose import diagnose, print_traceback
 from training_checklist.ending import CheckFailed, FitEnded, Refused, ToolError, launched_rank
 from training_checklist.engines.own_code import is_tool_error
 from training_checklist.finding import ERROR, FAILED, Verdict
 from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
 from training_checklist.hydra_callbacks.one_device import force_one_device
-from training_checklist.judging import cause, conclude, judge
+from training_checklist.judging import cause, conclude, crashed, judge
 from training_checklist.reporting.files import masked, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.ranks import OWNER, inherits, merge, rank_file, read_ranks, write_rank
@@ -31,7 +32,7 @@ from training_checklist.settings import read_settings
 from training_checklist.starting.arguments import same
 from training_checklist.starting.check import CHECK_FAILED, TOOL_FAILED, Check, refuse, refused_by
 from training_checklist.starting.placement import Asked, is_item, settle
-from training_checklist.starting.shape import asked_of_trainers, shape
+from training_checklist.starting.shape import asked_of_trainers, limits, shape
 
 OWN_PLACES = {"paths"}  # items that ask where the project itself writes
 
@@ -45,10 +46,20 @@ class Report(Callback):
         items: each item that is on, with what it asks.
         one_device: whether they want a single process, also where the command line asks for several.
         whole: whether they watch the user's own training, which the command itself runs then, to its end.
+        limits_of: the items whose limits it has, in a trial without them.
+        stages: whether further stages follow training in such a trial.
     """
 
-    def __init__(self, items: dict[str, str], one_device: bool = False, whole: bool = False) -> None:
+    def __init__(
+        self,
+        items: dict[str, str],
+        one_device: bool = False,
+        whole: bool = False,
+        limits_of: list[str] | None = None,
+        stages: bool = False,
+    ) -> None:
         self.items, self.one_device, self.whole = dict(items), one_device, whole
+        self.limits_of, self.stages = list(limits_of or self.items), stages
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         if is_item():
@@ -59,7 +70,7 @@ class Report(Callback):
     def _prepare(self, config: DictConfig) -> None:
         try:
             settle()
-            shape(config, self.items)
+            shape(config, self.limits_of)
             if self.one_device:
                 force_one_device(config)
         except Exception as error:  # Hydra would make a warning of it, and go on to train where the project does
@@ -75,6 +86,7 @@ class Report(Callback):
         try:
             check = Check(config, task, asked)
             outcome = check.run(self.items, same(config), check.folder, None, None)
+            outcome = check.blamed(list(self.items), outcome)
             if outcome.refused:
                 print(outcome.refused, file=sys.stderr)
                 return CHECK_FAILED
@@ -101,8 +113,16 @@ class Report(Callback):
 
         if is_item() and OWN_PLACES.isdisjoint(self.items):
             self.given.enter_context(writing_inside(Path(config.hydra.runtime.output_dir)))
-        self.given.enter_context(every_trainer(*asked_of_trainers(config, self.items)))
+        self.given.enter_context(every_trainer(*self._asked(config)))
         self.given.enter_context(recorded_loads(self.items))
+
+    def _asked(self, config: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
+        parts, arguments = asked_of_trainers(config, self.limits_of)
+        if self.limits_of != list(self.items):
+            target = "training_checklist.experiments.without.Without"
+            parts = {"debug_without": {"_target_": target, "stages": self.stages, "ends": not self.stages}}
+            arguments = limits(arguments)
+        return parts, arguments
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         try:
@@ -130,9 +150,14 @@ class Report(Callback):
             job_return.return_value = refusal
             return
         folder = Path(config.hydra.runtime.output_dir)
-        if error is None:
+        over = any(each.fitted for each in self.experiments)
+        if error is None or over:  # what comes after training takes nothing away from what was seen in it
             conclude(self.experiments, folder)
         verdicts = judge(self.items, error, self.started)
+        crashes = [crashed(each, diagnose(each), True) for found in self.experiments for each in found.crashes]
+        if error is not None:
+            last = [verdict.findings[-1] for verdict in verdicts if verdict.findings]
+            crashes.append(crashed(error, last[0] if last else None, over))
         for verdict in verdicts:
             verdict.findings = [with_commands(finding, verdict.item, config) for finding in verdict.findings]
         secrets = secret_values(config)
@@ -148,7 +173,7 @@ class Report(Callback):
             built = {each.item for each in self.experiments}
             verdicts = [merge(verdict, ranks, verdict.item in built) for verdict in verdicts]
         notes = notes_on(verdicts, self.settings)
-        write_report(folder / "debug", verdicts, notes, self.settings.rules, crashed=error is not None)
+        write_report(folder / "debug", verdicts, notes, self.settings.rules, error is not None, [*map(asdict, crashes)])
         if error is not None and not ranks and cause(error, CheckFailed) is None:
             print_traceback(error)
         if not is_item():  # whoever has started it prints them

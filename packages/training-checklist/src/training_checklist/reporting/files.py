@@ -8,7 +8,9 @@ report.json: {"schema": 2, "verdict", "crashed", "overrides": [str], "notes": [s
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from training_config.overrides import task_overrides
 from training_config.secret_values import redact_texts
@@ -26,18 +28,25 @@ FILES = (NAME, "report.md", "junit.xml", "report.sarif")
 
 
 def write_report(
-    folder: Path, verdicts: list[Verdict], notes: list[str], rules: dict[str, Rule], crashed: bool = False
+    folder: Path,
+    verdicts: list[Verdict],
+    notes: list[str],
+    rules: dict[str, Rule],
+    crashed: bool = False,
+    crashes: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Write the report into `folder`.
 
     Args:
         rules: all of them, by id.
         crashed: whether the run ended by an exception.
+        crashes: of an item's own process, for the one that has started it: exceptions of the run, by `Crashed`.
     """
     content = {
         "schema": SCHEMA,
         "verdict": worst([verdict.status for verdict in verdicts]),
         "crashed": crashed,
+        **({"crashes": list(crashes)} if crashes else {}),
         "overrides": task_overrides(),
         "notes": notes,
         "conclusions": [str(each) for each in conclusions(verdicts)],

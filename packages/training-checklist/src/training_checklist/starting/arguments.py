@@ -7,6 +7,7 @@ from training_config.overrides import given, job_settings, key_of
 from training_checklist.group import ALWAYS, group_of, groups, option
 
 CALLBACK = "debug"  # key of the items' Hydra callback
+OF_ITEMS = "callbacks.debug_"  # keys that only an item has
 
 
 def same(config: DictConfig) -> list[str]:
@@ -26,6 +27,14 @@ def replaced(config: DictConfig, item: str) -> list[str]:
 def alone(config: DictConfig) -> list[str]:
     """Return what makes a run of its own of a sweep's job."""
     return ["hydra.mode=RUN"] if config.hydra.mode == RunMode.MULTIRUN else []
+
+
+def without(config: DictConfig, items: list[str], stages: bool) -> list[str]:
+    """Return the overrides of this job with nothing of these items but their limits."""
+    kept = [text for text in job_settings(config) if not key_of(text).startswith(f"hydra.callbacks.{CALLBACK}")]
+    own = [text for text in given(config, "task") if not is_group(text) and not key_of(text).startswith(OF_ITEMS)]
+    trial = [f"+{ALWAYS}/trial=without", f"hydra.callbacks.{CALLBACK}.limits_of=[{','.join(items)}]"]
+    return [*own, *kept, *alone(config), *trial, f"hydra.callbacks.{CALLBACK}.stages={str(stages).lower()}"]
 
 
 def is_group(override: str) -> bool:

@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,17 +16,23 @@ from hydra.types import TaskFunction
 from omegaconf import DictConfig
 
 from training_checklist.ending import OF_CHECKLIST
-from training_checklist.finding import ERROR, FAILED, Verdict
+from training_checklist.finding import ERROR, FAILED, Crashed, Verdict
 from training_checklist.reporting.files import FILES, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.terminal import print_report
 from training_checklist.settings import Settings, read_settings
+from training_checklist.starting.arguments import without
 from training_checklist.starting.placement import Asked, is_item
 from training_checklist.starting.start import Starter
 
 CHECK_FAILED, TOOL_FAILED = 1, 2  # exit codes
 REFUSED = "refused.txt"
 FOLDER = "debug"  # in the directory that Hydra would give to the command
+OUTPUT = "output.log"
+TRIAL = "without"  # folder of a run without the item that has failed
+TRIAL_SECONDS = 300  # as long as one item waits at most for a process of its own
+# Items whose exceptions are about what only they do: nothing is trained, or in several processes, or somebody is asked.
+UNTRIED = {"config", "distributed", "breakpoint"}
 
 
 @dataclass
@@ -36,12 +42,21 @@ class Outcome:
     Args:
         verdicts: of its items.
         crashed: whether an exception has ended the run.
+        crashes: the exceptions of the run.
         refused: why it has not begun, or "".
+        told: whether it has come to its end, and reported.
     """
 
     verdicts: list[Verdict]
     crashed: bool = False
+    crashes: list[Crashed] = field(default_factory=list)
     refused: str = ""
+    told: bool = True
+
+    def without(self, crash: Crashed) -> None:
+        """Take the finding of an exception away."""
+        for verdict in self.verdicts:
+            verdict.findings = [each for each in verdict.findings if (each.rule, each.what) != tuple(crash.finding)]
 
 
 class Check:
@@ -60,6 +75,8 @@ class Check:
         asked.tell()
         self.starter = Starter(config, task)
         self.here = self.starter.cwd
+        self.own: set[str] = set()  # exceptions that the project raises without an item, too
+        self.told: set[str] = set()  # those of them that a verdict tells of
 
     def run(
         self, items: Mapping[str, str], arguments: list[str], place: Path, output: str | None, seconds: float | None
@@ -110,7 +127,7 @@ class Check:
             log = "" if printed is None else f"\nsee {self._short(printed)}"
             first = next(iter(items))
             told = f"{first} ended without a report: its process {ended}{log}"
-            return Outcome([Verdict(item, question, error=told) for item, question in items.items()])
+            return Outcome([Verdict(item, question, error=told) for item, question in items.items()], told=False)
         kept = place if place == self.folder else place / FOLDER
         report = json.loads(self._moved((written / "report.json").read_text(encoding="utf-8"), work, kept))
         kept.mkdir(exist_ok=True)
@@ -118,7 +135,37 @@ class Check:
             if not path.name.startswith(".") and (place != self.folder or path.name not in FILES):
                 with contextlib.suppress(FileNotFoundError):
                     replace(path, kept / path.name)
-        return Outcome([Verdict.from_dict(item) for item in report["items"]], report["crashed"])
+        crashes = [Crashed(**each) for each in report.get("crashes", ())]
+        return Outcome([Verdict.from_dict(item) for item in report["items"]], report["crashed"], crashes)
+
+    def blamed(self, items: list[str], outcome: Outcome) -> Outcome:
+        """Return what a process came to with every exception at whose door it belongs.
+
+        What fails without the items, too, is the project's, and said once. What does not is a mistake of this package,
+        after which no finding counts.
+        """
+        for crash in outcome.crashes:
+            if UNTRIED.isdisjoint(items) and crash.kind not in self.own:
+                if not self._fails_without(items, crash):
+                    told = f"{crash.told}\nonly with {', '.join(items)}, and not in the same run without"
+                    for verdict in outcome.verdicts:
+                        verdict.findings, verdict.error = [], verdict.error or f"{verdict.item}: {told}"
+                    return outcome
+                self.own.add(crash.kind)
+            if crash.after and crash.kind in self.told:
+                outcome.without(crash)
+                outcome.crashed = False
+            self.told.add(crash.kind)
+        return outcome
+
+    def _fails_without(self, items: list[str], crash: Crashed) -> bool:
+        stages = "fast_dev_run" in items
+        trial = self.run(
+            {"without": ""}, without(self.config, items, stages), self.folder / TRIAL, OUTPUT, TRIAL_SECONDS
+        )
+        shutil.rmtree(self.folder / TRIAL, ignore_errors=True)
+        # Where the trial itself does not come to an end, nothing says that this package is to blame.
+        return not trial.told or any(each.kind == crash.kind for each in trial.crashes)
 
     def _moved(self, text: str, work: Path, kept: Path) -> str:
         """Return what was said of files in the place that they have had, for the place that they have now."""

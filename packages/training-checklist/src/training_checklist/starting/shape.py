@@ -1,6 +1,6 @@
 """What items ask of a run: of its config as far as the project has such a key, and of every Trainer that is built."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -9,6 +9,9 @@ from training_config.overrides import given, key_of
 
 from training_checklist.group import OWN
 
+# Of an item's arguments of the Trainer, those that only say how much is done; the one process that it wants, besides.
+LIMITS = ("max_epochs", "limit_", "val_check_interval", "check_val_every_n_epoch", "devices", "strategy")
+FAST = {"max_epochs": 1, "limit_train_batches": 1, "limit_val_batches": 1, "limit_test_batches": 1}
 SWITCHES = ("test", "figures")  # what follows training in a project that has such a key
 
 
@@ -46,3 +49,9 @@ def asked_of_trainers(config: DictConfig, items: Collection[str]) -> tuple[dict[
         parts = {**(content.get("callbacks") or {}), **parts}
         arguments |= {str(name): value for name, value in (content.get("trainer") or {}).items() if name not in typed}
     return parts, arguments
+
+
+def limits(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what remains of items' arguments of the Trainer in a run without the items."""
+    kept = {name: value for name, value in arguments.items() if name.startswith(LIMITS)}
+    return {**FAST, "limit_predict_batches": 1, **kept} if arguments.get("fast_dev_run") else kept

@@ -188,6 +188,7 @@ class Learning(Experiment):
                 self.judge(NeverFell(found, trainer.estimated_stepping_batches, time.monotonic() > self.deadline))
         except Exception as error:
             self.notes.append(f"no copy of the network could be trained: {type(error).__name__}: {error}")
+            self.skip(self.notes[-1])
 
     def _fetch(self, trainer: Trainer, pl_module: LightningModule) -> list[Any]:
         """Return twice `samples` samples of training data, or what there is, as the training step gets them."""

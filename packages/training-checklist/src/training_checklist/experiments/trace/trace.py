@@ -50,7 +50,7 @@ from training_checklist.experiments.trace.criterion_input import measured
 from training_checklist.experiments.trace.dead_terms import DeadTermsOf
 from training_checklist.experiments.trace.differences import Differences
 from training_checklist.experiments.trace.draws import DrawsOf
-from training_checklist.experiments.trace.effects import effects
+from training_checklist.experiments.trace.effects import copies_in, effects
 from training_checklist.experiments.trace.forward_calls import ForwardCalls, varies
 from training_checklist.experiments.trace.linear_pairs import LinearPairs
 from training_checklist.experiments.trace.operations import (
@@ -118,6 +118,7 @@ class Trace(Experiment):
         self.training: Watch | None = None
         self.batch: Any = None
         self.validation: Watch | None = None
+        self.copies: set[str] = set()
         self.reached: dict[str, bool] = {}  # parameter that got a gradient: whether it has anything but zeros
         self.paired: set[tuple[str, int]] = set()  # lines that have been judged
         self.ended = False
@@ -125,6 +126,7 @@ class Trace(Experiment):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if self.training is None:
             self.training, self.batch = Watch(pl_module, "training_step", batch_size(batch)), batch
+            self.copies = copies_in(pl_module)
             weights = dict(pl_module.named_parameters())
             double = [name for name, weight in weights.items() if weight.dtype == torch.float64]
             self.judge(WeightTypes(double, len(weights), str(trainer.precision)))
@@ -167,7 +169,7 @@ class Trace(Experiment):
         self.judge(*(each for each in inputs if each is not None))
         self._judge_operations(watch, trainer, pl_module, batch)
         self._judge_classes(watch, pl_module)
-        self.judge(effects(pl_module, trainer, self.reached, watch.modules.zero_start, watch.modules.rows))
+        self.judge(effects(pl_module, trainer, self.reached, watch.modules.zero_start, watch.modules.rows, self.copies))
         self._judge_targets(trainer, pl_module, batch)
         if not watch.modules.zero_start:  # a layer that starts from zero learns to tell samples apart
             self._judge_samples(watch, trainer, pl_module, batch)

@@ -9,6 +9,8 @@ from training_checklist.rule import CannotJudge, Hit, Rule
 def judge(again: SetUpAgain, limits: Any) -> Iterator[Hit]:
     if again.differs is None:
         raise CannotJudge("the training set gives no sample twice in the same way")
+    if again.generated:
+        raise CannotJudge("setup makes other samples each time, and splits none anew")
     if again.differs:
         yield Hit(
             "setup('test') has made another training set than setup('fit') did: the split is drawn anew", again.place

@@ -51,5 +51,10 @@ RULE = Rule(
     fix=Fix("log with batch_size=, or a metric of torchmetrics"),
     faulty=lambda: Logged("val/loss", 1.5, "loss", [[(1.0, 64), (2.0, 32)]]),
     healthy=lambda: Logged("val/loss", 4 / 3, "loss", [[(1.0, 64), (2.0, 32)]]),
-    thresholds={"min_bias": Threshold(0.001, "relative; a hundred times the rounding that is allowed to a match")},
+    thresholds={
+        "min_bias": Threshold(
+            0.01,
+            "relative; a smaller last batch makes 0.001 of a sound loss (1.799 for 1.797): no choice hangs on it",
+        )
+    },
 )

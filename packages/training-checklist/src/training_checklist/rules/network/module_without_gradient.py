@@ -10,7 +10,7 @@ def judge(effects: Effects, limits: Any) -> Iterator[Hit]:
     if not effects.reached:
         raise CannotJudge("no gradient has reached any parameter, which is not one module's fault")
     for module in effects.without:
-        if module.zero or not module.own:
+        if module.zero or not module.own or (module.copied and not module.with_grad):
             continue
         if not module.called:
             why = "it is never called in training_step, or only its weights are used"

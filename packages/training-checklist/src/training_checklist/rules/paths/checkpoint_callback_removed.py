@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from training_checklist.evidence.run_files import RemovedCheckpoint
-from training_checklist.finding import FAILED, Fix, Place
+from training_checklist.finding import WARNING, Fix, Place
 from training_checklist.rule import Hit, Rule
 
 
@@ -19,7 +19,7 @@ RULE = Rule(
     item="paths",
     question="Are checkpoints kept by the callback that the project has for them?",
     why="the default keeps the last weights and not the best, where the logger or the working directory happens to be",
-    severity=FAILED,
+    severity=WARNING,
     evidence=RemovedCheckpoint,
     judge=judge,
     fix=Fix("keep the callback; to keep no checkpoints:", overrides=("trainer.enable_checkpointing=false",)),

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from training_checklist.evidence.schedules import MUCH, Rehearsal, near
+from training_checklist.evidence.schedules import MUCH, ROUNDED, Rehearsal, near
 from training_checklist.finding import FAILED, Fix
 from training_checklist.rule import Hit, Rule
 
@@ -42,7 +42,8 @@ def decays_over_steps(schedule: Rehearsal) -> bool:
 def is_warm_up_of_steps(schedule: Rehearsal) -> bool:
     """Whether the run ends in a warm-up that is long only in epochs, before a decay that ends with its steps."""
     course, peak = schedule.course, max(schedule.course)
-    if peak <= 0:
+    # A run that has been at the peak is in no warm-up: a cosine by epochs comes back to it after two of its lengths.
+    if peak <= 0 or max(schedule.rates) > (1 - ROUNDED) * peak:
         return False
     above = [call for call, rate in enumerate(course) if rate > peak / 10]  # the tail of a cosine or a power is flat
     top = course.index(peak)
