@@ -13,6 +13,7 @@ are small modules of this benchmark's own around a mistake that the commit besid
     NAMED       what a verdict has to say: ids of rules, each with an expression that finds the place in its finding
     NEEDS       where it is not named: why, and what it would need
     TWIN        rules that are right about the mended code, too, each with the reason
+    ALARMS      rules that are wrong about the mended code, each with what misleads them
     TRAINER     arguments of the Trainer
     LOUD        whether training raises by itself
     ITEMS       of the checklist, where it is not the usual ones
@@ -79,13 +80,14 @@ class Case:
     named: dict[str, str] = field(default_factory=dict)
     needs: str = ""
     twin: dict[str, str] = field(default_factory=dict)
+    alarms: dict[str, str] = field(default_factory=dict)
     trainer: dict[str, Any] = field(default_factory=dict)
     items: tuple[str, ...] = ()
     loud: bool = False
 
     def __post_init__(self) -> None:
         default = ITEMS_OF_SCRIPTS if self.folder is not None else ITEMS
-        for name in ("source", "wrong", "named", "needs", "twin", "trainer", "loud"):
+        for name in ("source", "wrong", "named", "needs", "twin", "alarms", "trainer", "loud"):
             setattr(self, name, getattr(self.module, name.upper(), getattr(self, name)))
         self.items = getattr(self.module, "ITEMS", default)
 
@@ -255,7 +257,8 @@ def judge(case: Case, faulty: Run, mended: Run) -> Outcome:
     status = NAMED if naming else NOTICED if own else MISSED
     best = (naming or own)[:1]
     rules = [finding["rule"] for finding in (best if naming else own)]
-    alarms = [text(finding) for finding in mended.findings if finding["rule"] not in case.twin]
+    wrong = [finding for finding in mended.findings if finding["rule"] not in case.twin]
+    alarms = [f"{text(finding)}: {case.alarms.get(finding['rule'], 'not looked into yet')}" for finding in wrong]
     alarms += [mended.unexplained] if mended.unexplained else []
     said = text(best[0]) if best else faulty.unexplained
     return Outcome(case, status, ", ".join(dict.fromkeys(rules)), said, faulty.seconds + mended.seconds, alarms)

@@ -11,8 +11,8 @@ SOURCE = "torchmd/torchmd-net ccc626f"
 WRONG = "What the dataset stores as the derivative of the energy has its sign turned: energies and forces disagree."
 NAMED: dict[str, str] = {}
 NEEDS = (
-    "a check that an answer and its derivative are asked for with targets that agree: one batch cannot be memorised, "
-    "and why, only the physics knows"
+    "a bar for one batch: `overfit` takes it for memorised where the loss has halved, with either sign; energies and "
+    "forces that disagree can be memorised no further, and why, only the physics knows"
 )
 TRAINER = {"inference_mode": False}  # derivatives need a graph in validation, too
 

@@ -14,6 +14,7 @@ NEEDS = (
     "nothing new: it is named, but so is the mended twin, for CosineAnnealingLR begins anew after its end, and the "
     "rule takes the top of a later round, far behind the end of the run, for the end of a warm-up"
 )
+ALARMS = {"schedule/counted-in-steps": "the top of a later round of the cosine, after the run, is none of a warm-up"}
 
 
 class Classifier(Task):
