@@ -158,9 +158,13 @@ class RunRecord(Callback):
     def pointers(self, evaluate: str | None = None) -> dict[str, str]:
         """Return where the run lies, where to go from here, and what a rerun came to.
 
+        A run in a hidden directory is a trial such as of a check, and is removed when it ends.
+
         Args:
             evaluate: a command that evaluates a run, up to the run's directory.
         """
+        if self.folder.name.startswith("."):
+            return {}
         run = shortest(self.folder)
         pointers = {"run": str(run)}
         if RunReport.unwritten is not None:  # it is written when the job has ended

@@ -60,7 +60,7 @@ def record(text: str, shown: bool) -> None:
 def print_summary(metrics: dict[str, float], pointers: dict[str, str]) -> None:
     """Print metrics and where to go from here, a name and a value a line; lines are never folded, to be copied."""
     rows = {name: f"{value:.4f}" for name, value in sorted(metrics.items())} | pointers
-    width = max(map(len, rows))
+    width = max(map(len, rows), default=0)
     for name, value in rows.items():
         first, *further = value.splitlines() or [""]
         print(f"  {name:<{width}}  {first}")
