@@ -96,7 +96,7 @@ TRAIN = [
     ("+seed=3", "seed is in train.yaml already; write seed=3 without the +", NOTHING),
     (
         "optimizer=null",
-        "optimizer=null: a group cannot be null; choose an option of conf/optimizer, or none with ~optimizer",
+        "optimizer=null: a group cannot be null; choose an option of conf/optimizer, or none with optimizer=[]",
         NOTHING,
     ),
     ("~optimizer", "model.optimizer=${optimizer} does not resolve: Interpolation key 'optimizer' not found", NOTHING),
@@ -145,7 +145,7 @@ TRAIN = [
     ),
     ("monitor=null", "monitor=null must be the name of a metric, such as val/loss", NOTHING),
     ("seed=${seed}", "seed=${seed} does not resolve: Recursive interpolation detected", NOTHING),
-    ("data=5", "data=5: a group cannot be 5; choose an option of conf/data, or none with ~data", NOTHING),
+    ("data=5", "data=5: a group cannot be 5; choose an option of conf/data, or none with data=[]", NOTHING),
     (
         "data.mean=[0,0]",
         "data.mean=[0, 0] and data.std=[0.3081] must have a value for each channel of data.image_shape=[1, 28, 28]",
@@ -221,7 +221,7 @@ TRAIN = [
         NOTHING,
     ),
     ("monitor=", "monitor= must be the name of a metric, such as val/loss", NOTHING),
-    ("+debug=[]", "+debug=[]: a group cannot be []; choose an option of conf/debug, or none with ~debug", NOTHING),
+    ("+debug=[]", "+debug=[]: a group cannot be []; choose an option of conf/debug, or leave it out", NOTHING),
     ("--config-dir=nowhere", "--config-dir=nowhere is no folder; name one with configs", NOTHING),
     ("--config-dir nowhere", "--config-dir=nowhere is no folder; name one with configs", NOTHING),
     # Parts that do not go together, with each other or with this machine.

@@ -170,15 +170,14 @@ def no_options(arguments: list[str], conf: Path) -> list[str]:
             continue
         value = override.value()
         names = value if isinstance(value, list) else [value]
-        if (
-            override.is_sweep_override()
-            or override.is_delete()
-            or (names and all(isinstance(name, str) and name for name in names))
-        ):
+        named = bool(names) and all(isinstance(name, str) and name for name in names)
+        none = value == [] and not override.is_add()  # of a group that the defaults list has
+        if override.is_sweep_override() or override.is_delete() or named or none:
             continue
+        without = "leave it out" if override.is_add() else f"none with {group}=[]"
         lines.append(
-            f"{argument}: a group cannot be {argument.partition('=')[2] or 'empty'}; "
-            f"choose an option of {conf.name}/{group}, or none with ~{group}"
+            f"{argument}: a group cannot be {argument.partition('=')[2] or 'empty'}; choose an option of "
+            f"{conf.name}/{group}, or {without}"
         )
     return lines
 
