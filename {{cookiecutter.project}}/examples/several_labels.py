@@ -12,8 +12,7 @@ from torchmetrics import MeanMetric
 from torchmetrics.classification import MultilabelExactMatch, MultilabelF1Score
 
 from {{ cookiecutter.package }}.models.classifier import ImageClassifier
-
-from .image_folder import ImageFolderDataModule
+from examples.image_folder import ImageFolderDataModule
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,6 +43,7 @@ def labels_found(probabilities: Tensor, labels: Tensor, classes: Sequence[str]) 
     """Draw how often each label is found, missed and wrongly given: probabilities and labels (N, C), of 0 and 1."""
     from matplotlib import rc_context  # half a second, which only the end of a run needs
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
     from training_runs.figures import STYLE
 
     given, right = probabilities >= 0.5, labels.bool()
@@ -58,7 +58,7 @@ def labels_found(probabilities: Tensor, labels: Tensor, classes: Sequence[str]) 
         axes.set_yticks(range(len(classes)), classes)
         axes.invert_yaxis()
         axes.set(xlabel="samples", title=f"all labels right: {(given == right).all(dim=1).float().mean():.2%}")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside lower center", ncols=3)
     return figure
 
@@ -68,19 +68,19 @@ class LossAndF1(nn.Module):
 
     def __init__(self, num_labels: int) -> None:
         super().__init__()
-        parts = {"f1": MultilabelF1Score(num_labels), "exact_match": MultilabelExactMatch(num_labels)}
-        self.parts, self.loss = nn.ModuleDict(parts), MeanMetric()
+        self.loss, self.f1 = MeanMetric(), MultilabelF1Score(num_labels)
+        self.exact_match = MultilabelExactMatch(num_labels)
 
     def update(self, loss: Tensor, logits: Tensor, labels: Tensor, criterion: nn.Module) -> None:
         self.loss.update(loss.detach(), len(labels))
-        for part in self.parts.values():
-            part.update(logits.detach(), labels.int())
+        self.f1.update(logits.detach(), labels.int())
+        self.exact_match.update(logits.detach(), labels.int())
 
     def compute(self) -> dict[str, Tensor]:
-        return {"loss": self.loss.compute()} | {name: part.compute() for name, part in self.parts.items()}
+        return {"loss": self.loss.compute(), "f1": self.f1.compute(), "exact_match": self.exact_match.compute()}
 
     def reset(self) -> None:
-        for part in (self.loss, *self.parts.values()):
+        for part in (self.loss, self.f1, self.exact_match):
             part.reset()
 
 

@@ -25,7 +25,7 @@ def answer(tmp_path):
         (tmp_path / "train.py").write_text(TRAIN)
         (tmp_path / "conf" / "train.yaml").write_text("defaults: [{data: digits}, _self_]\n")
         (tmp_path / "conf" / "data" / "digits.yaml").write_text(text)
-        command = [sys.executable, "train.py", "+debug=config"]
+        command = [sys.executable, "train.py", "+checklist=config"]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
 
     return run

@@ -21,7 +21,7 @@ class Machines:
             folder.mkdir(exist_ok=True)
             record = {"state": "failed" if state == "refused" else state, "overrides": [], "metrics": {}}
             if state != "refused":
-                self.starts[number].append({})
+                self.starts[number].append({"started": "2026-01-01T00:00:00+00:00"})
                 record["starts"] = self.starts[number]
             if state != "lost":
                 write_record(folder, record)

@@ -122,7 +122,7 @@ class Check:
         written = work / FOLDER
         if (written / REFUSED).is_file():
             return Outcome([], refused=(written / REFUSED).read_text(encoding="utf-8"))
-        if not (written / "report.json").is_file():
+        if code is None or not (written / "report.json").is_file():  # what ends at a limit may still write one
             ended = f"did not end within {seconds:g} s" if code is None else f"ended with {in_words(code)}"
             log = "" if printed is None else f"\nsee {self._short(printed)}"
             first = next(iter(items))
@@ -159,7 +159,7 @@ class Check:
         return outcome
 
     def _fails_without(self, items: list[str], crash: Crashed) -> bool:
-        stages = "fast_dev_run" in items
+        stages = "fast_dev_run" in items or crash.after
         trial = self.run(
             {"without": ""}, without(self.config, items, stages), self.folder / TRIAL, OUTPUT, TRIAL_SECONDS
         )

@@ -152,7 +152,7 @@ class LimitBatches(Experiment):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         for split in splits("train", trainer.train_dataloader):  # before anything is read
-            self._look(history, split, trainer, self.seconds / 4)
+            self._look(history, split, trainer, self.seconds / 2)
         tracer = Tracer(pl_module, self.entrances, self.criteria)
         self.watching.enter_context(around_step(pl_module, tracer))
 
