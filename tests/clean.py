@@ -20,6 +20,10 @@ def assert_clean(project: Path) -> None:
 def assert_typed(project: Path, *folders: Path) -> None:
     """Passes the type checker with its own settings, or some folders of it do."""
     command = [sys.executable, "-m", "pyrefly", "check", "--python-interpreter-path", sys.executable]
-    command += [*(f"--search-path={source}" for source in sources(project)), *map(str, folders)]
+    command += [
+        f"--search-path={project}",
+        *(f"--search-path={source}" for source in sources(project)),
+        *map(str, folders),
+    ]
     finished = subprocess.run(command, cwd=project, capture_output=True, encoding="utf-8")
     assert finished.returncode == 0, finished.stdout + finished.stderr

@@ -47,7 +47,7 @@ class Report(Callback):
         one_device: whether they want a single process, also where the command line asks for several.
         whole: whether they watch the user's own training, which the command itself runs then, to its end.
         limits_of: the items whose limits it has, in a trial without them.
-        stages: whether further stages follow training in such a trial.
+        stages: whether further stages follow training in such a trial, or nothing; None: what the script does then.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Report(Callback):
         one_device: bool = False,
         whole: bool = False,
         limits_of: list[str] | None = None,
-        stages: bool = False,
+        stages: bool | None = False,
     ) -> None:
         self.items, self.one_device, self.whole = dict(items), one_device, whole
         self.limits_of, self.stages = list(limits_of or self.items), stages
@@ -120,7 +120,7 @@ class Report(Callback):
         parts, arguments = asked_of_trainers(config, self.limits_of)
         if self.limits_of != list(self.items):
             target = "training_checklist.experiments.without.Without"
-            parts = {"debug_without": {"_target_": target, "stages": self.stages, "ends": not self.stages}}
+            parts = {"debug_without": {"_target_": target, "stages": bool(self.stages), "ends": self.stages is False}}
             arguments = limits(arguments)
         return parts, arguments
 

@@ -29,12 +29,18 @@ def alone(config: DictConfig) -> list[str]:
     return ["hydra.mode=RUN"] if config.hydra.mode == RunMode.MULTIRUN else []
 
 
-def without(config: DictConfig, items: list[str], stages: bool) -> list[str]:
-    """Return the overrides of this job with nothing of these items but their limits."""
+def without(config: DictConfig, items: list[str], stages: bool | None) -> list[str]:
+    """Return the overrides of this job with nothing of these items but their limits; `stages` as of `Report`."""
     kept = [text for text in job_settings(config) if not key_of(text).startswith(f"hydra.callbacks.{CALLBACK}")]
     own = [text for text in given(config, "task") if not is_group(text) and not key_of(text).startswith(OF_ITEMS)]
     trial = [f"+{ALWAYS}/trial=without", f"hydra.callbacks.{CALLBACK}.limits_of=[{','.join(items)}]"]
-    return [*own, *kept, *alone(config), *trial, f"hydra.callbacks.{CALLBACK}.stages={str(stages).lower()}"]
+    return [
+        *own,
+        *kept,
+        *alone(config),
+        *trial,
+        f"hydra.callbacks.{CALLBACK}.stages={'null' if stages is None else str(stages).lower()}",
+    ]
 
 
 def is_group(override: str) -> bool:
