@@ -17,8 +17,8 @@ are small modules of this benchmark's own around a mistake that the commit besid
     TRAINER     arguments of the Trainer
     LOUD        whether training raises by itself
     ITEMS       of the checklist, where it is not the usual ones
-    parts       (mended) -> module and datamodule; a folder has faulty.py and config.yaml in its place, and mended.py
-                or mended.yaml
+    parts       (mended) -> module and datamodule; a folder has train.py and config.yaml in its place, and
+    MEND        texts that mend them: what stands there once, and what is put there, by file
 
 `named` is the cause and the place: a finding of such a rule that has the place. `noticed` is any other finding that the
 twin has not. Only failures and warnings count, no remarks.
@@ -84,10 +84,11 @@ class Case:
     trainer: dict[str, Any] = field(default_factory=dict)
     items: tuple[str, ...] = ()
     loud: bool = False
+    mend: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         default = ITEMS_OF_SCRIPTS if self.folder is not None else ITEMS
-        for name in ("source", "wrong", "named", "needs", "twin", "alarms", "trainer", "loud"):
+        for name in ("source", "wrong", "named", "needs", "twin", "alarms", "trainer", "loud", "mend"):
             setattr(self, name, getattr(self.module, name.upper(), getattr(self, name)))
         self.items = getattr(self.module, "ITEMS", default)
 
@@ -97,13 +98,15 @@ class Case:
         path = Path(self.module.__file__).parent
         return path if path.name == self.name else None
 
-    def script(self, twin: str) -> Path:
-        mended = self.folder / "mended.py"
-        return mended if twin == MENDED and mended.is_file() else self.folder / "faulty.py"
-
-    def config(self, twin: str) -> Path:
-        mended = self.folder / "mended.yaml"
-        return mended if twin == MENDED and mended.is_file() else self.folder / "config.yaml"
+    def write(self, twin: str, folder: Path) -> None:
+        """Write the script and the config of a twin."""
+        for name in ("train.py", "config.yaml"):
+            text = (self.folder / name).read_text()
+            for found, mended in self.mend.get(name, {}).items() if twin == MENDED else ():
+                if text.count(found) != 1:
+                    raise ValueError(f"{self.name}: {name} has {found!r} {text.count(found)} times, not once")
+                text = text.replace(found, mended)
+            (folder / name).write_text(text)
 
 
 @dataclass
@@ -211,9 +214,8 @@ def check_parts(case: Case, twin: str, folder: Path) -> None:
 
 
 def run_script(case: Case, twin: str, folder: Path) -> None:
-    """Run a copy of the script and its config, as its owner would."""
-    shutil.copy(case.script(twin), folder / "train.py")
-    shutil.copy(case.config(twin), folder / "config.yaml")
+    """Run the script and its config, as its owner would."""
+    case.write(twin, folder)
     only = f"hydra.callbacks.debug.only=[{','.join(case.items)}]"
     command = [sys.executable, "train.py", "+checklist=all", only, "hydra.run.dir=run"]
     with (folder / "output.log").open("w") as output:
@@ -318,12 +320,14 @@ def take_a_step(case: Case, twin: str) -> None:
         trainer = pytorch_lightning.Trainer(**case.trainer | one_step | {"enable_model_summary": False})
         trainer.fit(module, datamodule=datamodule)
         return
-    config = OmegaConf.load(case.config(twin))
-    config.trainer.update(one_step | {"strategy": "auto"})
-    specification = importlib.util.spec_from_file_location("train", case.script(twin))
-    script = sys.modules["train"] = importlib.util.module_from_spec(specification)  # its config names its classes so
-    specification.loader.exec_module(script)
-    script.main.__wrapped__(config)  # without Hydra, which would read this command's arguments
+    with tempfile.TemporaryDirectory() as folder:
+        case.write(twin, Path(folder))
+        config = OmegaConf.load(Path(folder, "config.yaml"))
+        config.trainer.update(one_step | {"strategy": "auto"})
+        specification = importlib.util.spec_from_file_location("train", Path(folder, "train.py"))
+        script = sys.modules["train"] = importlib.util.module_from_spec(specification)  # its config names it so
+        specification.loader.exec_module(script)
+        script.main.__wrapped__(config)  # without Hydra, which would read this command's arguments
 
 
 if __name__ == "__main__":

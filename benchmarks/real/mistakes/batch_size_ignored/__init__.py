@@ -4,3 +4,12 @@ SOURCE = "Lightning-Universe/lightning-bolts ef34a17a7"
 WRONG = "The batch size that the DataModule is given is never used: its loaders have 32 as the default of an argument."
 NAMED = {"config/unread-key": "data.batch_size"}
 NEEDS = "what `config` reads of code: an argument that a class takes and never uses counts as read"
+MEND = {
+    "train.py": {
+        "        self.train, self.val": "        self.batch_size = batch_size\n        self.train, self.val",
+        "def train_dataloader(self, batch_size: int = 32)": "def train_dataloader(self)",
+        "DataLoader(self.train, batch_size": "DataLoader(self.train, self.batch_size",
+        "def val_dataloader(self, batch_size: int = 32)": "def val_dataloader(self)",
+        "DataLoader(self.val, batch_size": "DataLoader(self.val, self.batch_size",
+    }
+}

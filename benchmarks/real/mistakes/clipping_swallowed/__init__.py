@@ -10,3 +10,6 @@ NEEDS = (
     "a comparison of what the config says of the Trainer with the Trainer that was made of it: a subclass takes the "
     "argument, so that the config fits, and passes nothing on"
 )
+MEND = {
+    "train.py": {"            **others,": "            gradient_clip_val=gradient_clip_val,\n            **others,"}
+}

@@ -8,3 +8,4 @@ NEEDS = (
     "known; named today is a weight that differs"
 )
 ITEMS = ("fast_dev_run", "config", "reproducibility")
+MEND = {"train.py": {"if cfg.seed != 0:": 'if cfg.get("seed") is not None:'}}

@@ -6,3 +6,11 @@ NAMED = {
     "config/unread-key": "train_transforms|transforms",
 }
 NEEDS = "what `config` reads of code: an attribute that is set and that nothing reads counts as read"
+MEND = {
+    "train.py": {
+        f"transforms or Plain()\n        return DataLoader(Transformed(self.{split}": (
+            f"transforms or self.{split}_transforms or Plain()\n        return DataLoader(Transformed(self.{split}"
+        )
+        for split in ("train", "val")
+    }
+}
