@@ -13,7 +13,9 @@ NEEDS = (
 ITEMS = ("fast_dev_run", "trace", "distributed")
 MEND = {
     "train.py": {
-        "from torch.nn import functional": "from torch.distributed.nn import all_reduce\nfrom torch.nn import functional",
+        "from torch.nn import functional": (
+            "from torch.distributed.nn import all_reduce\nfrom torch.nn import functional"
+        ),
         "distributed.all_reduce(sums)": "sums = all_reduce(sums)",
     }
 }

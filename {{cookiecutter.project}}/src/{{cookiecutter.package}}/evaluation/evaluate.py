@@ -147,10 +147,11 @@ def rebuild(run: Path, checkpoint: Path, cfg: DictConfig) -> tuple[LightningModu
     check_trusted(trained, run, cfg)
     if "batch_size" in trained.data:
         trained.data.batch_size = cfg.batch_size
-    trained.data.update(found_in_data(checkpoint))
+    content = read_checkpoint(checkpoint)
+    trained.data.update(found_in_data(content))
     check_job(trained, trains=False)
     model = instantiate(trained.model)
-    load_weights(model, checkpoint)
+    load_weights(model, content["state_dict"], checkpoint)
     trainer = Trainer(
         accelerator=cfg.accelerator,
         devices=1,
@@ -174,23 +175,22 @@ def check_choices(cfg: DictConfig) -> None:
         raise ConfigError("\n".join(problems))
 
 
-def found_in_data(checkpoint: Path) -> dict[str, Any]:
+def found_in_data(content: dict[str, Any]) -> dict[str, Any]:
     """Return the values of the data's config that the DataModule found in the data when it trained, such as classes.
 
     A DataModule tells them by `found` in its state; the images need not be there any more.
     """
-    states = (value for value in read_checkpoint(checkpoint).values() if isinstance(value, dict))
+    states = (value for value in content.values() if isinstance(value, dict))
     return next((state["found"] for state in states if "found" in state), {})
 
 
-def load_weights(model: LightningModule, checkpoint: Path) -> None:
-    """Give the model the weights of a checkpoint.
+def load_weights(model: LightningModule, theirs: dict[str, Any], checkpoint: Path) -> None:
+    """Give the model the weights of a checkpoint, its `state_dict`.
 
     Raises:
         ConfigError: they belong to another architecture; the message names the first that does not fit.
     """
-    ours, theirs = model.state_dict(), read_checkpoint(checkpoint)["state_dict"]
-    found = misfit(ours, theirs)
+    found = misfit(model.state_dict(), theirs)
     if found is not None:
         name, here, there = found
         raise ConfigError(

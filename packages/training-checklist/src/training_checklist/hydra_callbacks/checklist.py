@@ -1,22 +1,19 @@
 """Every item of the checklist, one after the other, in one table."""
 
 import os
-import sys
 from typing import Any
 
 from hydra.experimental.callback import Callback
 from hydra.types import TaskFunction
 from omegaconf import DictConfig
-from training_config.secret_values import redact_text, secret_values
 
-from training_checklist.diagnosis.diagnose import print_traceback
 from training_checklist.ending import AMONG_ALL
 from training_checklist.finding import ERROR, Verdict
 from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
 from training_checklist.hydra_callbacks.one_device import without_devices
 from training_checklist.reporting.terminal import print_progress
 from training_checklist.starting.arguments import replaced
-from training_checklist.starting.check import OUTPUT, TOOL_FAILED, Check, Outcome
+from training_checklist.starting.check import OUTPUT, Check, Outcome
 from training_checklist.starting.placement import Asked
 
 SEVERAL = "distributed"  # the item that examines several processes
@@ -53,13 +50,7 @@ class Checklist(Callback):
 
     def _look(self, config: DictConfig, task: TaskFunction, asked: Asked) -> int:
         os.environ[AMONG_ALL] = "1"
-        try:
-            return Rows(self, Check(config, task, asked)).report()
-        except Exception as error:
-            print_traceback(error)
-            told = redact_text(f"{type(error).__name__}: {error}", secret_values(config))
-            print(f"training-checklist itself failed: {told}", file=sys.stderr)
-            return TOOL_FAILED
+        return Rows(self, Check(config, task, asked)).report()
 
 
 class Rows:

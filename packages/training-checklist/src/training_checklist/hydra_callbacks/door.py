@@ -1,5 +1,6 @@
 """What happens in the place of a job for which items are asked: its training function is never entered here."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,25 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
+from training_config.secret_values import redact_text, secret_values
 
+from training_checklist.diagnosis.diagnose import print_traceback
 from training_checklist.ending import CheckFailed, ToolError
 from training_checklist.starting.check import TOOL_FAILED
 from training_checklist.starting.placement import Asked
 
 Look = Callable[[DictConfig, TaskFunction, Asked], int]
+
+
+def code_of(look: Look, config: DictConfig, task: TaskFunction, asked: Asked) -> int:
+    """Return the exit code of `look`; what it raises is a mistake of this package, and told as that."""
+    try:
+        return look(config, task, asked)
+    except Exception as error:
+        print_traceback(error)
+        told = redact_text(f"{type(error).__name__}: {error}", secret_values(config))
+        print(f"training-checklist itself failed: {told}", file=sys.stderr)
+        return TOOL_FAILED
 
 
 def look_instead_of_job(look: Look) -> None:
@@ -24,7 +38,7 @@ def look_instead_of_job(look: Look) -> None:
 
     def instead(task_function: TaskFunction, config: DictConfig, *_: Any, **__: Any) -> None:
         hydra_module.run_job = run_job
-        raise SystemExit(look(config, task_function, Asked.of(config)))
+        raise SystemExit(code_of(look, config, task_function, Asked.of(config)))
 
     hydra_module.run_job = instead
 
@@ -62,7 +76,7 @@ class LookingTask:
         raw = OmegaConf.to_container(config.hydra.sweep, resolve=False)["subdir"]
         asked = Asked(str(raw), Path(folder), in_sweep=True, shared=folder in self.folders)
         self.folders.add(folder)
-        code = self.look(config, self.task, asked)
+        code = code_of(self.look, config, self.task, asked)
         if code:
             kind = ToolError if code == TOOL_FAILED else CheckFailed
             raise kind("see the report above")

@@ -83,18 +83,13 @@ class Report(Callback):
 
     def _look(self, config: DictConfig, task: TaskFunction, asked: Asked) -> int:
         """Have the items run, with the user's terminal; return the exit code."""
-        try:
-            check = Check(config, task, asked)
-            outcome = check.run(self.items, same(config), check.folder, None, None)
-            outcome = check.blamed(list(self.items), outcome)
-            if outcome.refused:
-                print(outcome.refused, file=sys.stderr)
-                return CHECK_FAILED
-            return check.report(outcome.verdicts, outcome.crashed)
-        except Exception as error:
-            print_traceback(error)
-            print(f"training-checklist itself failed: {type(error).__name__}: {error}", file=sys.stderr)
-            return TOOL_FAILED
+        check = Check(config, task, asked)
+        outcome = check.run(self.items, same(config), check.folder, None, None)
+        outcome = check.blamed(list(self.items), outcome)
+        if outcome.refused:
+            print(outcome.refused, file=sys.stderr)
+            return CHECK_FAILED
+        return check.report(outcome.verdicts, outcome.crashed)
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         self.settings = refuse(*read_settings(config))

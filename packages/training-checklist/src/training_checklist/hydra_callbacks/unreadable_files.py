@@ -8,6 +8,8 @@ import yaml
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.errors import CompactHydraException
 
+from training_checklist.group import typed_group
+
 
 class Unreadable(CompactHydraException):
     """Hydra prints the message without a traceback and exits with 1."""
@@ -24,6 +26,8 @@ def tell_of_unreadable_files() -> None:
         try:
             return load(source, config_path)
         except yaml.YAMLError as error:
+            if typed_group() is None:  # a command after that one, in the same process
+                raise
             raise Unreadable(said(Path(source.path, source._normalize_file_name(config_path)), error)) from None
 
     FileConfigSource.load_config = loaded

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -308,8 +309,9 @@ def read_yaml(path: Path, kind: type[Container]) -> Container:
         ConfigError: it is not there, or damaged.
     """
     try:
-        check_size(path.read_text(encoding="utf-8"))
-        content = OmegaConf.load(path)
+        text = path.read_text(encoding="utf-8")
+        check_size(text)
+        content = OmegaConf.load(StringIO(text))
     except Exception as error:  # of many kinds: the file may hold anything
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise ConfigError(f"{path} cannot be read ({reason}); name another run") from error

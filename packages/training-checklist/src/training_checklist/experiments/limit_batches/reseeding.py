@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from training_checklist.engines.generator_makers import made_by
 from training_checklist.engines.places import of_frame, own_frame
+from training_checklist.engines.replay import seed_all
 from training_checklist.engines.splits import Split, load_items
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.evidence.loading import FrozenAugmentation, Reseeded
@@ -126,9 +127,7 @@ def seeds_of(split: Split, trainer: Trainer, index: int, seed: int, shift: int =
     """Return what lines seed with while a batch of one sample is loaded, and the sample's numbers."""
     seeds, numbers = Seeds(shift), torch.zeros(0)
     with isolate_rng():
-        torch.manual_seed(seed)
-        np.random.seed(seed)
-        random.seed(seed)
+        seed_all(seed)
         with suppress(Exception), seeds, Tracer(trainer.lightning_module, seeds):
             items = load_items(split.dataset, [index])
             found = [torch.as_tensor(each) for each in arrays(items)]
