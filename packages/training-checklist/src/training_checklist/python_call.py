@@ -98,7 +98,7 @@ def check(
             write_report(Path(folder), verdicts, notes, settings.rules)
             for item in configs:  # what an item has written beside
                 if Path(place, item, FOLDER).is_dir():
-                    shutil.copytree(Path(place, item, FOLDER), Path(folder, item), dirs_exist_ok=True)
+                    shutil.copytree(Path(place, item, FOLDER), Path(folder, item, FOLDER), dirs_exist_ok=True)
     return Results(tuple(verdicts), tuple(notes))
 
 
