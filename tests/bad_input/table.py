@@ -602,8 +602,8 @@ RUNS = [
     (
         ".hydra/config.yaml",
         "a: [1",
-        f'{CONFIG_FILE} cannot be read (while parsing a flow sequence in "{CONFIG_FILE}", line 1, column 4 expected '
-        f"',' or ']', but got '<stream end>' in \"{CONFIG_FILE}\", line 1, column 6); {ANOTHER}",
+        f"{CONFIG_FILE} cannot be read (while parsing a flow sequence, line 1, column 4 expected "
+        f"',' or ']', but got '<stream end>', line 1, column 6); {ANOTHER}",
     ),
     (".hydra/config.yaml", "", f"{CONFIG_FILE} is damaged: it holds no keys and values; {ANOTHER}"),
     (".hydra/config.yaml", "[1, 2]", f"{CONFIG_FILE} is damaged: it holds no keys and values; {ANOTHER}"),

@@ -313,7 +313,7 @@ def read_yaml(path: Path, kind: type[Container]) -> Container:
         check_size(text)
         content = OmegaConf.load(StringIO(text))
     except Exception as error:  # of many kinds: the file may hold anything
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split()).replace(' in "<file>"', "")
         raise ConfigError(f"{path} cannot be read ({reason}); name another run") from error
     if not isinstance(content, kind) or content._is_none() or (kind is DictConfig and not content):
         expected = "keys and values" if kind is DictConfig else "overrides"
