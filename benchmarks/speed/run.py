@@ -289,19 +289,6 @@ def startup(bench: Bench) -> None:
     whole = [*python, "train.py", "data=mnist_sample", "trainer=cpu", *ONE_BATCH]
     commands = {"script": [*python, str(HERE / "one_batch.py"), str(bench.data)], "a run of one batch": whole}
     bench.rows += beside(alternate(bench, commands, bench.arguments.repeats), "script", 1.25, bench.arguments.clock)
-    samples = [after_last_line(whole, bench) for _ in range(bench.arguments.repeats)]
-    bench.rows.append(Row("from a run's last line to its end", samples, 0.3, unit="s"))
-
-
-def after_last_line(command: list[str], bench: Bench) -> float:
-    """Return the seconds of wall time between a command's last line and its end."""
-    environment = bench.environment() | {"PYTHONUNBUFFERED": "1"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen(command, cwd=bench.project, env=environment, **pipes) as process:
-        for _ in process.stdout:
-            last = time.perf_counter()
-        process.wait()
-        return time.perf_counter() - last
 
 
 def beside(ended: dict[str, list[Ended]], to: str, limit: float, clock: str) -> list[Row]:
