@@ -1,6 +1,8 @@
+import json
+
 import pytest
 from in_project import own_conftest
-from training_runs.sweeps.sweep_summary import draw, print_table
+from training_runs.sweeps.sweep_summary import draw, print_table, read_job
 
 
 def test_sweep_in_which_nothing_has_a_score_has_no_figure(tmp_path):
@@ -17,6 +19,18 @@ def test_what_is_offered_after_a_search_is_what_its_sweeper_takes(tmp_path, caps
     said = capsys.readouterr().out
     assert f"hydra.sweeper.storage=sqlite:///{tmp_path}/optuna.db" in said
     assert "hydra.sweep.dir" not in said
+
+
+def test_job_that_was_checked_and_not_trained_did_not_fail(tmp_path, capsys):
+    job = tmp_path / "0"
+    (job / "debug").mkdir(parents=True)
+    assert read_job(job)["state"] == "failed"  # neither trained nor checked
+    items = {"items": [{"item": "overfit", "verdict": "passed"}]}
+    (job / "debug" / "report.json").write_text(json.dumps(items), encoding="utf-8")
+    row = read_job(job)
+    assert (row["state"], row["verdicts"]) == ("checked", "overfit passed")
+    print_table(tmp_path, [{"job": 0, "state": row["state"], "best": "", "error": None}], [], "val/loss")
+    assert "did not finish" not in capsys.readouterr().out
 
 
 @pytest.mark.slow

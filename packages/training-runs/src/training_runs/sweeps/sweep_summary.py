@@ -144,8 +144,9 @@ def read_job(job: Path) -> dict[str, Any]:
     """Return number, overrides, state, seconds and metrics of one job, whatever became of it."""
     overrides = job / ".hydra" / "overrides.yaml"
     given = OmegaConf.to_container(OmegaConf.load(overrides)) if overrides.is_file() else []
-    # A job that never wrote a record was stopped by a mistake in its config.
-    record = known_record(job) or {"state": "failed", "metrics": {}}
+    judged = read_verdicts(job)
+    # A job that wrote no record was checked, not trained, or stopped by a mistake in its config.
+    record = known_record(job) or {"state": "checked" if judged else "failed", "metrics": {}}
     return {
         "job": int(job.name),
         "overrides": dict(text.lstrip("+").partition("=")[::2] for text in given),
@@ -153,7 +154,7 @@ def read_job(job: Path) -> dict[str, Any]:
         "seconds": None if "seconds" not in record else round(record["seconds"]),
         "metrics": record["metrics"],
         "error": record.get("error"),
-        "verdicts": read_verdicts(job),
+        "verdicts": judged,
     }
 
 
@@ -238,7 +239,7 @@ def print_table(folder: Path, table: list[dict[str, Any]], spread: list[str], mo
     for name in names:
         shown.add_column(name.rpartition(".")[2], no_wrap=True)
     for row in table:
-        colour = {"finished": "", "failed": "red", "interrupted": "magenta"}.get(row["state"], "")
+        colour = {"failed": "red", "interrupted": "magenta"}.get(row["state"], "")
         shown.add_row(*(rounded(cell(row[name])) for name in names), style="bold green" if row["best"] else colour)
     unbounded = console.options.update(max_width=10_000)
     console.width = max(console.width, Measurement.get(console, unbounded, shown).maximum)  # a cut number is no number
@@ -248,7 +249,7 @@ def print_table(folder: Path, table: list[dict[str, Any]], spread: list[str], mo
         console.print(reason, style="red", highlight=False, markup=False)
     for line in spread:
         console.print(f"  {line}", highlight=False)
-    unfinished = sum(row["state"] != "finished" for row in table)
+    unfinished = sum(row["state"] not in ("finished", "checked") for row in table)
     if unfinished:
         print(f"  {unfinished} of the {len(table)} jobs that began did not finish; the same command with")
         if (folder / "optuna.db").is_file():  # its sweeper numbers the jobs of a start from 0
