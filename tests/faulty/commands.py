@@ -47,6 +47,7 @@ class Commands:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         self.project = project
         self.mark = uuid.uuid4().hex
+        self.sessions: set[int] = set()
         self.environment = environment | {
             MARK: self.mark,
             "PROJECT": str(project),
@@ -59,7 +60,9 @@ class Commands:
         """Start Python on `arguments` in a process group of its own; what it says goes to <folder>/output."""
         folder.mkdir(parents=True, exist_ok=True)
         output, environment = folder / "output", self.environment | variables
-        return forked.start([*map(str, arguments)], folder, environment, output, output, sys.executable)
+        process = forked.start([*map(str, arguments)], folder, environment, output, output, sys.executable)
+        self.sessions.add(process.pid)
+        return process
 
     def run(self, folder: Path, *arguments: str | Path, **variables: str) -> Finished:
         """Run Python on `arguments`; nothing that it started may outlive it."""
@@ -73,16 +76,21 @@ class Commands:
         return self.run(folder, self.project / "train.py", *with_small(*arguments), **variables)
 
     def alive(self) -> list[int]:
-        """Return the process ids of all commands that live."""
-        marked = []
+        """Return the process ids of all commands that live, and of what they have started.
+
+        The variables of a fork are not in its `environ`, but it is in the session of its command.
+        """
+        ours = []
         for environ in Path("/proc").glob("[0-9]*/environ"):
+            process = int(environ.parent.name)
             try:
-                variables = environ.read_bytes().split(b"\0")
+                session, variables = os.getsid(process), environ.read_bytes().split(b"\0")
             except OSError:  # it has ended, or is another user's
                 continue
-            if f"{MARK}={self.mark}".encode() in variables:
-                marked.append(int(environ.parent.name))
-        return marked
+            ended = variables == [b""]  # and not yet waited for
+            if not ended and (session in self.sessions or f"{MARK}={self.mark}".encode() in variables):
+                ours.append(process)
+        return ours
 
     def wait_until_gone(self, seconds: float) -> None:
         wait_for(lambda: not self.alive(), seconds, "the end of every process of the command")

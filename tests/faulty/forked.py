@@ -19,6 +19,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+from contextlib import suppress
 from io import FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -200,7 +201,7 @@ def reap(lines: dict[int, socket.socket]) -> None:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
             return
-        with lines.pop(pid) as line:
+        with lines.pop(pid) as line, suppress(BrokenPipeError):  # nobody waits for it any more
             line.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
