@@ -14,6 +14,10 @@ from faulty import forked
 from faulty.commands import Commands, sources
 from sharing import share_packages
 
+# Before anything imports torch. Tests run on all cores: threads that wait for one another would slow all of them, two
+# ranks and one process sum in the same order, and what has used no threads can be forked.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 
 @pytest.fixture(scope="session", autouse=True)
 def servers():
@@ -114,7 +118,6 @@ def install(environment, tmp_path_factory):
         nowhere = "http://127.0.0.1:9"  # nothing listens there, so that every request is refused at once
         proxies = {name: nowhere for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
         own = {"HOME": str(home), "USERPROFILE": str(home), "PYTHONUTF8": "1", "CUDA_VISIBLE_DEVICES": ""}
-        own["OMP_NUM_THREADS"] = "1"  # tests run on all cores; threads that wait for one another would slow all of them
         return Project(folder, python, inherited | proxies | own)
 
     return run

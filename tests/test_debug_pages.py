@@ -16,7 +16,7 @@ OPTIONS = TEMPLATE / "packages/training-checklist/src/training_checklist/conf/de
 ITEMS = sorted(path.stem for path in OPTIONS.glob("*.yaml"))
 FINDING = re.compile(r"^(\w+ (failed|warning): |\+debug=)", re.MULTILINE)
 TABLE = "\n┏"
-QUICK = {"config", "fast_dev_run", "overfit"}
+QUICK = {"config", "fast_dev_run"}
 
 
 @pytest.fixture(scope="module")

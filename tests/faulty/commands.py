@@ -53,7 +53,6 @@ class Commands:
             "PROJECT": str(project),
             "PYTHONPATH": os.pathsep.join(map(str, (*sources(project), Path(__file__).parents[1]))),
             "PYTHONUNBUFFERED": "1",
-            "OMP_NUM_THREADS": "1",  # two ranks and one process sum in the same order
         }
 
     def start(self, folder: Path, *arguments: str | Path, **variables: str) -> subprocess.Popen | forked.Process:

@@ -126,7 +126,6 @@ class OfRank(Samples):
 
 def run_rank(rank: int, folder: Path, mistakes: list[str]) -> None:
     """Train once for each mistake and write down what is found: one rank of two, started like Lightning's."""
-    torch.set_num_threads(1)
     os.environ["LOCAL_WORLD_SIZE"] = "2"
     presence.BEAT, presence.BUSY, meetings.STUCK, peers.GRACE = 0.1, 0.2, 0.3, 1.0  # nothing here is slow
     for number, mistake in enumerate(mistakes):
@@ -200,7 +199,7 @@ def found(tmp_path_factory):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1] % 20000 + 20000
     shared = {"MASTER_ADDR": "127.0.0.1", "FIRST_PORT": str(port), "WORLD_SIZE": "2", "NODE_RANK": "0"}
-    shared |= {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    shared |= {"PYTHONPATH": os.pathsep.join(sys.path)}
     names = [*HEALTHY, *MISTAKES]
     ranks = [
         subprocess.Popen(

@@ -54,6 +54,7 @@ def project(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_checklist_runs_its_own_item_where_the_project_has_an_option_of_that_name(project, tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.training-checklist]\ngroup = "debug"\n')
     asked = project("+debug=checklist", "hydra.callbacks.debug.only=[config,overfit]").stdout

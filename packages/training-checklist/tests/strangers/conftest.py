@@ -30,7 +30,7 @@ class Stranger:
 
     def run(self, *overrides: str, program: str = "train.py", anew: bool = False, inside: str = ".") -> Finished:
         """Run the program; `anew` as a new interpreter, else as a fork of one that has imported torch."""
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200", "CUDA_VISIBLE_DEVICES": ""}
+        environment = os.environ | {"COLUMNS": "200", "CUDA_VISIBLE_DEVICES": ""}
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         command, output = [program, *overrides], self.folder.with_suffix(".output")
         here = self.folder / inside

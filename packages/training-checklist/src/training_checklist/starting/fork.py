@@ -15,7 +15,7 @@ from io import FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-PROBE_SECONDS = 10  # the probe takes 0.05 s; a process that cannot use its threads never ends
+PROBE_SECONDS = 3  # the probe takes 0.05 s; a process that cannot use its threads never ends
 
 
 class Fork:
