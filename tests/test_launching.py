@@ -63,7 +63,7 @@ def free_port() -> int:
 @pytest.fixture(scope="module")
 def alternating(commands, tmp_path_factory):
     folder = tmp_path_factory.mktemp("alternating")
-    return folder, commands.train(folder, "-m", "trainer=ddp,cpu,ddp", *STATE)
+    return folder, commands.train(folder, "-m", "trainer=ddp,cpu", *STATE)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def product(commands, tmp_path_factory):
     return folder, commands.train(folder, "-m", "trainer=cpu,ddp", "optimizer.lr=0.01,0.001")
 
 
-@pytest.mark.parametrize(("sweep", "count"), [("alternating", 3), pytest.param("product", 4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("sweep", "count"), [("alternating", 2), pytest.param("product", 4, marks=pytest.mark.slow)])
 def test_a_sweep_writes_one_tree_with_one_set_of_files_a_job(sweep, count, request):
     folder, finished = request.getfixturevalue(sweep)
     assert finished.code == 0, finished.output
@@ -100,8 +100,7 @@ def test_two_ranks_take_half_the_steps(alternating, product):
 
 @pytest.mark.slow
 def test_a_result_does_not_depend_on_the_place_in_the_sweep(alternating, product):
-    first, single, last = read_jobs(alternating[0])
-    assert first["metrics"] == last["metrics"]
+    first, single = read_jobs(alternating[0])
     assert first["metrics"] != single["metrics"]
     # The learning rate's default is 0.001.
     cpu, ddp = read_jobs(product[0])[1::2]
@@ -320,6 +319,7 @@ def test_torchrun_on_two_nodes_starts_one_run(commands, tmp_path):
     assert (record["state"], record["world_size"], record["steps"]) == ("finished", 2, 7)
 
 
+@pytest.mark.slow  # as torchrun above, with other variables
 def test_srun_starts_one_run_named_after_its_step(commands, tmp_path):
     step = SRUN | {"MASTER_PORT": str(free_port())}
     where = f"hydra.run.dir={tmp_path}/outputs/${{run_stamp:}}"
@@ -345,7 +345,7 @@ def test_sbatch_alone_starts_no_rank(commands, alternating, tmp_path):
     assert finished.code == 0, finished.output
     cpu, ddp = read_jobs(tmp_path)
     assert (cpu["world_size"], ddp["world_size"]) == (1, 2)
-    expected_ddp, expected_cpu, _ = read_jobs(alternating[0])
+    expected_ddp, expected_cpu = read_jobs(alternating[0])
     assert cpu["metrics"] == expected_cpu["metrics"]
     assert ddp["metrics"] == expected_ddp["metrics"]
 

@@ -206,7 +206,7 @@ def ours(wheels) -> dict[str, str]:
     return {name: wheel.name.split("-")[1] for name, wheel in wheels.items()}
 
 
-@pytest.mark.parametrize("form", ["editable", "wheel"])
+@pytest.mark.parametrize("form", ["editable", pytest.param("wheel", marks=pytest.mark.slow)])
 def test_pip_takes_ours_from_the_project_whatever_an_index_offers(folder, wheel, index, python, ours, form):
     what = ["--no-build-isolation", "--editable", "."] if form == "editable" else [wheel(folder)]
     command = ["--python", python, "install", "--index-url", index]

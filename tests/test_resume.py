@@ -77,7 +77,7 @@ def resumed(commands: Commands, folder: Path) -> tuple:
     return ended_as(the_run(folder))
 
 
-@pytest.mark.parametrize("kind", ["one process", "workers"])
+@pytest.mark.parametrize("kind", [pytest.param("one process", marks=pytest.mark.slow), "workers"])
 def test_a_killed_run_resumes_to_the_same_weights(kind, commands, whole, tmp_path):
     killed = train(commands, tmp_path, *KINDS[kind], *RUN, *stop(signal.SIGKILL))
     assert killed.code == -signal.SIGKILL
@@ -86,7 +86,9 @@ def test_a_killed_run_resumes_to_the_same_weights(kind, commands, whole, tmp_pat
     assert states == ["killed", "finished"]
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
+)
 def test_a_run_that_is_asked_to_stop_saves_and_says_how_to_go_on(signum, code, commands, whole, tmp_path):
     asked = train(commands, tmp_path, *KINDS["workers"], *RUN, *stop(signum, group=True))
     run = the_run(tmp_path)

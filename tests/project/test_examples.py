@@ -65,6 +65,7 @@ def write_table(path, rows) -> None:
         writer.writerows(rows)
 
 
+@pytest.mark.slow
 def test_own_table_of_numbers_words_and_empty_cells_is_read_and_new_rows_are_predicted(project, tmp_path):
     rows = [
         {"size": n if n % 9 else "", "town": ["oslo", "bergen", ""][n % 3], "rooms": n % 5, "price": 300 * n}
@@ -90,6 +91,7 @@ def predictions(project, name: str = "") -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_new_texts_are_classified_and_data_that_read_no_files_say_so(project, tmp_path):
     write_table(tmp_path / "new.csv", [{"text": "the mean of the data"}, {"text": "parse the arguments"}])
     said(project, "train.py", "+experiment=text_classifier", *SHORT)

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,17 @@ def test_class_that_a_part_lacks_is_said(build, tmp_path, caplog):
         build(tmp_path / "animals")
 
 
+@contextmanager
+def batches_of(loader):
+    """The loader's batches; its workers end at once, not when the exception that holds them is collected."""
+    batches = iter(loader)
+    try:
+        yield batches
+    finally:
+        if loader.num_workers:
+            batches._shutdown_workers()
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("damage", ["no picture", "bomb", "pipe"])
 def test_damaged_image_is_named_in_one_line(build, tmp_path, workers, damage):
@@ -147,8 +159,9 @@ def test_damaged_image_is_named_in_one_line(build, tmp_path, workers, damage):
         Image.new("1", (12_000, 12_000)).save(path, format="png")
     elif hasattr(os, "mkfifo"):
         os.mkfifo(path)
-    with pytest.raises(DataError) as refused, one_line(OmegaConf.create()):
-        list(datamodule.val_dataloader())
+    loader = datamodule.val_dataloader()
+    with pytest.raises(DataError) as refused, one_line(OmegaConf.create()), batches_of(loader) as batches:
+        list(batches)
     assert str(refused.value).startswith(str(path))
     assert "\n" not in str(refused.value)
 
@@ -170,8 +183,9 @@ def test_transforms_that_give_something_else_than_the_network_takes_are_refused(
 def test_what_is_wrong_with_transforms_is_one_line_from_a_loader_process_too(build, tmp_path):
     small = "[{_target_: PIL.ImageOps.fit, _partial_: true, size: [8, 8]}]"
     datamodule = build(fill(tmp_path / "animals"), f"data.train_transforms={small}", "data.num_workers=1")
-    with pytest.raises(ConfigError) as refused, one_line(OmegaConf.create()):
-        list(datamodule._loader(datamodule.train_set, sampler=None))
+    loader = datamodule._loader(datamodule.train_set, sampler=None)
+    with pytest.raises(ConfigError) as refused, one_line(OmegaConf.create()), batches_of(loader) as batches:
+        list(batches)
     assert str(refused.value).startswith("data.train_transforms give [3, 8, 8] torch.uint8 of an image")
     assert "\n" not in str(refused.value)
 
