@@ -117,6 +117,7 @@ def test_return_at_every_question_gives_the_default_project(template, environmen
     assert contents(tmp_path / "typed/digit-classifier") == contents(generate(tmp_path / "default"))
 
 
+@pytest.mark.slow  # the hook runs once for each of thirty names
 def test_no_dependency_can_name_the_project(cookiecutter, generate, tmp_path):
     declared = pyproject(generate(tmp_path / "project"))["project"]
     extras = declared["optional-dependencies"].values()

@@ -42,7 +42,9 @@ def newest(project):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow) if name in ("segmentation", "fine_tuning") else name
+        pytest.param(name, marks=pytest.mark.slow)
+        if name in ("segmentation", "fine_tuning", "text_classifier")
+        else name
         for name in EXAMPLES
     ],
 )

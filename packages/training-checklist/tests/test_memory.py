@@ -183,6 +183,7 @@ class TestFault:
         assert status == "failed"
         assert finding.where == f"{__name__}.KEPT"
 
+    @pytest.mark.slow
     def test_outputs_that_a_function_keeps(self, examine, net):
         def keeper(output, kept=[]):  # noqa: B006
             kept.append(output)

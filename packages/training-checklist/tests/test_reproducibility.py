@@ -138,6 +138,7 @@ def test_counter_that_a_checkpoint_does_not_hold_is_named(tmp_path):
     assert finding["where"] == "Net.seen is 4 without interruption and 0 here"
 
 
+@pytest.mark.slow
 def test_counter_that_training_does_not_depend_on_is_no_finding(tmp_path):
     script = counting("1 / (1 + self.global_step)")
     [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": script})

@@ -1,6 +1,7 @@
 """Files of conf/ that cannot be read: named where they are used, and in nobody's way where they are not."""
 
 import shutil
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,29 @@ BROKEN = {
 }
 
 
+@contextmanager
+def option(path: Path, kind: str):
+    """An option of a group that cannot be read."""
+    text = BROKEN[kind]
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    try:
+        yield path
+    finally:
+        path.unlink()
+
+
 @pytest.fixture(params=BROKEN)
 def broken(request, root):
-    """An option of conf/optimizer that cannot be read."""
-    path = Path(root, "conf/optimizer/broken.yaml")
-    text = BROKEN[request.param]
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    yield path
-    path.unlink()
+    with option(Path(root, "conf/optimizer/broken.yaml"), request.param) as path:
+        yield path
+
+
+@pytest.fixture
+def all_broken(root):
+    with ExitStack() as files:
+        for number, kind in enumerate(BROKEN):
+            files.enter_context(option(Path(root, f"conf/optimizer/broken{number}.yaml"), kind))
+        yield
 
 
 def test_file_that_is_used_is_named_in_one_line(broken, script, tmp_path, capfd):
@@ -38,7 +54,8 @@ def test_file_that_is_used_is_named_in_one_line(broken, script, tmp_path, capfd)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_file_that_nobody_uses_stops_neither_evaluation_nor_resume_nor_rerun(broken, tiny, script, evaluate, tmp_path):
+@pytest.mark.usefixtures("all_broken")
+def test_files_that_nobody_uses_stop_neither_evaluation_nor_resume_nor_rerun(tiny, script, evaluate, tmp_path):
     run = shutil.copytree(tiny, tmp_path / "run")
     evaluate(f"run={run}")
     script("train.py", f"resume={run}", "trainer.max_epochs=2")
