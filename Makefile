@@ -1,5 +1,5 @@
 # make demo      generate a project, install it, train it, evaluate it; needs python3, git and a package index
-# make test      what this repository promises, within ten minutes on two cores
+# make test      what this repository promises, in 12 to 14 minutes on two slow cores
 # make test-all  the long tests too: what starts many processes, other environments, the documentation's every command
 PYTHON ?= python3
 PIP := -m pip install --disable-pip-version-check --require-hashes
