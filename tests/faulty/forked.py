@@ -251,6 +251,7 @@ if __name__ == "__main__":
         become(**serve(sys.argv[1]))
         end(0)
     except SystemExit as stop:
-        if isinstance(stop.code, str):
+        if stop.code is not None and not isinstance(stop.code, int):
             print(stop.code, file=sys.stderr)
-        end(stop.code if isinstance(stop.code, int) else int(stop.code is not None))
+            end(1)
+        end(stop.code or 0)

@@ -671,6 +671,15 @@ def test_rank_that_failed_is_named(capfd, monkeypatch):
     assert "rank 1: RuntimeError" in capfd.readouterr().err
 
 
+@pytest.mark.slow  # here, where torch has been used, the item begins as a new interpreter
+def test_report_of_a_debug_item_replaces_the_panel(train, capfd):
+    with pytest.raises(SystemExit):
+        train(*MISFIT, "+debug=fast_dev_run")
+    shown = capfd.readouterr()
+    assert "expects 400 features, gets 784" in shown.out
+    assert "expects 400" not in shown.err
+
+
 def test_panel_costs_nothing_until_something_fails():
     code = (
         "import sys; from hydra.experimental.callback import Callback; before = set(sys.modules); "
