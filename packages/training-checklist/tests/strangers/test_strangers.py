@@ -217,3 +217,21 @@ def test_crash_of_the_projects_own_test_step_is_said_once_and_the_rest_goes_on(s
     assert done.verdict("fast_dev_run") == "failed"
     assert [done.verdict(item) for item in ("limit_batches", "trace", "gradients")] == ["passed"] * 3
     assert len(re.findall(r"^\w+ failed: .*no test for you", done.output, re.MULTILINE)) == 1
+
+
+def test_steps_of_a_model_that_is_compiled_as_a_whole_leave_its_metrics_alone(stranger):
+    """`torch.compile` of a LightningModule puts its compiled steps into the attributes of the module itself."""
+    compiled = changed(
+        "train.py", ("import hydra\n", "import hydra\nimport torch\n"), ("data = Net()", "data = torch.compile(Net())")
+    )
+    seen = "        loss = self.loss(batch)\n        self.seen.update(loss)\n        self.log('loss', self.seen)\n"
+    project = stranger(
+        changed(
+            "net.py",
+            ("import torch\n", "import torch\nimport torchmetrics\n"),
+            ("        self.first,", "        self.seen = torchmetrics.MeanMetric()\n        self.first,"),
+            ("training_step(self, batch):\n", f"training_step(self, batch):\n{seen}"),
+        )
+        | {"train.py": compiled["train.py"]}
+    )
+    passed(project.check(items="device,learning"), "device", "learning")

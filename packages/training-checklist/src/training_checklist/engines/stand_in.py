@@ -1,9 +1,10 @@
 """A copy of a LightningModule whose steps leave no trace: nothing is logged and no optimizer moves."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy as shallow_copy
 from copy import deepcopy
+from types import CellType, FunctionType
 from typing import Any
 from unittest.mock import patch
 
@@ -47,6 +48,7 @@ def stand_in(pl_module: LightningModule, trainer: Trainer, copies: dict[int, Any
     copies |= {id(tensor): tensor.detach() for tensor in kept if tensor.grad_fn is not None} | {id(trainer): trainer}
     with unwatched(pl_module):
         copy = deepcopy(pl_module, copies)
+    drop_methods_of_original(copy, copies)
     copy.trainer = trainer
     for name in MUTED:
         setattr(copy, name, ignore)
@@ -54,6 +56,27 @@ def stand_in(pl_module: LightningModule, trainer: Trainer, copies: dict[int, Any
     copy.optimizers = lambda *_, **__: Nothing() if several == 1 else [Nothing()] * several
     copy.lr_schedulers = copy.optimizers
     return copy
+
+
+def drop_methods_of_original(copy: nn.Module, copies: Mapping[int, Any]) -> None:
+    """Give every module its class's own method where an attribute wraps that of the original.
+
+    Functions are not copied with their object. `trainer.fit(torch.compile(model))` puts such wrappers into the model:
+    the copy's steps would train the original.
+    """
+    for module in copy.modules():
+        for name, value in [*vars(module).items()]:
+            if isinstance(value, FunctionType) and hasattr(type(module), name) and reaches(value, copies):
+                delattr(module, name)
+
+
+def reaches(function: FunctionType, copies: Mapping[int, Any]) -> bool:
+    """Whether a function holds something, or a method of something, that was copied."""
+    held = [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]
+    owners = [getattr(each, "__self__", each) for each in held]
+    return any(id(each) in copies for each in owners if isinstance(each, nn.Module)) or any(
+        reaches(each, copies) for each in held if isinstance(each, FunctionType) and each is not function
+    )
 
 
 def mute_metrics(module: nn.Module) -> None:
