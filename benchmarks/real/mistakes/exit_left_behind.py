@@ -8,8 +8,7 @@ from torch.nn import functional
 SOURCE = "vturrisi/solo-learn 57e2608"
 WRONG = "A print and an exit() from looking for another mistake are left in the forward pass."
 LOUD = True
-NAMED = {"crash": "look|forward|exit"}
-NEEDS = "SystemExit of the user's code as a finding: it is no Exception, and ends check() and whoever has called it"
+NAMED = {"crash/exit-called": "look"}
 
 
 class Contrastive(Task):

@@ -42,6 +42,29 @@ def test_exception_of_the_project_is_a_finding_and_not_ours(net, data):
     assert "no such optimizer" in verdict.findings[0].what
 
 
+def test_what_fails_under_an_item_alone_is_a_mistake_of_the_checklist(net, data):
+    class Refusing(net):
+        def loss(self, batch):
+            if torch.is_anomaly_enabled():
+                raise RuntimeError("not like this")
+            return super().loss(batch)
+
+    results = check(Refusing(), data(), items=["anomaly", "overflow"])
+    assert results["overflow"].status == "passed"
+    assert not results["anomaly"].findings
+    assert "not like this\nonly with anomaly" in results["anomaly"].error
+
+
+def test_exit_in_the_projects_code_is_a_finding_at_its_line(net, data):
+    class Looked(net):
+        def loss(self, batch):
+            raise SystemExit
+
+    verdict = check(Looked(), data(), items=["fast_dev_run"])["fast_dev_run"]
+    assert (verdict.findings[0].rule, verdict.error) == ("crash/exit-called", None)
+    assert "raise SystemExit" in verdict.findings[0].place.source
+
+
 def test_loaders_instead_of_a_datamodule_and_a_function_that_makes_the_module(net, data):
     loaders = {"train_dataloaders": data().train_dataloader(), "val_dataloaders": data().val_dataloader()}
     assert check(net, loaders=loaders, items=["fast_dev_run"]).passed

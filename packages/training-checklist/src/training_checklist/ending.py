@@ -20,6 +20,10 @@ class FitEnded(Exception):
     """Training, which is all that a check asks for, is over. Ends the training function; a success."""
 
 
+class ExitCalled(Exception):
+    """Code of the project has called `exit()` in training. Raised from the SystemExit, which ends Python itself."""
+
+
 class Refused(CompactHydraException):
     """Debug items that cannot be run as they were asked for. Shown like `CheckFailed`, without a report."""
 

@@ -15,21 +15,23 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from training_checklist import session
-from training_checklist.ending import FitEnded
+from training_checklist.ending import CheckFailed, FitEnded
 from training_checklist.engines.loads import recorded_loads
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import seed_all
-from training_checklist.experiments.experiment import after_fit
+from training_checklist.experiments.experiment import after_fit, exits_are_errors
 from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
+from training_checklist.experiments.without import Without
 from training_checklist.finding import ERROR, FAILED, Verdict
 from training_checklist.group import OWN
-from training_checklist.judging import conclude, judge
+from training_checklist.judging import cause, conclude, crashed, judge
 from training_checklist.lightning import LightningDataModule, LightningModule, Trainer, isolate_rng
 from training_checklist.reporting.files import markdown, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.wording import with_commands
 from training_checklist.settings import KEY, Settings, check_settings
-from training_checklist.starting.check import FOLDER
+from training_checklist.starting.check import FOLDER, UNTRIED
+from training_checklist.starting.shape import limits
 
 QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
 WITH_TWO_FITS = ("reproducibility",)  # where a command would be repeated, the fit is
@@ -136,6 +138,11 @@ def run(
             conclude(experiments, folder)
     [verdict] = judge({item: question}, error, started)
     session.begin()
+    if error is not None and verdict.error is None and item not in UNTRIED and cause(error, CheckFailed) is None:
+        alone = {"default_root_dir": folder, **QUIET, **trainer, **limits(root.get("trainer", {}))}
+        if not fails_without(item, error, parts, loaders, alone):
+            told = crashed(error, None, False).told
+            return Verdict(item, question, error=f"{item}: {told}\nonly with {item}, and not in the same fit without")
     return replace(verdict, findings=[with_commands(finding, item, None) for finding in verdict.findings])
 
 
@@ -145,10 +152,24 @@ def fit(experiment: Any, parts: tuple[Any, Any], loaders: Mapping[str, Any], opt
     callbacks = [*options.get("callbacks", ()), experiment]
     try:
         trainer = Trainer(**{**options, "callbacks": callbacks})
-        pass_on(trainer.fit, module, **({"datamodule": datamodule} if datamodule is not None else dict(loaders)))
+        with exits_are_errors():
+            pass_on(trainer.fit, module, **({"datamodule": datamodule} if datamodule is not None else dict(loaders)))
         after_fit(trainer)
     except FitEnded:
         pass
+
+
+def fails_without(
+    item: str, error: Exception, parts: tuple[Any, Any], loaders: Mapping[str, Any], options: Mapping[str, Any]
+) -> bool:
+    """Whether the same exception ends a fit of the same length without the item: else it is this package's fault."""
+    try:
+        with isolate_rng():
+            seed_all()
+            fit(Without(stages=item == "fast_dev_run", ends=True), parts, loaders, options)
+    except Exception as other:
+        return crashed(other, None, False).kind == crashed(error, None, False).kind
+    return False
 
 
 def fit_twice(

@@ -45,6 +45,10 @@ def plateau_without_monitor(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def exit_called(crash: Crash, match: re.Match) -> Cause:
+    return Cause("exit() ends Python itself, in the middle of training", "remove the call, or raise an exception there")
+
+
 def no_loss_key(crash: Crash, match: re.Match) -> Cause:
     return Cause(
         "training_step returns a dictionary in which Lightning finds no loss to follow",
@@ -503,6 +507,7 @@ def no_such_file(crash: Crash, match: re.Match) -> Cause | None:
 
 
 PATTERNS: list[Pattern] = [
+    (r"^SystemExit: ", exit_called),
     (r"The closure hasn't been executed", closure_not_called),
     (r"object of type 'NoneType' has no len\(\)", no_dataset),
     (r"FileNotFoundError: .*?not found: (\S+)|FileNotFoundError: .*?No such file or directory: (.+)", no_such_file),

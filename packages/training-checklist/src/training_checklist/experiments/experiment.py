@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from training_checklist import session
 from training_checklist.diagnosis.diagnose import diagnose, print_traceback
-from training_checklist.ending import FitEnded, launched_rank
+from training_checklist.ending import ExitCalled, FitEnded, launched_rank
 from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import is_tool_error, last_frames, pass_on
 from training_checklist.finding import Finding, Verdict
@@ -313,7 +313,8 @@ def every_trainer(parts: Mapping[str, DictConfig], asked: Mapping[str, Any]) -> 
 
     @wraps(fit)
     def and_after(trainer: Trainer, *arguments: Any, **options: Any) -> Any:
-        result = pass_on(fit, trainer, *arguments, **options)
+        with exits_are_errors():
+            result = pass_on(fit, trainer, *arguments, **options)
         after_fit(trainer)
         return result
 
@@ -322,6 +323,21 @@ def every_trainer(parts: Mapping[str, DictConfig], asked: Mapping[str, Any]) -> 
         yield
     finally:
         Trainer.__init__, Trainer.fit = init, fit
+
+
+@contextmanager
+def exits_are_errors() -> Iterator[None]:
+    """Let an `exit()` of the project's code be an exception of its own, for the report.
+
+    Raises:
+        ExitCalled: from the SystemExit. What a signal raises, such as Lightning's SIGTERMException, goes on as it is.
+    """
+    try:
+        yield
+    except SystemExit as ended:
+        if type(ended) is not SystemExit:
+            raise
+        raise ExitCalled(f"exit({'' if ended.code is None else repr(ended.code)})") from ended
 
 
 def after_fit(trainer: Trainer) -> None:
