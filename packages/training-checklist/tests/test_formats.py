@@ -5,12 +5,12 @@ from xml.etree import ElementTree
 
 import pytest
 from training_checklist import __main__ as command_line
+from training_checklist.catalogue import Catalogue
 from training_checklist.finding import FAILED, PASSED, REMARK, WARNING, Finding, Fix, Place, Verdict
 from training_checklist.reporting.files import write_report
 from training_checklist.reporting.junit import write_junit
 from training_checklist.reporting.lines import summary
 from training_checklist.reporting.sarif import write_sarif
-from training_checklist.rules import every_rule
 
 RULE, OTHER = "run/no-loss", "run/metric-not-finite"
 COUNTED = ("tests", "failures", "errors", "skipped")
@@ -57,7 +57,7 @@ def test_junit_has_a_suite_an_item_and_a_case_a_rule(verdicts, tmp_path):
 
 
 def test_sarif_names_the_real_file_and_line_and_what_is_silenced(verdicts, tmp_path):
-    write_sarif(tmp_path / "report.sarif", verdicts, every_rule())
+    write_sarif(tmp_path / "report.sarif", verdicts, Catalogue())
     [run] = json.loads((tmp_path / "report.sarif").read_text())["runs"]
     code, config = run["results"]
     assert code["locations"] == [
@@ -72,7 +72,7 @@ def test_sarif_names_the_real_file_and_line_and_what_is_silenced(verdicts, tmp_p
 def test_remark_stands_in_every_report_and_leaves_the_verdict_as_it_is(tmp_path):
     verdict = Verdict("fast_dev_run", "?", [finding(REMARK, file="src/net.py", line=7)], "one step", judged=[RULE])
     assert (verdict.status, summary(verdict)) == (PASSED, "one step (1 remark)")
-    write_report(tmp_path, [verdict], [], every_rule())
+    write_report(tmp_path, [verdict], [], Catalogue())
     report = json.loads((tmp_path / "report.json").read_text())
     assert (report["verdict"], report["items"][0]["findings"][0]["severity"]) == (PASSED, REMARK)
     assert f"**remark** `{RULE}`" in (tmp_path / "report.md").read_text()

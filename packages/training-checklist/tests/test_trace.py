@@ -6,7 +6,8 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.modules import module as hooks
 from torch.utils.data import DataLoader
-from training_checklist.experiments.trace import concatenations, effects
+from training_checklist.engines import tracer
+from training_checklist.lab import effects
 
 
 def whats(verdict):
@@ -563,7 +564,7 @@ def test_inputs_and_what_a_package_concatenates_with_itself_are_no_finding(exami
         return hidden + 0 * torch.cat([hidden, hidden], 1)[:, :32]
 
     assert len(examine("trace", Twice()).findings) == 1
-    monkeypatch.setattr(concatenations, "is_own", lambda file: False)
+    monkeypatch.setattr(tracer, "is_own", lambda file: False)
     assert whats(examine("trace", Twice())) == []
 
 

@@ -1,4 +1,4 @@
-"""A debugging checklist for trainings: experiments that record evidence, and rules that judge it.
+"""A debugging checklist for trainings: experiments that shape runs, and probes and rules that judge them.
 
 It knows nothing of any project: torch, Lightning, Hydra, torchmetrics and Rich are all that it imports, and any
 LightningModule and DataModule can be examined, by `check(module, datamodule)` or by `+debug=` in a Hydra application.
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from training_checklist.experiments.experiment import Experiment
     from training_checklist.finding import FAILED, REMARK, WARNING, Fix, Place
+    from training_checklist.probe import Probe
     from training_checklist.python_call import Results, check
     from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
 
 MODULES = {
     "experiments.experiment": ("Experiment",),
     "finding": ("FAILED", "REMARK", "WARNING", "Fix", "Place"),
+    "probe": ("Probe",),
     "python_call": ("Results", "check"),
     "rule": ("CannotJudge", "Hit", "Rule", "Threshold"),
 }
@@ -28,6 +30,7 @@ __all__ = [
     "Fix",
     "Hit",
     "Place",
+    "Probe",
     "Results",
     "Rule",
     "Threshold",

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from training_config.near_names import suggestion
 
+from training_checklist.catalogue import Catalogue
 from training_checklist.finding import Finding
 from training_checklist.reporting.pages import page, pages
-from training_checklist.rules import every_rule
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -29,11 +29,10 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if asked.command == "baseline":
         return write_baseline(asked.report)
-    rules = every_rule()
+    rules = Catalogue()
     if asked.command == "rules":
-        for rule in rules.values():
-            if rule.id.startswith(asked.topic):
-                print(f"{rule.id:<44}{rule.item:<16}{rule.question}")
+        for rule in (rules[name] for name in rules if name.startswith(asked.topic)):
+            print(f"{rule.id:<44}{rule.item:<16}{rule.question}")
         return 0
     if asked.command == "pages":
         print(pages(rules.values()), end="")

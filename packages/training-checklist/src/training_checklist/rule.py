@@ -22,10 +22,17 @@ class Threshold:
     Args:
         value: the default.
         reason: why this number: a theorem, a source, or a measurement over several healthy tasks; with its unit.
+        factor: by which it is made larger and smaller in the test that asks whether it decides: then the faulty example
+            is missed, and the healthy one is found.
+        faulty: an example that this number decides about, where the probe's own is decided by another one.
+        healthy: likewise.
     """
 
     value: Any
     reason: str
+    factor: float = 3.0
+    faulty: Any = None
+    healthy: Any = None
 
 
 @dataclass(frozen=True)
@@ -45,9 +52,9 @@ class Hit:
     severity: str | None = None
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A question to the evidence of one debug item.
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What a rule asks in one debug item, and what it says where the answer is no.
 
     Args:
         id: topic/name; it never changes, for projects silence by it.
@@ -55,11 +62,7 @@ class Rule:
         question: what is asked, so that "yes" is good.
         why: why a hit matters.
         severity: FAILED for what is surely wrong, WARNING for what may be meant.
-        evidence: the class of what it reads.
-        judge: yields a hit for each thing that is wrong; it is given evidence and thresholds, and changes nothing.
         fix: what to do next.
-        faulty: makes evidence with a hit: the rule's example and its test.
-        healthy: makes evidence that is near to it, and has none.
         thresholds: by the name under which a project sets one: checks.<item>.<name>.
         symptom: whether a hit may only follow from another fault, which other rules may name.
     """
@@ -69,11 +72,7 @@ class Rule:
     question: str
     why: str
     severity: str
-    evidence: type
-    judge: Callable[[Any, Any], Iterator[Hit]]
     fix: Fix
-    faulty: Callable[[], Any]
-    healthy: Callable[[], Any]
     thresholds: Mapping[str, Threshold] = field(default_factory=dict)
     symptom: bool = False
 
@@ -88,19 +87,46 @@ class Rule:
         """Return the thresholds as attributes: the project's own choice, else the default."""
         return SimpleNamespace(**{name: chosen.get(name, each.value) for name, each in self.thresholds.items()})
 
+    def finding(self, hit: Hit) -> Finding:
+        """Return what a hit comes to: what it leaves out is what is said of all."""
+        return Finding(
+            self.id,
+            self.severity if hit.severity is None else hit.severity,
+            hit.what,
+            hit.place,
+            self.why if hit.why is None else hit.why,
+            self.fix if hit.fix is None else hit.fix,
+            self.symptom,
+        )
+
+    def example(self) -> Finding:
+        """Return what is found in the faulty example."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule(Question):
+    """A question to evidence that an item has gathered: the older form; new ones are a `Probe`.
+
+    Args:
+        evidence: the class of what it reads.
+        judge: yields a hit for each thing that is wrong; it is given evidence and thresholds, and changes nothing.
+        faulty: makes evidence with a hit: the rule's example and its test.
+        healthy: makes evidence that is near to it, and has none.
+    """
+
+    evidence: type
+    judge: Callable[[Any, Any], Iterator[Hit]]
+    faulty: Callable[[], Any]
+    healthy: Callable[[], Any]
+
     def findings(self, evidence: Any, chosen: Mapping[str, Any]) -> Iterator[Finding]:
         """Yield what the rule finds in `evidence`.
 
         Raises:
             CannotJudge: the evidence does not tell.
         """
-        for hit in self.judge(evidence, self.limits(chosen)):
-            yield Finding(
-                self.id,
-                self.severity if hit.severity is None else hit.severity,
-                hit.what,
-                hit.place,
-                self.why if hit.why is None else hit.why,
-                self.fix if hit.fix is None else hit.fix,
-                self.symptom,
-            )
+        return (self.finding(hit) for hit in self.judge(evidence, self.limits(chosen)))
+
+    def example(self) -> Finding:
+        return next(self.findings(self.faulty(), {}))

@@ -49,11 +49,15 @@ def find(item: str) -> Any | None:
 
 
 @contextmanager
-def aside() -> Iterator[None]:
-    """Inside, what Trainers add takes no part in the job: it is run once more for an experiment's own purpose."""
-    global _experiments
-    kept, _experiments = _experiments, []
+def aside(settings: Settings | None = None) -> Iterator[None]:
+    """Inside, what Trainers add takes no part in the job: it is run once more for an experiment's own purpose.
+
+    Args:
+        settings: other ones than the project's.
+    """
+    global _experiments, _settings
+    kept, (_experiments, _settings) = (_experiments, _settings), ([], settings or _settings)
     try:
         yield
     finally:
-        _experiments = kept
+        _experiments, _settings = kept

@@ -4,7 +4,7 @@ checks:
   overfit: {max_loss: 0.1}                                    # a threshold of a rule, an argument of an item
   silence: {data/shared-samples: "burst photos of one scene"} # a rule, with the reason; the report shows it
   baseline: debug_baseline.json                               # findings that are known and do not fail
-  rules: [my_package.rules.loss_range]                        # modules with rules of the project's own
+  rules: [my_package.rules.loss_range]                        # modules with rules and probes of the project's own
 """
 
 import json
@@ -19,10 +19,10 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from training_config.near_names import suggestion
 
+from training_checklist.catalogue import Catalogue
 from training_checklist.finding import Finding
 from training_checklist.group import OWN, groups
-from training_checklist.rule import Rule
-from training_checklist.rules import every_rule
+from training_checklist.rule import Question, Rule
 
 KEY = "checks"
 READ = re.compile(rf"oc\.select:{KEY}\.(\w+)\.(\w+),")
@@ -46,15 +46,15 @@ class Settings:
     modules: tuple[str, ...] = ()
 
     @cached_property
-    def rules(self) -> dict[str, Rule]:
-        return every_rule(self.modules)
+    def rules(self) -> Catalogue:
+        return Catalogue(self.modules)
 
     def of_item(self, item: str) -> Mapping[str, Any]:
         return self.chosen.get(item, {})
 
     def rules_for(self, item: str, evidence: Any) -> Iterator[Rule]:
         """Yield the rules of an item that read evidence of this class."""
-        return (rule for rule in self.rules.values() if rule.item == item and type(evidence) is rule.evidence)
+        return (rule for rule in self.rules.rules.values() if rule.item == item and type(evidence) is rule.evidence)
 
     def reason_to_ignore(self, finding: Finding) -> str | None:
         """Return why a finding does not count, or None where it does."""
@@ -80,10 +80,13 @@ def _settings(content: dict[str, Any], known: set[tuple[str, str]]) -> tuple[Set
     modules = content.pop("rules", None) or ()
     modules = tuple(modules.values() if isinstance(modules, dict) else modules)
     try:
-        rules = every_rule(modules)
+        rules = Catalogue(modules)
     except (ImportError, ValueError) as error:
         return Settings(), [f"{KEY}.rules={list(modules)}: {error}"]
-    problems = [*unread(content, {*known, *thresholds(rules)}), *wrongly_silenced(silence, rules)]
+    problems = [*unread(content, {*known, *thresholds(rules.of_item(item) for item in content)})]
+    if problems:  # the nearest ones may be of other items
+        problems = [*unread(content, {*known, *thresholds([rules.values()])})]
+    problems += wrongly_silenced(silence, rules)
     entries = None
     if baseline is not None:
         try:
@@ -97,7 +100,7 @@ def _settings(content: dict[str, Any], known: set[tuple[str, str]]) -> tuple[Set
     return settings, problems
 
 
-def wrongly_silenced(silence: Mapping[str, Any], rules: Mapping[str, Rule]) -> Iterator[str]:
+def wrongly_silenced(silence: Mapping[str, Any], rules: Catalogue) -> Iterator[str]:
     for rule, reason in silence.items():
         if rule not in rules:
             yield f"{KEY}.silence names {rule}, and there is no such rule{suggestion(rule, rules)}"
@@ -115,8 +118,8 @@ def unread(content: Mapping[str, Any], known: set[tuple[str, str]]) -> Iterator[
                 yield f"{key} is read by no debug item{suggestion(key, names)}"
 
 
-def thresholds(rules: Mapping[str, Rule]) -> set[tuple[str, str]]:
-    return {(rule.item, name) for rule in rules.values() for name in rule.thresholds}
+def thresholds(items: Iterable[Iterable[Question]]) -> set[tuple[str, str]]:
+    return {(rule.item, name) for rules in items for rule in rules for name in rule.thresholds}
 
 
 def arguments(config: DictConfig) -> set[tuple[str, str]]:

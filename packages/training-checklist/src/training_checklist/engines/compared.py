@@ -13,6 +13,7 @@ from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.replay import call_step, loss_in, seed_all
 from training_checklist.engines.stand_in import stand_in
 from training_checklist.lightning import LightningModule, MixedPrecision, Trainer, isolate_rng
+from training_checklist.rule import CannotJudge
 
 HALF = (torch.float16, torch.bfloat16)
 SAMPLES = 8  # that are looked at: exchanging targets among them is as telling as among more
@@ -102,7 +103,7 @@ def moved_look(trainer: Trainer, pl_module: LightningModule) -> Look:
     Where a layer begins with zeros, all samples have one answer, and it would not matter whose target is whose.
 
     Raises:
-        TypeError: weights have 16 bits.
+        CannotJudge: weights have 16 bits.
     """
     copy = stand_in(pl_module, trainer)
     with isolate_rng():
@@ -110,7 +111,7 @@ def moved_look(trainer: Trainer, pl_module: LightningModule) -> Look:
         move(copy)
 
     if any(weight.dtype in HALF for weight in copy.parameters()):
-        raise TypeError("numbers of 16 bits are too coarse to be compared")
+        raise CannotJudge("numbers of 16 bits are too coarse to be compared")
     plugin = trainer.precision_plugin
     full = isinstance(plugin, MixedPrecision)  # which computes in 16 bits what it can compute in 32
 

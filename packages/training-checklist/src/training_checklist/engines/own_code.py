@@ -28,6 +28,7 @@ def folders(*packages: str) -> tuple[str, ...]:
 
 CHECKS = folders("training_checklist")
 BESIDE = folders("training_checklist", "training_config", "training_runs")
+EXAMPLES: set[str] = set()  # files of this package that hold an example which is at work: there it is the project
 
 
 @cache
@@ -46,7 +47,7 @@ def installed_into(folders: tuple[str, ...]) -> tuple[str, ...]:
 
 def is_own(file: str) -> bool:
     """Whether a file is the project's."""
-    return not is_installed(file) and not file.startswith(BESIDE)
+    return file in EXAMPLES or (not is_installed(file) and not file.startswith(BESIDE))
 
 
 def is_own_class(kind: type) -> bool:

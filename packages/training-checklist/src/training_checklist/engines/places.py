@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from traceback import walk_tb
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from torch import nn
@@ -38,12 +38,15 @@ class Places:
         name = self._names.get(id(module))
         return None if name is None else named(name, module)
 
-    def here(self) -> Place:
+    def here(self, outside: CodeType | None = None) -> Place:
         """Return the innermost module at work, and the innermost line of the project's own code.
 
         Where no line is the project's own, as in a network that comes with a package, the package's line stands.
+
+        Args:
+            outside: code that is at work, and what it calls is not looked at.
         """
-        return self._innermost(here_and_outwards())
+        return self._innermost(here_and_outwards(outside))
 
     def of_error(self, error: BaseException) -> Place:
         """Return the same of where an exception was raised."""
@@ -68,9 +71,11 @@ class Places:
         return Place(module=module or "") if found is None else of_frame(found[0], module or "", found[1])
 
 
-def here_and_outwards() -> Iterator[tuple[FrameType, int]]:
-    """Yield the frames of the present call with their lines, the innermost first."""
+def here_and_outwards(outside: CodeType | None = None) -> Iterator[tuple[FrameType, int]]:
+    """Yield the frames of the present call with their lines, the innermost first; or those that call some code."""
     frame: FrameType | None = sys._getframe(1)
+    while outside is not None and frame is not None:
+        outside, frame = None if frame.f_code is outside else outside, frame.f_back
     while frame is not None:
         yield frame, frame.f_lineno
         frame = frame.f_back
@@ -81,10 +86,10 @@ def own_frame() -> FrameType | None:
     return next((frame for frame, _ in here_and_outwards() if kind(frame.f_code.co_filename) == "own"), None)
 
 
-def caller() -> str:
-    """Return the file of the line that calls torch."""
-    files = (frame.f_code.co_filename for frame, _ in here_and_outwards())
-    return next(file for file in files if not is_of_checks(file))
+def caller(outside: CodeType | None = None) -> str:
+    """Return the file of the line that calls torch, or some code."""
+    files = (frame.f_code.co_filename for frame, _ in here_and_outwards(outside))
+    return next(file for file in files if is_own(file) or not is_of_checks(file))
 
 
 def named(name: str, module: nn.Module) -> str:

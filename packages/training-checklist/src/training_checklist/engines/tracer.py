@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from training_checklist.engines.batches import tensors
-from training_checklist.engines.own_code import pass_on
-from training_checklist.engines.places import Places
+from training_checklist.engines.own_code import is_own, pass_on
+from training_checklist.engines.places import Places, caller
 from training_checklist.finding import Place
 
 
@@ -54,8 +54,13 @@ class Call:
     def place(self) -> Place:
         """Where it is called. To be asked for while it is: the call stack tells."""
         if self._place is None:
-            self._place = self._places.here()
+            self._place = self._places.here(outside=TRACING)
         return self._place
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the line that calls it is the project's own. To be asked for while it is."""
+        return is_own(caller(outside=TRACING))
 
     def argument(self, name: str, position: int, default: Any = None) -> Any:
         """Return an argument that may be given by position or by name."""
@@ -91,3 +96,6 @@ class Tracer(TorchFunctionMode):
         for listener in self.listeners:
             listener.after(call)
         return call.result
+
+
+TRACING = Tracer.__torch_function__.__code__  # what is outside of its frame calls the operation

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from training_checklist.evidence.network import Reshape
 from training_checklist.finding import NOWHERE, Place
+from training_checklist.lab.shapes import Reshape
 
 
 @dataclass

@@ -1,9 +1,9 @@
 """What all experiments share: a Lightning callback that shapes a run, records evidence, and has rules judge it."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 from unittest.mock import patch
@@ -29,6 +29,7 @@ from training_checklist.lightning import (
     TrainerState,
     is_overridden,
 )
+from training_checklist.probe import Probe
 from training_checklist.rule import CannotJudge
 
 # Past the setters, which refuse some of it once a loader is built.
@@ -60,9 +61,10 @@ class Experiment(Callback):
     ends_with_fit: ClassVar[bool] = False
     eager: ClassVar[bool] = True  # whether compiled networks run as they are written: hooks see no modules of them else
 
-    def __init__(self) -> None:
+    def __init__(self, topics: Sequence[str] = ()) -> None:
         if self.eager:
             torch.compiler.set_stance("force_eager")
+        self.topics = tuple(topics)  # of its probes; an item of the older form has rules, and none
         self.findings: list[Finding] = []
         self.judged: set[str] = set()
         self.unjudged: dict[str, str] = {}
@@ -78,6 +80,11 @@ class Experiment(Callback):
         self.loading = NoWorkers()
         self.watching = ExitStack()  # left at the latest when training is over, or has failed
         self.started = time.monotonic()
+
+    @cached_property
+    def probes(self) -> list[Probe]:
+        """All that it asks."""
+        return session.settings().rules.probes(self.item, self.topics)
 
     def judge(self, *evidence: Any, owner: str | None = None) -> None:
         """Have this item's rules look at evidence. A rule that fails itself is a tool error; the others still judge.
@@ -98,6 +105,22 @@ class Experiment(Callback):
                     self.judged.add(rule.id)
                     for finding in found:
                         self.add(finding)
+
+    def ask(self, probes: Iterable[Probe], lab: Any) -> None:
+        """Have probes look at what this item examines. One that fails itself is a tool error; the others go on."""
+        settings = session.settings()
+        for probe in probes:
+            try:
+                found = probe.findings(lab, settings.of_item(self.item))
+            except CannotJudge as reason:
+                self.unjudged.setdefault(probe.id, str(reason))
+            except Exception as error:
+                self.fail_itself(error, f"probe {probe.id}")
+                self.unjudged.setdefault(probe.id, f"it has failed itself: {type(error).__name__}: {error}")
+            else:
+                self.judged.add(probe.id)
+                for finding in found:
+                    self.add(finding)
 
     def has_found(self, *rules: str) -> bool:
         """Whether one of some rules, or any where none is named, has found something."""
@@ -182,7 +205,7 @@ class Experiment(Callback):
             silenced += [] if reason is None else [(finding, reason)]
             counted += [finding] if reason is None else []
         skipped = self.skipped
-        asks = any(rule.item == self.item for rule in settings.rules.values())
+        asks = self.topics or any(rule.item == self.item for rule in settings.rules.rules.values())
         if asks and not self.judged and not self.findings and skipped is None and self.error is None:
             skipped = next(iter(self.unjudged.values()), "no hook of it has run, so that there is nothing to judge by")
         return Verdict(

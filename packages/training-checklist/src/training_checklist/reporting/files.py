@@ -20,7 +20,7 @@ from training_checklist.reporting.conclusions import conclusions
 from training_checklist.reporting.junit import write_junit
 from training_checklist.reporting.lines import HELP, rows, summary
 from training_checklist.reporting.sarif import write_sarif
-from training_checklist.rule import Rule
+from training_checklist.rule import Question
 
 SCHEMA = 2
 NAME = "report.json"
@@ -31,7 +31,7 @@ def write_report(
     folder: Path,
     verdicts: list[Verdict],
     notes: list[str],
-    rules: dict[str, Rule],
+    rules: Mapping[str, Question],
     crashed: bool = False,
     crashes: Sequence[Mapping[str, Any]] = (),
 ) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from training_checklist.finding import Finding
 from training_checklist.reporting.lines import rows
 from training_checklist.reporting.wording import with_commands
-from training_checklist.rule import Rule
+from training_checklist.rule import Question
 from training_checklist.settings import KEY
 
 
-def page(rule: Rule, level: int = 1) -> str:
+def page(rule: Question, level: int = 1) -> str:
     """Return the page of a rule in Markdown; what its faulty example says is made anew."""
     heading = "#" * level
     lines = [
@@ -31,14 +31,14 @@ def noun(severity: str) -> str:
     return "failure" if severity == "failed" else severity
 
 
-def example(rule: Rule) -> Iterable[str]:
-    finding: Finding = with_commands(next(iter(rule.findings(rule.faulty(), {}))), rule.item, None)
+def example(rule: Question) -> Iterable[str]:
+    finding: Finding = with_commands(rule.example(), rule.item, None)
     yield f"{rule.item} {finding.severity}: {finding.what}"
     for label, text in rows(finding):
         yield f"  {label:<6}{text}"
 
 
-def pages(rules: Iterable[Rule]) -> str:
+def pages(rules: Iterable[Question]) -> str:
     """Return one document of all rules, by topic."""
     rules = list(rules)
     lines = ["# Rules", "", f"{len(rules)} rules, each in a file of its own.", ""]

@@ -2,19 +2,20 @@
 
 import json
 import re
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from training_checklist.finding import FAILED, REMARK, WARNING, Finding, Verdict
 from training_checklist.reporting.lines import rows
-from training_checklist.rule import Rule
+from training_checklist.rule import Question
 
 LEVELS = {FAILED: "error", WARNING: "warning", REMARK: "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def write_sarif(path: Path, verdicts: list[Verdict], rules: dict[str, Rule]) -> None:
+def write_sarif(path: Path, verdicts: list[Verdict], rules: Mapping[str, Question]) -> None:
     """Write the findings that say a file, or a config's file; a review has no place for the others."""
     told: dict[Finding, bool] = {finding: False for verdict in verdicts for finding in verdict.findings}
     told |= {finding: True for verdict in verdicts for finding, _ in verdict.silenced}
@@ -51,7 +52,7 @@ def location(finding: Finding) -> dict[str, Any] | None:
     return {"artifactLocation": {"uri": Path(file).as_posix()}, **({"region": {"startLine": line}} if line else {})}
 
 
-def described(name: str, rules: dict[str, Rule]) -> dict[str, Any]:
+def described(name: str, rules: Mapping[str, Question]) -> dict[str, Any]:
     rule = rules.get(name)
     return (
         {"id": name}

@@ -13,9 +13,9 @@ from training_checklist.engines.splits import Split, load_items
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.engines.watched_arrays import watching
 from training_checklist.evidence.loading import LoadedReshapes, Wrapped
-from training_checklist.evidence.network import Reshape
-from training_checklist.experiments.trace.reshapes import ReshapesToTranspose, exchanges_axes
 from training_checklist.finding import Place
+from training_checklist.lab.reshapes import exchanges_axes, to_transpose
+from training_checklist.lab.shapes import Reshape
 from training_checklist.lightning import Trainer, isolate_rng
 
 SAMPLES = 16
@@ -78,8 +78,16 @@ class Wraps(Listener):
             self.found.setdefault(call.place, (str(result.dtype).removeprefix("torch."), low, high))
 
 
-class Reshaped(ReshapesToTranspose):
-    """Keeps reshapes of NumPy's arrays in the same way."""
+class Reshaped(Listener):
+    """Keeps reshapes to the shape of a transpose, of tensors and of NumPy's arrays; once a line."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, int], Reshape] = {}
+
+    def after(self, call: Call) -> None:
+        found = to_transpose(call)
+        if found is not None:
+            self.found.setdefault((found.place.file, found.place.line), found)
 
     def see_array(self, name: str, given: tuple[Any, ...], result: Any) -> None:
         if name == "reshape" and exchanges_axes(given[0].shape, result.shape):

@@ -1,6 +1,6 @@
 """The modules of a step, as a table."""
 
-from training_checklist.evidence.network import ModuleCall
+from training_checklist.lab.module_calls import ModuleCall
 
 COLUMNS = ("module", "type", "input", "output", "dtype", "device", "abs-min", "abs-max", "parameters")
 SHOWN = 60  # rows in the terminal; the file has all

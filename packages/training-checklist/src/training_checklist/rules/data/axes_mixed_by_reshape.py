@@ -2,8 +2,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from training_checklist.evidence.loading import LoadedReshapes
-from training_checklist.evidence.network import Reshape
 from training_checklist.finding import FAILED, Fix
+from training_checklist.lab.shapes import Reshape
 from training_checklist.rule import Hit, Rule
 
 

@@ -1,0 +1,74 @@
+"""Tensors of a batch that the loss depends on and that no layer sees: targets, masks, weights."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from training_checklist.engines.batches import leaves
+from training_checklist.engines.compared import SAMPLES, first_of
+from training_checklist.engines.tracer import Call, Listener, Tracer
+from training_checklist.finding import NOWHERE, Place
+from training_checklist.lab.shapes import by
+from training_checklist.lab.shared import once
+from training_checklist.lab.step import Step, look
+from training_checklist.lightning import isolate_rng
+from training_checklist.rule import CannotJudge
+
+
+@dataclass
+class ComparedTensor:
+    """One such tensor.
+
+    Args:
+        leaf: place in the batch.
+        belongs: whether the loss is another one where its entries belong to other samples.
+        meeting: the operation in which it meets what the network answers: "sub of 64x1x7 with 64x7".
+        place: of that operation, or of `training_step`.
+    """
+
+    leaf: str
+    belongs: bool = True
+    meeting: str = ""
+    place: Place = NOWHERE
+
+    @property
+    def where(self) -> Place:
+        return self.place.beside(loader="train_dataloader", note=self.leaf)
+
+
+@once
+def compared_tensors(step: Step) -> list[ComparedTensor]:
+    """Return what the loss of a batch compares with.
+
+    Raises:
+        CannotJudge: it compares with nothing, or that cannot be told.
+    """
+    looked = look(step, training=True)
+    found = []
+    for path, _, belongs in looked.only_compared(first_of(step.batch, SAMPLES)):
+        meeting = Meeting(leaves(step.batch)[path])
+        with isolate_rng(), torch.enable_grad(), Tracer(looked.module, meeting):
+            looked.loss_of(step.batch)
+        found.append(ComparedTensor(path, belongs, meeting.told, meeting.place or step.place))
+    if not found:
+        raise CannotJudge("no tensor of the batch is seen by the loss alone, or the loss is random")
+    return found
+
+
+class Meeting(Listener):
+    """Finds the first operation in which a tensor of the batch meets what was computed from weights."""
+
+    def __init__(self, leaf: Tensor) -> None:
+        self.made = {id(leaf): leaf}  # what was made of it alone; held, lest another gets its id
+        self.told = ""
+        self.place: Place | None = None
+
+    def after(self, call: Call) -> None:
+        if self.place is not None or not any(id(tensor) in self.made for tensor in call.given):
+            return
+        if any(tensor.requires_grad for tensor in call.given):
+            self.place = call.place
+            self.told = f"{call.name.strip('_')} of {' with '.join(by(tuple(each.shape)) for each in call.given)}"
+        else:
+            self.made |= {id(tensor): tensor for tensor in call.made}

@@ -1,0 +1,101 @@
+"""Which modules have no effect on the loss."""
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from training_checklist.engines.own_code import is_own
+from training_checklist.engines.parameter_names import gather
+from training_checklist.finding import Place
+from training_checklist.lab.shared import once
+from training_checklist.lab.step import Step
+from training_checklist.lightning import LightningModule
+from training_checklist.rule import CannotJudge
+
+CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+
+
+@dataclass
+class WithoutEffect:
+    """A module that the loss does not depend on in a training step.
+
+    Args:
+        parameters: that an optimizer holds.
+        zero: whether they got gradients, all exactly 0; else they got none.
+        called: whether it ran.
+        with_grad: whether gradients were recorded while it ran.
+        chosen: whether it is one of a list, of which a step may take some: an expert, a layer that is skipped.
+    """
+
+    path: str
+    parameters: list[str]
+    zero: bool
+    called: bool
+    with_grad: bool
+    chosen: bool
+
+    @property
+    def place(self) -> Place:
+        named = ", ".join(self.parameters[:4]) + ", ..." * (len(self.parameters) > 4)
+        return Place(module=self.path, parameter=named)
+
+
+@once
+def without_effect(step: Step) -> list[WithoutEffect]:
+    """Return the modules of which no parameter got a gradient, or only zeros, and which the project's own code calls.
+
+    Raises:
+        CannotJudge: no parameter got any other gradient.
+    """
+    pl_module, reached = step.pl_module, step.reached
+    if not any(reached.values()):
+        raise CannotJudge("no gradient other than 0 has reached any parameter, which is not one module's fault")
+    optimizers = step.trainer.optimizers
+    held = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+    trained = [name for name, p in pl_module.named_parameters() if p.requires_grad and id(p) in held]
+    found = []
+    for zero in (False, True):
+        names = [name for name in trained if reached.get(name) is (False if zero else None)]
+        for path, inside in gather(names, trained):
+            # A weight beside others that have gradients is not its module's failure.
+            if path == inside[0] or not is_called_by_own_code(pl_module, path):
+                continue
+            calls = [row for row in step.modules.rows if row.path == path or row.path.startswith(f"{path}.")]
+            owner = path.rpartition(".")[0]
+            chosen = bool(owner) and isinstance(pl_module.get_submodule(owner), (nn.ModuleList, nn.ModuleDict))
+            with_grad = any(row.with_grad for row in calls)
+            found.append(WithoutEffect(path, inside, zero, bool(calls), with_grad, chosen))
+    return found
+
+
+def copies_in(pl_module: LightningModule) -> set[str]:
+    """Return the modules of which another one has the very weights: a baseline of earlier weights, a target network."""
+    values = {id(p): (tuple(p.shape), float(p.detach().double().sum()), constant(p)) for p in pl_module.parameters()}
+    alike: dict[tuple[Any, ...], list[str]] = {}
+    for path, module in pl_module.named_modules():
+        known = tuple(values[id(parameter)] for parameter in module.parameters())
+        if path and not all(
+            is_constant for _, _, is_constant in known
+        ):  # a layer begins with ones and zeros as others do
+            alike.setdefault((type(module), known), []).append(path)
+    return {path for paths in alike.values() if len(paths) > 1 for path in paths}
+
+
+def constant(parameter: Tensor) -> bool:
+    return parameter.numel() == 0 or bool((parameter.detach() == parameter.detach().flatten()[0]).all())
+
+
+def is_called_by_own_code(pl_module: LightningModule, path: str) -> bool:
+    """Whether the class that decides about calling a module is the project's.
+
+    A network that comes with a package may have parts that this task does not need: a pooler, a second head.
+    """
+    owner = path.rpartition(".")[0]
+    while owner and isinstance(pl_module.get_submodule(owner), CONTAINERS):
+        owner = owner.rpartition(".")[0]
+    try:
+        return is_own(inspect.getsourcefile(type(pl_module.get_submodule(owner))) or "")
+    except (TypeError, OSError):  # made in a notebook or by exec
+        return True

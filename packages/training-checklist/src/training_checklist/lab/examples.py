@@ -1,0 +1,151 @@
+"""Small projects on which a probe is tried: its detector runs in them, in a run of its item, as in any project.
+
+An example is one of these, from the shortest on:
+- a loss, a function of answers (16, 4) and labels (16,) of the network below;
+- a class of LightningModule, such as one that derives from `Small`;
+- `Example`, where loader or Trainer matter, too.
+"""
+
+import inspect
+import io
+import logging
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import DataLoader
+
+from training_checklist import session
+from training_checklist.engines import own_code, places
+from training_checklist.engines.replay import seed_all
+from training_checklist.experiments.experiment import Experiment, after_fit
+from training_checklist.finding import Finding
+from training_checklist.group import OWN
+from training_checklist.lightning import LightningModule, Trainer, isolate_rng
+from training_checklist.probe import Probe, kept
+from training_checklist.settings import Settings
+
+QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+
+
+class Small(LightningModule):
+    """8 numbers into 4 classes. A class that derives from it changes what its example is about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(8, 16), nn.Linear(16, 4)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(torch.relu(self.first(inputs)))
+
+    def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
+        return functional.cross_entropy(answers, labels)
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        return self.loss(self(batch[0]), batch[1])
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+
+
+def samples() -> list[tuple[Tensor, Tensor]]:
+    """Return 32 samples of 8 numbers and a label from 0 to 3."""
+    inputs = torch.randn(32, 8)
+    return [(each, label) for each, label in zip(inputs, torch.arange(32) % 4, strict=True)]
+
+
+def loader() -> DataLoader:
+    return DataLoader(samples(), batch_size=16)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A project.
+
+    Args:
+        module: makes the LightningModule.
+        loader: makes the DataLoader of training, and of validation where the module has a validation_step.
+        trainer: further arguments of the Trainer.
+    """
+
+    module: Callable[[], LightningModule] = Small
+    loader: Callable[[], DataLoader] = loader
+    trainer: Mapping[str, Any] = field(default_factory=dict)
+
+
+def project(example: Any) -> Example:
+    """Return an example in its long form."""
+    if isinstance(example, Example):
+        return example
+    if inspect.isclass(example):
+        return Example(example)
+    return Example(type("Trained", (Small,), {"loss": lambda self, *given: example(*given)}))
+
+
+def run(probe: Probe, example: Any, chosen: Mapping[str, Any] | None = None) -> Experiment:
+    """Run the probe's item on an example, with that probe alone, and return it; the same numbers each time.
+
+    Args:
+        chosen: thresholds, by name.
+    """
+    config = OmegaConf.load(files("training_checklist.conf") / OWN / f"{probe.item}.yaml")
+    content = project(example)
+    settings = Settings({probe.item: dict(chosen or {})})
+    with TemporaryDirectory() as folder, warnings.catch_warnings(), redirect_stdout(io.StringIO()), isolate_rng():
+        warnings.simplefilter("ignore")
+        seed_all()
+        logging.disable(logging.WARNING)
+        module, loader = content.module(), content.loader()
+        own_code.EXAMPLES.update({example_file(probe), *map(inspect.getfile, written_here(module))})
+        places.kind.cache_clear()
+        try:
+            with session.aside(settings):
+                item = instantiate(OmegaConf.to_container(config.callbacks)[f"debug_{probe.item}"] | {"topics": ()})
+                item.probes = [probe]
+                options = {**OmegaConf.to_container(config.trainer), **content.trainer, **QUIET}
+                session.add(item)
+                trainer = Trainer(accelerator="cpu", devices=1, **options, default_root_dir=folder, callbacks=[item])
+                try:
+                    trainer.fit(module, loader, loader if "validation_step" in vars(type(module)) else None)
+                    after_fit(trainer)
+                except Exception as error:
+                    if item.explain(error) is None:
+                        raise
+                item.conclude(Path(folder))
+        finally:
+            logging.disable(logging.NOTSET)
+            own_code.EXAMPLES.clear()
+            places.kind.cache_clear()
+    return item
+
+
+def example_file(probe: Probe) -> str:
+    """Return the file of a probe."""
+    return inspect.getfile(probe.listener if probe.detect is kept else probe.detect)
+
+
+def written_here(module: LightningModule) -> list[type]:
+    """Return the classes of a module that are written in this package."""
+    return [kind for kind in type(module).__mro__ if kind.__module__.startswith("training_checklist.")]
+
+
+def findings(probe: Probe, example: Any, chosen: Mapping[str, Any] | None = None) -> list[Finding]:
+    """Return what a probe finds in an example.
+
+    Raises:
+        AssertionError: the probe has failed itself, or found nothing to judge by.
+    """
+    item = run(probe, example, chosen)
+    if item.error is not None or probe.id not in item.judged:
+        raise AssertionError(f"{probe.id}: {item.error or item.unjudged.get(probe.id) or 'it was not asked'}")
+    return item.findings

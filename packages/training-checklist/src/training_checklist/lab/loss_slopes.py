@@ -1,0 +1,76 @@
+"""How the losses of a step change with the criteria that they are made of."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from training_checklist.finding import NOWHERE, Place
+from training_checklist.lab.step import Step, StepListener
+from training_checklist.rule import CannotJudge
+
+
+@dataclass(frozen=True)
+class CriterionSlope:
+    """How a loss changes as a criterion grows."""
+
+    name: str
+    value: float
+    slope: float
+    place: Place = NOWHERE
+
+
+@dataclass
+class LossSlopes:
+    """A loss and the criteria that it is made of."""
+
+    loss: float
+    slopes: list[CriterionSlope] = field(default_factory=list)
+
+
+class Losses(StepListener):
+    """Takes the slopes of each loss before its backward."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self.losses: list[LossSlopes] = []
+        self.reason = "no loss is made of a single number that a criterion of PyTorch has returned"
+
+    def before_backward(self, loss: Tensor) -> None:
+        calls = [call for call in self.step.learned if call.result.ndim == 0]
+        try:
+            found = slopes(loss, [call.result for call in calls])
+        except CannotJudge as reason:
+            self.reason = str(reason)
+            return
+        known = [
+            CriterionSlope(call.name, float(call.result.detach()), float(slope), call.place)
+            for call, slope in zip(calls, found, strict=True)
+            if slope is not None
+        ]
+        self.losses.append(LossSlopes(float(loss.detach()), known))
+
+    def of_criteria(self) -> list[LossSlopes]:
+        """Return the losses that are made of criteria.
+
+        Raises:
+            CannotJudge: none is.
+        """
+        known = [loss for loss in self.losses if loss.slopes]
+        if not known:
+            raise CannotJudge(self.reason)
+        return known
+
+
+def slopes(loss: Tensor, tensors: list[Tensor]) -> list[Tensor | None]:
+    """Return the gradient of a loss with respect to some tensors, each None where the loss does not depend on it.
+
+    Raises:
+        CannotJudge: a part of the graph is gone with an earlier backward.
+    """
+    if not tensors:
+        return []
+    try:
+        return list(torch.autograd.grad(loss, tensors, retain_graph=True, allow_unused=True))
+    except RuntimeError as error:
+        raise CannotJudge(f"the loss has no gradient to look at: {str(error).splitlines()[0]}") from error

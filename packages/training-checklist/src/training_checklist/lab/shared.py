@@ -1,0 +1,48 @@
+"""Things that several probes ask for, each made once; and code of the project that is run again for them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar
+
+from training_checklist.engines.own_code import frames_of, is_of_checks
+from training_checklist.rule import CannotJudge
+
+T = TypeVar("T")
+
+
+def once(make: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Make a thing of a step when it is first asked for, and hand the same to all who ask; or the reason why not."""
+
+    @wraps(make)
+    def shared(step: Any) -> T:
+        made = step.made
+        if make not in made:
+            try:
+                made[make] = make(step), None
+            except CannotJudge as reason:
+                made[make] = None, str(reason)
+        thing, reason = made[make]
+        if reason is not None:
+            raise CannotJudge(reason)
+        return thing
+
+    return shared
+
+
+@contextmanager
+def of_the_project(what: str) -> Iterator[None]:
+    """Inside, code of the project is run where the run itself would not have called it.
+
+    Raises:
+        CannotJudge: it has raised: it need not be made for that.
+    """
+    try:
+        yield
+    except CannotJudge:
+        raise
+    except Exception as error:
+        if is_of_checks(frames_of(error)[-1].f_code.co_filename):
+            raise
+        said = (str(error).splitlines() or [""])[0]
+        raise CannotJudge(f"{what} raises {type(error).__name__}: {said}") from error

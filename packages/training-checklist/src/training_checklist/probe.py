@@ -1,0 +1,49 @@
+"""What a probe is: a question with the detector that answers it, in a file of its own. Nothing here imports torch."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from training_checklist.finding import Finding
+from training_checklist.rule import Hit, Question
+
+
+def kept(lab: Any, limits: Any) -> Iterator[Hit]:
+    """Yield the hits that the probe's own listener has kept."""
+    yield from lab.heard().found.values()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe(Question):
+    """A question, its answer, and two small projects on which that can be tried.
+
+    Args:
+        detect: yields a hit for each thing that is wrong. It is given what the item examines, and the thresholds. It
+            raises CannotJudge, with the reason, where there is nothing to judge by.
+        listener: a class of Listener that is told of every operation while a step runs; `lab.heard()` is the one of
+            this step, and `kept`, the default detector, yields what it has kept.
+        steps: of the LightningModule, of which the question is asked.
+        faulty: an example in which something is found: see training_checklist.lab.examples.
+        healthy: one that is near to it, in which nothing is.
+    """
+
+    detect: Callable[[Any, Any], Iterator[Hit]] = kept
+    listener: type | None = None
+    steps: tuple[str, ...] = ("training_step",)
+    faulty: Any
+    healthy: Any
+
+    def findings(self, lab: Any, chosen: Mapping[str, Any]) -> list[Finding]:
+        """Return what the probe finds.
+
+        Raises:
+            CannotJudge: there is nothing to judge by.
+        """
+        return [self.finding(hit) for hit in self.detect(lab.asked_by(self), self.limits(chosen))]
+
+    def example(self) -> Finding:
+        from training_checklist.lab.examples import findings  # imports Lightning
+
+        found = findings(self, self.faulty)[0]
+        return replace(found, place=found.place.beside(file=Path(found.place.file).name))

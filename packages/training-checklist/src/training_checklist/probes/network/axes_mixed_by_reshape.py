@@ -1,0 +1,27 @@
+from torch import nn
+
+from training_checklist.engines.tracer import Call
+from training_checklist.finding import WARNING, Fix
+from training_checklist.lab.reshapes import to_transpose
+from training_checklist.lab.step import StepListener
+from training_checklist.probe import Probe
+
+
+class Reshapes(StepListener):
+    def after(self, call: Call) -> None:
+        reshape = to_transpose(call)
+        if reshape is not None:
+            self.keep(call, reshape.told)
+
+
+PROBE = Probe(
+    id="network/axes-mixed-by-reshape",
+    item="trace",
+    question="Are axes exchanged by transpose() or permute(), and not by reshape() or view()?",
+    why="a reshape leaves the numbers in their order: each row of the result holds parts of several rows, or samples",
+    severity=WARNING,
+    fix=Fix("transpose(1, 2), permute or movedim moves the numbers with their axes"),
+    listener=Reshapes,
+    faulty=lambda answers, labels: nn.functional.cross_entropy(answers.reshape(4, 16).transpose(0, 1), labels),
+    healthy=lambda answers, labels: nn.functional.cross_entropy(answers.transpose(0, 1).transpose(0, 1), labels),
+)

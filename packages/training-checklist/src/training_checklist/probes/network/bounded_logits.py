@@ -1,0 +1,35 @@
+from collections.abc import Iterator
+from typing import Any
+
+from torch.nn import functional
+
+from training_checklist.finding import FAILED, Fix
+from training_checklist.lab.criterion_inputs import criterion_inputs
+from training_checklist.lab.step import Step
+from training_checklist.probe import Probe
+from training_checklist.rule import Hit
+
+MADE = {"Relu": "a ReLU", "Threshold": "a threshold", "Hardtanh": "a hardtanh", "Tanh": "a tanh"}
+CLAMPS = ("Clamp", "ClampMin")  # at any number: they cut logits where that is 0
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    for given in criterion_inputs(step):
+        made = MADE.get(given.made_by)
+        cut = given.made_by in CLAMPS and given.low == 0 and given.zeros > 0
+        if given.name == "cross_entropy" and len(given.shape) > 1 and given.shape[1] > 1 and (made or cut):
+            zeros = f", {given.zeros:.0%} of them exactly 0" if given.zeros else ""
+            yield Hit(f"cross_entropy gets logits that {made or 'a clamp'} has cut: {given.range}{zeros}", given.place)
+
+
+PROBE = Probe(
+    id="network/bounded-logits",
+    item="trace",
+    question="Are the logits that cross_entropy gets unbounded, without a ReLU, tanh or clamp after the last layer?",
+    why="the network cannot say no (a ReLU), or not be sure (a tanh), and where logits are cut they have no gradient",
+    severity=FAILED,
+    fix=Fix("remove the activation after the last layer"),
+    detect=detect,
+    faulty=lambda answers, labels: functional.cross_entropy(answers.relu(), labels),
+    healthy=lambda answers, labels: functional.cross_entropy(functional.leaky_relu(answers), labels),
+)

@@ -1,0 +1,106 @@
+import ast
+import linecache
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from training_checklist.engines.tracer import Call
+from training_checklist.finding import WARNING, Fix
+from training_checklist.lab.examples import Small
+from training_checklist.lab.shapes import by
+from training_checklist.lab.step import StepListener
+from training_checklist.probe import Probe
+
+JOINS = {"cat", "concat", "concatenate", "hstack"}
+
+
+class Concatenations(StepListener):
+    """Keeps those by the project's own code that are given one tensor twice, which weights have made.
+
+    Not along the first axis, where the second makes more rows and not more of each: an edge of a mesh in both
+    directions, two views of a batch. Not those that repeat a tensor on purpose: `[x] * 2`, and one tensor three times
+    or more with nothing beside it.
+    """
+
+    def after(self, call: Call) -> None:
+        parts = call.argument("tensors", 0) if call.name in JOINS else None
+        if not isinstance(parts, (list, tuple)) or len(parts) < 2 or adds_rows(call, parts[0]):
+            return
+        known = {memory(part): part for part in parts if is_computed(part)}
+        counts = Counter(memory(part) for part in parts if is_computed(part))
+        double = next((known[key] for key, count in counts.items() if count > 1), None)
+        if double is None or (len(parts) > 2 and len(parts) in counts.values()) or not call.is_own:
+            return
+        if any(first <= call.place.line <= last for first, last in repetitions(call.place.file)):
+            return
+        shape = by(tuple(double.shape))
+        of_several = f"{call.name} of {len(parts)} tensors is given one of them twice, that of {shape}"
+        self.keep(call, f"{call.name} joins a tensor of {shape} with itself" if len(parts) == 2 else of_several)
+
+
+def adds_rows(call: Call, first: Any) -> bool:
+    """Whether a concatenation goes along the first axis."""
+    if not isinstance(first, Tensor) or first.ndim == 0:
+        return False
+    axis = (0 if first.ndim == 1 else 1) if call.name == "hstack" else call.argument("dim", 1, 0)
+    return isinstance(axis, int) and axis % first.ndim == 0 and first.ndim > 1
+
+
+def is_computed(part: Any) -> bool:
+    """Whether it is what weights made of something, and neither a weight nor an input."""
+    return isinstance(part, Tensor) and part.requires_grad and part.grad_fn is not None and part.numel() > 0
+
+
+def memory(tensor: Tensor) -> tuple[Any, ...]:
+    """Return what two tensors have in common that are one: where their numbers lie."""
+    if tensor.layout != torch.strided:
+        return (id(tensor),)
+    try:
+        return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()
+    except RuntimeError:  # of torch.func, whose tensors lie nowhere
+        return (id(tensor),)
+
+
+@cache
+def repetitions(file: str) -> list[tuple[int, int]]:
+    """Return first and last line of each list that is multiplied by a number."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(str(Path(file).absolute()))))
+    except (SyntaxError, ValueError):
+        return []
+    products = (node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult))
+    lists = (node for node in products if isinstance(node.left, (ast.List, ast.Tuple)))
+    return [(node.lineno, node.end_lineno or node.lineno) for node in lists]
+
+
+class Doubled(Small):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = torch.relu(self.first(inputs))
+        return self.head(torch.cat([hidden, hidden], 1))
+
+
+class Joined(Doubled):
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = torch.relu(self.first(inputs))
+        return self.head(torch.cat([hidden, torch.relu(self.second(hidden))], 1))
+
+
+PROBE = Probe(
+    id="network/concatenated-with-itself",
+    item="trace",
+    question="Does each torch.cat join different tensors, and not one tensor with itself?",
+    why="the second one tells the next layer nothing new: something else was meant to be there",
+    severity=WARNING,
+    fix=Fix("look at what the other part should be: a skip connection, another branch, another time step"),
+    listener=Concatenations,
+    faulty=Doubled,
+    healthy=Joined,
+)

@@ -1,0 +1,42 @@
+from collections.abc import Iterator
+from typing import Any
+
+from torch.nn import functional
+
+from training_checklist.finding import FAILED, REMARK, Fix
+from training_checklist.lab.compared_tensors import compared_tensors
+from training_checklist.lab.loss_slopes import Losses
+from training_checklist.lab.step import Step
+from training_checklist.probe import Probe
+from training_checklist.rule import CannotJudge, Hit
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    for loss in step.heard().of_criteria():
+        if all(each.slope == 0 for each in loss.slopes):
+            first = loss.slopes[0]
+            what = f"{first.name} has no effect on the loss of training_step: its slope is exactly 0"
+            # The weight of a term may be 0 on purpose, where others are left.
+            yield Hit(what, first.place, severity=REMARK if compares_otherwise(step) else None)
+
+
+def compares_otherwise(step: Step) -> bool:
+    """Whether the loss compares answers with a part of the batch in other ways, too."""
+    try:
+        return any(tensor.belongs for tensor in compared_tensors(step))
+    except CannotJudge:
+        return False
+
+
+PROBE = Probe(
+    id="network/criterion-without-effect",
+    item="trace",
+    question="Does the loss that training_step returns change when the value of the criterion changes?",
+    why="no weight learns from it, however long it trains",
+    severity=FAILED,
+    fix=Fix("look for a factor 0, .detach() or .data between the criterion and what training_step returns"),
+    listener=Losses,
+    detect=detect,
+    faulty=lambda answers, labels: 0.0 * functional.cross_entropy(answers, labels) + answers.mean(),
+    healthy=lambda answers, labels: 0.1 * functional.cross_entropy(answers, labels) + answers.mean(),
+)

@@ -1,0 +1,57 @@
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training_checklist.engines.batches import batch_size
+from training_checklist.engines.compared import SAMPLES, first_of
+from training_checklist.finding import WARNING, Fix
+from training_checklist.lab.examples import Small
+from training_checklist.lab.step import Step, look
+from training_checklist.probe import Probe
+from training_checklist.rule import CannotJudge, Hit
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    some = first_of(step.batch, SAMPLES)
+    if batch_size(some) != SAMPLES:
+        raise CannotJudge(f"the batch has no {SAMPLES} samples that can be put into another order")
+    seen = look(step).moved(some)  # in eval mode: dropout draws for places
+    if seen is None:
+        raise CannotJudge("the loss is random, or no number")
+    loss, moved = seen
+    # Of pairs that follow one another, moving by two places keeps together what belongs together.
+    if all(each != loss for each in moved):
+        others = ", ".join(f"{each:.6g}" for each in moved)
+        yield Hit(
+            f"the loss of {SAMPLES} samples is {loss:.6g}, and {others} where the same samples stand at "
+            f"other places of the batch",
+            step.place,
+        )
+
+
+class ByPlace(Small):
+    """Adds a table of places over the wrong dimension."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs + torch.arange(len(inputs))[:, None])
+
+
+class ByFeature(Small):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs + torch.arange(inputs.shape[1]))
+
+
+PROBE = Probe(
+    id="network/depends-on-place-in-batch",
+    item="trace",
+    question="Does the loss stay the same when the samples of a batch are put into another order?",
+    why="what is learnt of a sample depends on the samples that were drawn before it: something is indexed by the "
+    "dimension of the batch, such as positions in time",
+    severity=WARNING,
+    fix=Fix("print the shapes: batch_first, and x.size(1) or x.size(0) for the length of a sequence"),
+    detect=detect,
+    faulty=ByPlace,
+    healthy=ByFeature,
+)

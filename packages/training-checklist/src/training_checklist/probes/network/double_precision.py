@@ -1,0 +1,42 @@
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from training_checklist.finding import WARNING, Fix, Place
+from training_checklist.lab.examples import Example, Small
+from training_checklist.lab.step import Step
+from training_checklist.probe import Probe
+from training_checklist.rule import Hit
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    weights, precision = dict(step.pl_module.named_parameters()), str(step.trainer.precision)
+    double = [name for name, weight in weights.items() if weight.dtype == torch.float64]
+    if double and "64" not in precision:
+        yield Hit(
+            f"{len(double)} of {len(weights)} parameters are float64, with trainer.precision={precision}: "
+            f"{', '.join(double[:3])}",
+            Place(parameter=double[0]),
+        )
+
+
+class Double(Small):
+    def on_fit_start(self) -> None:
+        self.double()
+
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        return batch[0].double(), batch[1]
+
+
+PROBE = Probe(
+    id="network/double-precision",
+    item="trace",
+    question="Are the parameters float32 or smaller, unless trainer.precision asks for 64 bits?",
+    why="they take twice the memory and several times the time; many accelerators have next to no units for float64",
+    severity=WARNING,
+    fix=Fix("no .double() and no set_default_dtype(torch.float64); data from NumPy are float64: .float()"),
+    detect=detect,
+    faulty=Double,
+    healthy=Example(Double, trainer={"precision": "64-true"}),
+)

@@ -1,0 +1,50 @@
+from collections.abc import Iterator
+from typing import Any
+
+from torchmetrics import Metric
+from torchmetrics.classification import MulticlassAccuracy
+
+from training_checklist.finding import FAILED, Fix
+from training_checklist.lab.examples import Small
+from training_checklist.lab.step import Step
+from training_checklist.probe import Probe
+from training_checklist.rule import CannotJudge, Hit
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    call, modules = step.criteria.classification, step.pl_module.named_modules()
+    if call is None:
+        raise CannotJudge("not exactly one cross_entropy or nll_loss compares answers with class indices")
+    counted = {path: getattr(module, "num_classes", None) for path, module in modules if isinstance(module, Metric)}
+    for path, classes in counted.items():
+        if isinstance(classes, int) and call.num_classes < classes:
+            yield Hit(
+                f"the network has {call.num_classes} outputs but {path} counts {classes} classes",
+                call.place,
+                fix=Fix(f"give the last layer {classes} outputs, or the metric num_classes={call.num_classes}"),
+            )
+
+
+class Counting(Small):
+    classes = 5
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.accuracy = MulticlassAccuracy(self.classes)
+
+
+class CountingOwn(Counting):
+    classes = 4
+
+
+PROBE = Probe(
+    id="network/fewer-outputs-than-classes",
+    item="trace",
+    question="Does the network have at least as many outputs as its metrics' num_classes?",
+    why="labels of the classes that it has no output for end training with an error",
+    severity=FAILED,
+    fix=Fix("give the last layer an output for each class"),
+    detect=detect,
+    faulty=Counting,
+    healthy=CountingOwn,
+)

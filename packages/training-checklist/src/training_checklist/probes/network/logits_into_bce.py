@@ -1,0 +1,29 @@
+from collections.abc import Iterator
+from typing import Any
+
+from torch.nn import functional
+
+from training_checklist.finding import FAILED, Fix
+from training_checklist.lab.criterion_inputs import criterion_inputs
+from training_checklist.lab.step import Step
+from training_checklist.probe import Probe
+from training_checklist.rule import Hit
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    for given in criterion_inputs(step):
+        if given.name == "binary_cross_entropy" and (given.low < 0 or given.high > 1):
+            yield Hit(f"binary_cross_entropy gets {given.range}, no probabilities", given.place)
+
+
+PROBE = Probe(
+    id="network/logits-into-bce",
+    item="trace",
+    question="Does BCELoss get probabilities, from 0 to 1?",
+    why="it takes the logarithm of its input and of 1 minus it",
+    severity=FAILED,
+    fix=Fix("use BCEWithLogitsLoss, which takes logits"),
+    detect=detect,
+    faulty=lambda answers, labels: functional.binary_cross_entropy(answers[:, 0], (labels == 0).float()),
+    healthy=lambda answers, labels: functional.binary_cross_entropy(answers[:, 0].sigmoid(), (labels == 0).float()),
+)

@@ -1,0 +1,54 @@
+from collections.abc import Iterator
+from dataclasses import replace
+from math import isclose
+from typing import Any
+
+from training_checklist.finding import WARNING, Fix
+from training_checklist.lab.examples import Example
+from training_checklist.lab.sequences import ADDED, MOVED, more_padding
+from training_checklist.lab.step import Step
+from training_checklist.lab.texts import Reader, texts
+from training_checklist.probe import Probe
+from training_checklist.rule import CannotJudge, Hit, Threshold
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    found = more_padding(step)
+    if all(more.moved is None for more in found):
+        raise CannotJudge("no criterion shows the answers, so that the loss may have changed with them")
+    for more in found:
+        same_answers = more.moved is not None and more.moved <= limits.padding_answers
+        if same_answers and not isclose(more.loss, more.padded, rel_tol=limits.padding_loss):
+            yield Hit(
+                f"{ADDED} more positions of padding in {more.leaf} change the loss from {more.loss:.5g} to "
+                f"{more.padded:.5g}, and no answer to a sequence: the loss counts padding",
+                more.where,
+            )
+
+
+PROBE = Probe(
+    id="network/loss-counts-padding",
+    item="trace",
+    question="Does the loss stay the same, however much padding the sequences of a batch have?",
+    why="padding is easily foretold: it makes the loss look low, and batches with a long sequence count less",
+    severity=WARNING,
+    fix=Fix("give padding the criterion's ignore_index as target, or take the mean over positions that are none"),
+    thresholds={
+        "padding_loss": Threshold(
+            1e-4,
+            "relative, of losses: float32 in another arrangement of its additions differs by some 1e-6, and two more "
+            "positions of padding in a hundred by a hundredth",
+            factor=10.0,
+            faulty=Example(lambda: Reader(counted=1e-2), texts),
+            healthy=Example(lambda: Reader(counted=1e-3), texts),
+        ),
+        "padding_answers": replace(
+            MOVED,
+            faulty=Example(lambda: Reader(leak=1e-4, counted=1.0), texts),
+            healthy=Example(lambda: Reader(leak=1e-3, counted=1.0), texts),
+        ),
+    },
+    detect=detect,
+    faulty=Example(lambda: Reader(counted=1.0), texts),
+    healthy=Example(Reader, texts),
+)

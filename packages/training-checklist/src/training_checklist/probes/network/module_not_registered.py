@@ -1,0 +1,46 @@
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from training_checklist.finding import FAILED, Fix, Place
+from training_checklist.lab.examples import Small
+from training_checklist.lab.step import Step
+from training_checklist.probe import Probe
+from training_checklist.rule import Hit
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    for path, module in step.modules.unregistered.items():
+        learns = sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+        size = f"{type(module).__name__}, {learns} parameters"
+        yield Hit(f"{path} ({size}) is called but is not registered", Place(module=path))
+
+
+class Listed(Small):
+    keep: type = list
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.extra = self.keep([nn.Linear(16, 16)])
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(torch.relu(self.extra[0](torch.relu(self.first(inputs)))))
+
+
+class Registered(Listed):
+    keep = nn.ModuleList
+
+
+PROBE = Probe(
+    id="network/module-not-registered",
+    item="trace",
+    question="Is every layer that is called a submodule of the LightningModule, and not in a plain list or dict?",
+    why="the optimizer never sees its weights, checkpoints lack them, and they stay on the CPU",
+    severity=FAILED,
+    fix=Fix("assign it to an attribute of the module, or keep it in nn.ModuleList or nn.ModuleDict"),
+    detect=detect,
+    faulty=Listed,
+    healthy=Registered,
+)

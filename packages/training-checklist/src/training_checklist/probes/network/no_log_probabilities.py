@@ -1,0 +1,38 @@
+from collections.abc import Iterator
+from typing import Any
+
+from torch.nn import functional
+
+from training_checklist.finding import FAILED, Fix
+from training_checklist.lab.criterion_inputs import SUM, criterion_inputs
+from training_checklist.lab.step import Step
+from training_checklist.probe import Probe
+from training_checklist.rule import Hit
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    for given in criterion_inputs(step):
+        if given.name not in ("nll_loss", "kl_div") or len(given.shape) < 2:
+            continue
+        if given.over_samples(limits.probability_sum):  # that is another probe's
+            continue
+        dims = (1, -1) if given.name == "kl_div" else (1,)
+        got = next(filter(None, (given.normalised(dim, limits.probability_sum) for dim in dims)), "logits")
+        # What a divergence of other shapes than (B, C) is over, nobody knows.
+        unclear = given.name == "kl_div" and got == "logits" and len(given.shape) > 2
+        if got != "log-probabilities" and not unclear:
+            yield Hit(f"{given.name} gets {got} and not log-probabilities: {given.range}", given.place)
+
+
+PROBE = Probe(
+    id="network/no-log-probabilities",
+    item="trace",
+    question="Do nll_loss and kl_div get log-probabilities, as log_softmax returns them?",
+    why="it only picks the score of the right class: the loss can fall without bound and means no likelihood",
+    severity=FAILED,
+    fix=Fix("put log_softmax(dim=1) before it, and not softmax; or use CrossEntropyLoss"),
+    thresholds={"probability_sum": SUM},
+    detect=detect,
+    faulty=lambda answers, labels: functional.nll_loss(answers.log_softmax(1) - 0.02, labels),
+    healthy=lambda answers, labels: functional.nll_loss(answers.log_softmax(1) - 0.005, labels),
+)

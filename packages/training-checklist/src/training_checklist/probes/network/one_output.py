@@ -1,0 +1,30 @@
+from collections.abc import Iterator
+from typing import Any
+
+from torch.nn import functional
+
+from training_checklist.finding import FAILED, Fix
+from training_checklist.lab.criterion_inputs import criterion_inputs
+from training_checklist.lab.shapes import by
+from training_checklist.lab.step import Step
+from training_checklist.probe import Probe
+from training_checklist.rule import Hit
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    for given in criterion_inputs(step):
+        if given.name == "cross_entropy" and len(given.shape) > 1 and given.shape[1] == 1:
+            yield Hit(f"cross_entropy gets one output for each sample ({by(given.shape)})", given.place)
+
+
+PROBE = Probe(
+    id="network/one-output",
+    item="trace",
+    question="Does cross_entropy get two or more outputs for each sample, one for each class?",
+    why="the softmax of a single output is 1 whatever it is: the loss is always 0",
+    severity=FAILED,
+    fix=Fix("give the network an output for each class, or use BCEWithLogitsLoss"),
+    detect=detect,
+    faulty=lambda answers, labels: functional.cross_entropy(answers[:, :1], labels * 0),
+    healthy=lambda answers, labels: functional.cross_entropy(answers[:, :2], labels % 2),
+)

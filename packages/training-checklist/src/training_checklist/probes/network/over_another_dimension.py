@@ -1,0 +1,64 @@
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional
+
+from training_checklist.engines.tracer import Call
+from training_checklist.finding import FAILED, Fix, Place
+from training_checklist.lab.shapes import by
+from training_checklist.lab.step import Step, StepListener
+from training_checklist.probe import Probe
+from training_checklist.rule import Hit
+
+COMPARES = {"softmax", "log_softmax", "argmax"}
+
+
+class OverDimensions(StepListener):
+    """Keeps what is done over another dimension than 1, with the tensor: a criterion may get the same."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self.calls: list[tuple[Tensor, str, int, Place]] = []
+
+    def after(self, call: Call) -> None:
+        name, dim = call.name.strip("_"), call.argument("dim", 1)
+        if name in COMPARES and call.given and isinstance(dim, int):
+            tensor = call.given[0]
+            if tensor.ndim > 1 and dim % tensor.ndim != 1:
+                self.calls.append((tensor, name, dim % tensor.ndim, call.place))
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    found = {}
+    for tensor, name, dim, place in step.heard().calls:
+        for criterion in step.criteria.calls:
+            given = criterion.input
+            same = given.shape == tensor.shape and given.stride() == tensor.stride()
+            if same and criterion.num_classes is not None and given.data_ptr() == tensor.data_ptr():
+                shape = by(tuple(tensor.shape))
+                what = f"{name} is over dim {dim} of {shape}, in which {criterion.name} has the classes in dim 1"
+                found[place.file, place.line] = Hit(what, place)
+    yield from found.values()
+
+
+def accuracy(answers: Tensor, labels: Tensor, dim: int) -> Tensor:
+    """Return the loss of 4 samples with 4 classes at 4 positions, and look at the right answers."""
+    answers, labels = answers.view(4, 4, 4), labels.view(4, 4)
+    (answers.argmax(dim) == labels).float().mean()
+    return functional.cross_entropy(answers, labels)
+
+
+PROBE = Probe(
+    id="network/over-another-dimension",
+    item="trace",
+    question="Do softmax and argmax run over dim 1 of the logits, in which cross_entropy has the classes?",
+    why="scores of other positions or samples are compared with each other, and not those of the classes",
+    severity=FAILED,
+    fix=Fix("give it dim=1"),
+    listener=OverDimensions,
+    detect=detect,
+    steps=("training_step", "validation_step", "test_step"),
+    faulty=lambda answers, labels: accuracy(answers, labels, 2),
+    healthy=lambda answers, labels: accuracy(answers, labels, 1),
+)

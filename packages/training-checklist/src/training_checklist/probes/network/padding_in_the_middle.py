@@ -1,0 +1,57 @@
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from training_checklist.finding import WARNING, Fix
+from training_checklist.lab.examples import Small
+from training_checklist.lab.padding_masks import PaddingMasks
+from training_checklist.lab.step import Step
+from training_checklist.probe import Probe
+from training_checklist.rule import Hit
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    for mask in step.heard().masks():
+        if mask.inverted or mask.tokens is None:
+            continue
+        kept = (~mask.left_out).long()
+        between = mask.left_out & (kept.cumsum(1) > 0) & (kept.flip(1).cumsum(1).flip(1) > 0)
+        found = mask.tokens[between].unique()
+        if len(found) == 1:  # of several ids it is no padding that is left out
+            rows = f"{int(between.any(1).sum())} of {len(between)} sequences"
+            yield Hit(f"padding stands between other tokens in {rows}: token {int(found)}", mask.place)
+            return
+
+
+class Between(Small):
+    """Has words of ids 0 to 4, and 0 for padding."""
+
+    ids = (1, 2, 0, 4, 1, 2, 0, 0)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(5, 8, padding_idx=0)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        tokens = self.table(torch.tensor(self.ids).expand(len(inputs), 8))
+        return super().forward(inputs + tokens.mean(1))
+
+
+class AtTheEnd(Between):
+    ids = (1, 2, 3, 4, 1, 2, 0, 0)
+
+
+PROBE = Probe(
+    id="network/padding-in-the-middle",
+    item="trace",
+    question="Does the padding's token id stand at the ends of sequences only, and never between other tokens?",
+    why="a token of the text, such as that for unknown words, has the id of the padding, and is left out with it",
+    severity=WARNING,
+    fix=Fix("give the padding an id of its own"),
+    listener=PaddingMasks,
+    detect=detect,
+    faulty=Between,
+    healthy=AtTheEnd,
+)

@@ -1,0 +1,45 @@
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from training_checklist.finding import WARNING, Fix
+from training_checklist.lab.examples import Example
+from training_checklist.lab.sequences import ADDED, MOVED, more_padding
+from training_checklist.lab.step import Step
+from training_checklist.lab.texts import Reader, texts
+from training_checklist.probe import Probe
+from training_checklist.rule import CannotJudge, Hit
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    for more in more_padding(step):
+        moved = more.moved  # where no criterion shows the answers, the loss tells of them
+        moved = abs(more.loss - more.padded) / max(abs(more.loss), abs(more.padded), 1e-12) if moved is None else moved
+        if moved <= limits.padding_answers:
+            continue
+        if more.over_time:
+            raise CannotJudge(f"{', '.join(more.over_time)} may read padding on purpose")
+        yield Hit(
+            f"{ADDED} more positions of padding in {more.leaf} change the answers for the same sequences: the loss is "
+            f"{more.padded:.5g} and not {more.loss:.5g}",
+            more.where,
+        )
+
+
+PROBE = Probe(
+    id="network/reads-padding",
+    item="trace",
+    question="Does a sequence get the same answers, however much padding stands behind it?",
+    why="padding takes part in attention or in a mean over positions: the answer to a sequence depends on the longest "
+    "one in its batch",
+    severity=WARNING,
+    fix=Fix("give attention the padding mask (True where padding is), and take means over positions that are none"),
+    thresholds={
+        "padding_answers": replace(
+            MOVED, faulty=Example(lambda: Reader(leak=1e-3), texts), healthy=Example(lambda: Reader(leak=1e-4), texts)
+        )
+    },
+    detect=detect,
+    faulty=Example(lambda: Reader(leak=1.0), texts),
+    healthy=Example(Reader, texts),
+)

@@ -1,0 +1,73 @@
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from training_checklist.engines.criteria import CriterionCall
+from training_checklist.finding import FAILED, Fix, Place
+from training_checklist.lab.module_calls import SAME, ModuleCall, spread
+from training_checklist.lab.step import Step
+from training_checklist.probe import Probe
+from training_checklist.rule import CannotJudge, Hit
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    if step.modules.zero_start:
+        raise CannotJudge(f"{step.modules.zero_start[0]} starts from zero, and learns to tell samples apart")
+    differ = is_more(spread(step.batch), limits.same_output)
+    yield from hits(step.learned, step.modules.rows, step.size, differ, limits.same_output)
+    blind = any(is_less(row.spread[0], limits.same_output) for row in step.modules.rows)
+    if blind and differ and step.pl_module.automatic_optimization:
+        # Perhaps it is dropout that makes samples differ.
+        again = step.again(step.batch, training=False)
+        done = [call for call in again.criteria.calls if call.result is not None]
+        yield from hits(done, again.modules.rows, step.size, True, limits.same_output)
+
+
+def is_more(found: float | None, rounding: float) -> bool:
+    return found is not None and found > rounding
+
+
+def is_less(found: float | None, rounding: float) -> bool:
+    return found is not None and found <= rounding
+
+
+def hits(
+    calls: list[CriterionCall], rows: list[ModuleCall], size: int | None, differ: bool, rounding: float
+) -> Iterator[Hit]:
+    """Yield those criteria that are given the same for all samples, and where samples cease to differ."""
+    flat = next((row for row in rows if is_more(row.spread[0], rounding) and is_less(row.spread[1], rounding)), None)
+    last = next((row for row in reversed(rows) if is_more(row.spread[1], rounding)), None)
+    if flat is not None:
+        place, advice = Place(module=flat.named), "look at the range that goes into it, in the table above"
+    elif last is not None:
+        place, advice = Place(module=last.named, note="after it"), "look at what is done to its output"
+    elif differ and rows:
+        place, advice = Place(module=rows[0].named, note="before it"), "look at what is done to the batch before it"
+    else:
+        place, advice = Place(loader="train_dataloader", batch=0), "look at the batch: are its samples the same?"
+    for call in calls:
+        of_samples = size and call.input.ndim and len(call.input) % size == 0
+        if of_samples and is_less(spread(call.input), rounding):
+            yield Hit(f"all {len(call.input)} samples have the same output", place, fix=Fix(advice))
+
+
+def nearly_ones(answers: Any, difference: float) -> Any:
+    """Return answers that are 1, but for those of the first sample."""
+    rows = torch.arange(len(answers))[:, None]
+    return answers * 0 + torch.where(rows == 0, 1 + difference, 1.0)
+
+
+PROBE = Probe(
+    id="network/same-output-for-all-samples",
+    item="trace",
+    question="Does the criterion get different outputs for different samples?",
+    why="what all samples share cannot tell them apart",
+    severity=FAILED,
+    fix=Fix("look at abs-min and abs-max in the table above"),
+    thresholds={"same_output": SAME},
+    detect=detect,
+    faulty=lambda answers, labels: functional.cross_entropy(nearly_ones(answers, 2.4e-7), labels),
+    healthy=lambda answers, labels: functional.cross_entropy(nearly_ones(answers, 9.6e-7), labels),
+)

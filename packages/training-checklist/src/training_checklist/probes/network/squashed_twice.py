@@ -1,0 +1,49 @@
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional
+
+from training_checklist.engines.graph import operation
+from training_checklist.engines.tracer import Call
+from training_checklist.finding import FAILED, Fix
+from training_checklist.lab.made_by import VIEWS
+from training_checklist.lab.step import StepListener
+from training_checklist.probe import Probe
+
+TAKES_LOGITS = {"logsigmoid", "log_sigmoid", "log_softmax", "softplus"}
+SQUASHES = {"Sigmoid": "sigmoid", "Softmax": "softmax"}
+KEEPS_UNITS = {*VIEWS, "Sub", "Neg", "Cat", "Stack"}  # differences of probabilities are no logits either
+
+
+class Squashes(StepListener):
+    def after(self, call: Call) -> None:
+        name = call.name.strip("_")
+        if name in TAKES_LOGITS and call.given and isinstance(call.result, Tensor):
+            squash = squashed_by(call.given[0].grad_fn)
+            if squash:
+                self.keep(call, f"{name} takes any number, and is given what a {squash} has put between 0 and 1")
+
+
+def squashed_by(node: Any) -> str:
+    """Return "sigmoid" where all that leads to a node comes out of one, "" where anything else does."""
+    if node is None:
+        return ""
+    if operation(node) in SQUASHES:
+        return SQUASHES[operation(node)]
+    if operation(node) not in KEEPS_UNITS:
+        return ""
+    found = {squashed_by(origin) for origin, _ in node.next_functions if origin is not None}
+    return found.pop() if len(found) == 1 else ""
+
+
+PROBE = Probe(
+    id="network/squashed-twice",
+    item="trace",
+    question="Do logsigmoid, log_softmax and softplus get logits, and not the output of a sigmoid or softmax?",
+    why="probabilities differ by 1 at most, so that the loss treats no answer as sure, and gradients are small",
+    severity=FAILED,
+    fix=Fix("remove the sigmoid or softmax in front: the loss has its own"),
+    listener=Squashes,
+    faulty=lambda answers, labels: -functional.logsigmoid(answers.sigmoid()[:, 0] - answers.sigmoid()[:, 1]).mean(),
+    healthy=lambda answers, labels: -functional.logsigmoid(answers[:, 0] - answers[:, 1]).mean(),
+)

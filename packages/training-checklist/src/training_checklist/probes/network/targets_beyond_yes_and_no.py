@@ -1,0 +1,69 @@
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from training_checklist.finding import FAILED, Fix
+from training_checklist.lab.loss_slopes import slopes
+from training_checklist.lab.step import Step, StepListener
+from training_checklist.probe import Probe
+from training_checklist.rule import CannotJudge, Hit
+
+
+class Targets(StepListener):
+    """Sees, before backward, which targets of binary cross-entropies the loss counts.
+
+    Attributes:
+        hits: of the targets beyond 0 and 1 among them; None while there was no such criterion.
+    """
+
+    hits: list[Hit] | None = None
+
+    def before_backward(self, loss: Tensor) -> None:
+        calls = [call for call in self.step.learned if call.name.startswith("binary_cross_entropy")]
+        calls = [call for call in calls if call.input.requires_grad]
+        self.hits = self.hits if not calls else self.hits or []
+        for call, slope in zip(calls, slopes(loss, [call.input for call in calls]), strict=True):
+            target = call.target.detach()
+            counted = torch.zeros_like(target, dtype=torch.bool) if slope is None else slope != 0
+            beyond = int((((target < 0) | (target > 1)) & counted).sum())
+            if beyond:
+                low, high = (float(each) for each in target.aminmax())
+                self.hits.append(
+                    Hit(
+                        f"binary cross-entropy counts {beyond} of {target.numel()} targets that lie outside of 0 to 1: "
+                        f"they go from {low:g} to {high:g}",
+                        call.place,
+                    )
+                )
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    hits = step.heard().hits
+    if hits is None:
+        raise CannotJudge("no loss is made of a binary cross-entropy")
+    yield from hits
+
+
+def loss(answers: Tensor, labels: Tensor, masked: bool) -> Tensor:
+    """Return that of labels of which -1 stands for unknown."""
+    targets = functional.one_hot(labels, 4).float()
+    targets[:, 0] = -1.0
+    weight = (targets >= 0).float() if masked else None
+    return functional.binary_cross_entropy_with_logits(answers, targets, weight)
+
+
+PROBE = Probe(
+    id="network/targets-beyond-yes-and-no",
+    item="trace",
+    question="Are all targets that the binary cross-entropy counts between 0 and 1?",
+    why="beyond 0 and 1 the loss has no least value: a mark for a missing or uncertain label pulls a logit without end",
+    severity=FAILED,
+    fix=Fix("map the mark to a number between 0 and 1, or give it a weight of 0; divide labels of 0 and 255 by 255"),
+    listener=Targets,
+    detect=detect,
+    faulty=lambda answers, labels: loss(answers, labels, masked=False),
+    healthy=lambda answers, labels: loss(answers, labels, masked=True),
+)

@@ -1,0 +1,32 @@
+from collections.abc import Iterator
+from typing import Any
+
+from training_checklist.finding import FAILED, Fix
+from training_checklist.lab.compared_tensors import compared_tensors
+from training_checklist.lab.step import Step
+from training_checklist.probe import Probe
+from training_checklist.rule import Hit
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    for tensor in compared_tensors(step):
+        if not tensor.belongs:
+            yield Hit(
+                f"the loss depends on {tensor.leaf}, and it is the same whichever sample an entry of it belongs to"
+                f"{f': {tensor.meeting}' if tensor.meeting else ''}",
+                tensor.where,
+            )
+
+
+PROBE = Probe(
+    id="network/targets-interchangeable",
+    item="trace",
+    question="Does the loss change when the targets of the batch are given to other samples?",
+    why="each answer is compared with the targets of all samples, as where (B, 1) is broadcast against (B,): the best "
+    "answer is one for all",
+    severity=FAILED,
+    fix=Fix("give both one shape before they are compared; print the shape of the loss before its mean"),
+    detect=detect,
+    faulty=lambda answers, labels: (answers[:, None, 0] - labels).square().mean(),
+    healthy=lambda answers, labels: (answers[:, 0] - labels).square().mean(),
+)

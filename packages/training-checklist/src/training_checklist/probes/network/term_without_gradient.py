@@ -1,0 +1,48 @@
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from training_checklist.engines.tracer import Call
+from training_checklist.finding import WARNING, Fix
+from training_checklist.lab.step import Step, StepListener
+from training_checklist.probe import Probe
+
+ADDS = {"add", "radd", "iadd", "sub", "rsub", "isub", "sum"}
+CUTS = {"detach", "detach_", "__get__"}  # the last one is `.data`
+
+
+class DeadTerms(StepListener):
+    """Follows what is computed from detached answers, until one number of it is added to one with a gradient."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self.cut: dict[int, Tensor] = {}  # held, lest another tensor gets the id
+
+    def after(self, call: Call) -> None:
+        given = call.given
+        cut = [tensor for tensor in given if id(tensor) in self.cut]
+        if call.name.strip("_") in ADDS and cut and call.name not in CUTS:
+            self._compare(call, given, cut)
+        learns = any(tensor.requires_grad for tensor in given)
+        starts = call.name in CUTS and learns
+        if starts or (cut and not learns):
+            self.cut.update((id(made), made) for made in call.made if not made.requires_grad)
+
+    def _compare(self, call: Call, given: list[Tensor], cut: list[Tensor]) -> None:
+        learning = [tensor for tensor in given if tensor.requires_grad and tensor.ndim == 0]
+        term = next((tensor for tensor in cut if tensor.ndim == 0 and not tensor.requires_grad), None)
+        if learning and term is not None and float(term) != 0 and call.place.file:
+            self.keep(call, f"a term of the loss, {float(term):.4g} in this step, is computed from detached answers")
+
+
+PROBE = Probe(
+    id="network/term-without-gradient",
+    item="trace",
+    question="Does every term that is added to the loss have a gradient?",
+    why="it changes the loss that is logged and no weight: its factor, whatever it is, does nothing",
+    severity=WARNING,
+    fix=Fix("compute it from the answers themselves, without detach(), .data, .item() or torch.no_grad() on the way"),
+    listener=DeadTerms,
+    faulty=lambda answers, labels: functional.cross_entropy(answers, labels) + 0.1 * torch.norm(answers.detach()),
+    healthy=lambda answers, labels: functional.cross_entropy(answers, labels) + 0.1 * torch.norm(answers),
+)

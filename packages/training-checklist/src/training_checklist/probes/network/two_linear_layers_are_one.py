@@ -1,0 +1,106 @@
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from training_checklist.engines.tracer import Call
+from training_checklist.finding import REMARK, WARNING, Fix, Place
+from training_checklist.lab.examples import Small
+from training_checklist.lab.made_by import behind_views
+from training_checklist.lab.step import Step, StepListener
+from training_checklist.probe import Probe
+from training_checklist.rule import Hit
+
+# What changes no value, but for leaving some out; dropout multiplies each by a number that nothing has learnt.
+PASSES = {
+    *("dropout", "reshape", "view", "flatten", "squeeze", "unsqueeze", "contiguous", "transpose", "permute", "getitem")
+}
+
+
+@dataclass
+class Made:
+    """What a linear layer has returned."""
+
+    node: Any  # of autograd; held, lest another gets its id
+    sizes: tuple[int, int]  # of its input and output
+    learns: bool
+    place: Place
+    readers: int = 0
+
+
+class LinearPairs(StepListener):
+    """Keeps the pairs of linear layers of which the second reads what the first returns."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self.made: dict[int, Made] = {}
+        self.pairs: list[tuple[Made, Made]] = []
+        self.nodes: list[Any] = []  # held, too
+
+    def after(self, call: Call) -> None:
+        name = call.name.strip("_")
+        if not isinstance(call.result, Tensor) or call.result.grad_fn is None:
+            return
+        origins = [self._origin(each) for each in call.given]
+        if name in PASSES:
+            if origins and origins[0] is not None:
+                node = behind_views(call.result.grad_fn)
+                self.made.setdefault(id(node), origins[0])
+                self.nodes.append(node)
+            return
+        for origin in origins:
+            if origin is not None:
+                origin.readers += 1
+        if name == "linear":
+            weight = call.argument("weight", 1)
+            node = behind_views(call.result.grad_fn)
+            made = Made(node, (weight.shape[1], weight.shape[0]), weight.requires_grad, call.place)
+            self.made[id(node)] = made
+            if origins and origins[0] is not None:
+                self.pairs.append((origins[0], made))
+
+    def _origin(self, tensor: Tensor) -> Made | None:
+        node = None if tensor.grad_fn is None else behind_views(tensor.grad_fn)
+        return self.made.get(id(node))
+
+
+def detect(step: Step, limits: Any) -> Iterator[Hit]:
+    pairs = []
+    for first, second in step.heard().pairs:
+        width, between, out = *first.sizes, second.sizes[1]
+        # A narrower layer between leaves fewer numbers free, which may be meant; a wider one changes nothing.
+        if first.readers == 1 and first.learns and second.learns and between >= min(width, out):
+            pairs.append((f"{width} -> {between} -> {out}", first.place.module or "a linear layer", second.place))
+    if pairs:
+        (sizes, first, place), others = pairs[0], f", and so {len(pairs) - 1} times more" if len(pairs) > 1 else ""
+        yield Hit(
+            f"nothing but views and dropout stands between {first} and the linear layer after it ({sizes}){others}",
+            place,
+            severity=REMARK if others else None,  # several are a design; published networks have such pairs, and train
+        )
+
+
+class Straight(Small):
+    between: nn.Module = nn.Identity()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(self.between(self.first(inputs)))
+
+
+class Bent(Straight):
+    between = nn.ReLU()
+
+
+PROBE = Probe(
+    id="network/two-linear-layers-are-one",
+    item="trace",
+    question="Is there an activation between each linear layer and the next one?",
+    why="the product of two linear layers is one matrix: the second adds nothing that the first could not do",
+    severity=WARNING,
+    fix=Fix("put an activation between the two"),
+    listener=LinearPairs,
+    detect=detect,
+    faulty=Straight,
+    healthy=Bent,
+)

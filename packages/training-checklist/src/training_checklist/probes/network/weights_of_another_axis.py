@@ -1,0 +1,64 @@
+from torch import Tensor
+
+from training_checklist.engines.tracer import Call
+from training_checklist.finding import WARNING, Fix, Place
+from training_checklist.lab.examples import Small
+from training_checklist.lab.shapes import by
+from training_checklist.lab.step import Step, StepListener
+from training_checklist.probe import Probe
+
+
+class AttentionAxes(StepListener):
+    """Keeps softmaxes whose result is multiplied as a matrix that adds up over another dimension."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self.weights: list[tuple[Tensor, int, Place]] = []
+
+    def after(self, call: Call) -> None:
+        name, result = call.name.strip("_"), call.result
+        if not call.given or not isinstance(result, Tensor):
+            return
+        if name == "softmax":
+            dim = call.argument("dim", 1)
+            if isinstance(dim, int) and result.ndim > 1:
+                self.weights.append((result, dim % result.ndim, call.place))
+            return
+        known = next((each for each in self.weights if each[0] is call.given[0]), None)
+        if known is None:
+            return
+        weights, dim, place = known
+        if name == "dropout":
+            self.weights.append((result, dim, place))
+        elif name in ("matmul", "bmm") and dim != weights.ndim - 1 and weights.ndim > 2:
+            self.keep(
+                call,
+                f"softmax is over dim {dim} of {by(tuple(weights.shape))}, and {name} adds up over dim "
+                f"{weights.ndim - 1}: the weights of one sum do not sum to 1",
+                place,
+            )
+
+
+class Attends(Small):
+    axis = 1
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        keys = self.first(inputs).view(-1, 4, 4)
+        return self.head((keys @ keys.mT).softmax(self.axis).matmul(keys).flatten(1))
+
+
+class AttendsToKeys(Attends):
+    axis = 2
+
+
+PROBE = Probe(
+    id="network/weights-of-another-axis",
+    item="trace",
+    question="Does the softmax of attention run over the axis (of keys) that the product with the values adds up?",
+    why="queries compete for a key instead of keys for a query: a position may get nothing, or know of later ones",
+    severity=WARNING,
+    fix=Fix("softmax(dim=-1) of scores that are multiplied with values: scores.softmax(-1) @ values"),
+    listener=AttentionAxes,
+    faulty=Attends,
+    healthy=AttendsToKeys,
+)

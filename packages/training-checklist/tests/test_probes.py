@@ -1,0 +1,128 @@
+"""Every probe keeps the contract, by its own examples; a new file in probes/ is tested by itself."""
+
+import re
+from dataclasses import replace
+from importlib import import_module, resources
+from pathlib import Path
+
+import pytest
+from training_checklist import check, probes
+from training_checklist.catalogue import Catalogue
+from training_checklist.finding import FAILED, REMARK, WARNING
+from training_checklist.lab import examples
+from training_checklist.probe import kept
+
+PROBES = [probes.load(name) for name in probes.names()]
+ITEMS = {path.name.removesuffix(".yaml") for path in (resources.files("training_checklist") / "conf/debug").iterdir()}
+NUMBERS = [(probe, name) for probe in PROBES for name, each in probe.thresholds.items()]
+
+
+def by_id(probe):
+    return probe.id
+
+
+@pytest.mark.parametrize("name", probes.names())
+def test_file_of_a_probe_is_named_after_it_and_an_item_asks_it(name):
+    probe = probes.load(name)
+    assert probe.id == name
+    assert probe in Catalogue().of_item(probe.item)
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=by_id)
+def test_faulty_example_is_found_and_said_in_full(probe):
+    found = examples.findings(probe, probe.faulty)
+    assert found
+    for finding in found:
+        assert (finding.rule, finding.severity in (FAILED, WARNING, REMARK)) == (probe.id, True)
+        assert finding.what.strip()
+        assert re.match(r"[a-z0-9\"'`(]", finding.why)  # it goes on from what was seen
+        assert finding.fix.advice or finding.fix.overrides or finding.fix.items
+        assert set(finding.fix.items) <= ITEMS
+        # Commands are made in one place, for whatever program the project starts.
+        assert "python " not in f"{finding.what} {finding.why} {finding.fix.advice}"
+    assert probe.question.endswith("?")
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=by_id)
+def test_healthy_example_is_judged_and_silent(probe):
+    assert examples.findings(probe, probe.healthy) == []
+
+
+@pytest.mark.parametrize(("probe", "name"), NUMBERS, ids=[f"{probe.id}-{name}" for probe, name in NUMBERS])
+def test_threshold_decides_and_says_why_it_is_this_one(probe, name):
+    """Made looser the faulty example is missed, and made tighter the healthy one is found; either way may be looser."""
+    threshold = probe.thresholds[name]
+    assert len(threshold.reason.split()) > 4
+    pair = threshold.faulty or probe.faulty, threshold.healthy or probe.healthy
+
+    def found(value):
+        items = [examples.run(probe, example, {name: value}) for example in pair]
+        assert [item.error for item in items] == [None, None]
+        return tuple(bool(item.findings) for item in items)
+
+    assert found(threshold.value) == (True, False)
+    outcomes = found(threshold.value * threshold.factor), found(threshold.value / threshold.factor)
+    assert set(outcomes) == {(False, False), (True, True)}
+
+
+def test_threshold_of_one_name_is_one_number_in_all_probes_of_an_item():
+    values = {}
+    for probe, name in NUMBERS:
+        known = probe.thresholds[name]
+        assert values.setdefault((probe.item, name), (known.value, known.reason)) == (known.value, known.reason)
+
+
+def broken(*_):
+    raise ZeroDivisionError("of a probe")
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=by_id)
+def test_detector_that_raises_is_a_tool_error_with_its_name_and_the_others_judge(examine, net, monkeypatch, probe):
+    neighbour = next(each for each in PROBES if each.item == probe.item and each.id != probe.id)
+    changed = replace(probe, detect=broken)
+    if probe.detect is kept:
+        changed = replace(probe, listener=type("Broken", (probe.listener,), {"after": broken}), detect=kept)
+    loaded = {probe.id: changed, neighbour.id: neighbour}
+    monkeypatch.setattr(probes, "names", lambda: loaded)
+    monkeypatch.setattr(probes, "load", loaded.__getitem__)
+    verdict = examine(probe.item, net())
+    assert verdict.status == "tool error"
+    assert f"probe {probe.id}: ZeroDivisionError: of a probe" in verdict.error
+    assert "ZeroDivisionError" in verdict.unjudged[probe.id]
+    assert neighbour.id in {*verdict.judged, *verdict.unjudged}
+    assert neighbour.id not in verdict.unjudged or "ZeroDivisionError" not in verdict.unjudged[neighbour.id]
+
+
+def test_every_probe_of_an_item_is_judged_or_says_why_not(examine, net):
+    verdict = examine("trace", net())
+    asked = {probe.id for probe in PROBES if probe.item == "trace"}
+    assert {*verdict.judged, *verdict.unjudged} == asked
+    assert all(verdict.unjudged.values())
+
+
+def test_item_loads_the_probes_of_its_topics_and_no_rule(examine, net, monkeypatch):
+    monkeypatch.setattr("training_checklist.rules.own_rules", broken)
+    assert examine("trace", net()).status == "passed"
+
+
+def test_probe_of_the_page_is_one_of_a_project_too(net, data, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[1] / "docs/add_a_probe.md").read_text(encoding="utf-8")
+    first = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
+    (tmp_path / "sigmoid_before_argmax.py").write_text(first, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    probe = import_module("sigmoid_before_argmax").PROBE
+    assert [each.rule for each in examples.findings(probe, probe.faulty)] == [probe.id]
+    assert examples.findings(probe, probe.healthy) == []
+
+    class Sure(net):
+        def loss(self, batch):
+            self(batch[0]).sigmoid().argmax(1)
+            return super().loss(batch)
+
+    checks = {"rules": ["sigmoid_before_argmax"]}
+    [finding] = check(Sure(), data(), items=["trace"], checks=checks)["trace"].findings
+    assert (finding.rule, finding.what) == (probe.id, "argmax is given what a sigmoid returns")
+
+
+def test_one_probe_can_be_asked_for_alone():
+    assert [probe.id for probe in probes.of_topics("network/one-output")] == ["network/one-output"]
