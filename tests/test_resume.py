@@ -87,7 +87,12 @@ def test_a_killed_run_resumes_to_the_same_weights(kind, commands, whole, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("signum", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
+    ("signum", "code"),
+    [
+        (signal.SIGTERM, 143),
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_that_is_asked_to_stop_saves_and_says_how_to_go_on(signum, code, commands, whole, tmp_path):
     asked = train(commands, tmp_path, *KINDS["workers"], *RUN, *stop(signum, group=True))

@@ -182,8 +182,9 @@ def rows_of_saved_configs() -> list[Row]:
         "callbacks is a list": ("callbacks:\n", "callbacks: []\nothers:\n"),
         "monitor is gone": ("monitor: val/accuracy\nmode", "mode"),
     }
-    # Evaluation has no trainer of the run's and a batch size of its own; the command says another max_epochs.
-    unread = [("trainer is text", "eval.py"), ("batch_size is a word", "eval.py"), ("max_epochs is a list", "resume=")]
+    # Evaluation has no trainer and optimizer, and a batch size of its own; the command says another max_epochs.
+    unread = [(what, "eval.py") for what in ("trainer is text", "batch_size is a word", "optimizer has no _target_")]
+    unread.append(("max_epochs is a list", "resume="))
     rows += [
         Row(f"saved config: {what} ({script})", READS[script], (what, script) in unread, changed(CONFIG, *edit))
         for what, edit in edits.items()

@@ -263,6 +263,11 @@ TRAIN = [
         [".hydra", "csv", "report.html", "run.json", "train.log"],
     ),
     (
+        "hydra.run.dir=null",
+        "Error merging override hydra.run.dir=null: field 'hydra.run.dir' is not Optional",
+        NOTHING,
+    ),
+    (
         "scheduler=plateau scheduler.monitor=null",
         "scheduler.monitor=null but ReduceLROnPlateau watches a metric: say scheduler.monitor=val/loss or another",
         NOTHING,

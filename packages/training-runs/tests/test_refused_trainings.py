@@ -7,10 +7,12 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
+from pytorch_lightning.callbacks import EarlyStopping
 from training_config.errors import ConfigError
 from training_runs.callbacks.monitor_check import MonitorCheck
 from training_runs.checkpoints.checkpoint_io import AtomicCheckpointIO
 from training_runs.errors import CheckpointError
+from training_runs.start.refusals import one_line
 
 
 class Line(LightningModule):
@@ -31,6 +33,13 @@ class Validated(Line):
         pass
 
 
+class Logging(Line):
+    def training_step(self, batch, batch_idx):
+        loss = super().training_step(batch, batch_idx)
+        self.log("train/loss", loss)
+        return loss
+
+
 class Data(LightningDataModule):
     def train_dataloader(self):
         return torch.utils.data.DataLoader(torch.zeros(4, 2))
@@ -47,6 +56,14 @@ def test_metric_of_validation_is_refused_where_there_is_none(module, lacking):
 
 def test_metric_of_training_needs_no_validation():
     fit(MonitorCheck(OmegaConf.create({"monitor": "train/loss"})), Line(2))
+
+
+def test_metric_that_nobody_logs_is_named_with_its_key(tmp_path):
+    cfg = OmegaConf.create({"monitor": "train/los", "callbacks": {"stop": {"monitor": "${monitor}"}}})
+    stop = EarlyStopping(monitor="train/los")
+    trainer = Trainer(accelerator="cpu", max_epochs=1, callbacks=[stop], default_root_dir=tmp_path)
+    with pytest.raises(ConfigError, match=r"^monitor=train/los names a metric that is not logged: "), one_line(cfg):
+        trainer.fit(Logging(2), datamodule=Data())
 
 
 def fit(check: MonitorCheck, module: LightningModule) -> None:

@@ -7,9 +7,9 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.model_helpers import is_overridden
 from training_config.errors import ConfigError
 from training_config.near_names import suggestion
-from training_config.walk import walk
 
 from training_runs.start import console
+from training_runs.start.refusals import monitored
 
 
 class MonitorCheck(Callback):
@@ -19,12 +19,11 @@ class MonitorCheck(Callback):
     """
 
     def __init__(self, cfg: DictConfig) -> None:
-        # The metric of every `monitor` of the config by its key.
-        self.wanted = {key: str(parent[name]) for key, parent, name in walk(cfg) if name == "monitor"}
+        self.wanted = monitored(cfg)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         lacking = no_validation(trainer, pl_module)
-        key = min((key for key, name in self.wanted.items() if name.startswith("val/")), key=len, default=None)
+        key = next((key for key, name in self.wanted.items() if name.startswith("val/")), None)
         if lacking and key is not None:
             raise ConfigError(
                 f"{key}={self.wanted[key]} is a metric of validation, and {lacking}; write one, or use "
@@ -44,7 +43,7 @@ class MonitorCheck(Callback):
         logged = sorted(name for name in metrics if name.startswith("val/"))
         wrong = [key for key, name in self.wanted.items() if name.startswith("val/") and name not in logged]
         if logged and wrong:
-            key = min(wrong, key=len)  # the others lead to it
+            key = wrong[0]
             raise ConfigError(
                 f"{key}={self.wanted[key]} names a metric that is not logged; validation logs {', '.join(logged)}"
                 + suggestion(self.wanted[key], logged)

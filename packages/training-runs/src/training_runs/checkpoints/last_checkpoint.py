@@ -16,6 +16,7 @@ from training_config.errors import ConfigError
 
 from training_runs.checkpoints.random_state import random_state, set_random_state
 from training_runs.checkpoints.stop_signals import StopSignals
+from training_runs.launching.parent import STOPS
 
 KEY = "between_batches"  # of what this callback adds to a checkpoint
 
@@ -27,7 +28,7 @@ class LastCheckpoint(Callback):
     generators and half-filled metrics of every rank, and the metrics that schedulers and callbacks look at. A
     ModelCheckpoint is written amid the end of an epoch or batch: a plateau schedule, a validation or the rest of the
     epoch is lost when training is resumed from it. To be the first of the callbacks, so that none has begun the next
-    batch. SIGINT and SIGTERM stop training after the batch (and its validation) in progress; a second one at once.
+    batch. SIGINT and `STOPS` end training after the batch (and its validation) in progress; a second one at once.
 
     Args:
         dirpath: where the file lies.
@@ -66,7 +67,7 @@ class LastCheckpoint(Callback):
                 self._max_steps, trainer.fit_loop.epoch_loop.max_steps = trainer.max_steps, -1
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.signals.begin(signal.SIGTERM)  # Lightning has just set its own, which stops amid a validation
+        self.signals.begin(*STOPS)  # Lightning has just set its own for SIGTERM, which stops amid a validation
         if self._resumed is None:
             rewind(trainer, 0)
         else:

@@ -12,7 +12,7 @@ ASKED, STEP = "stop/asked", "stop/step"
 
 
 class StopSignals:
-    """From `begin` to `end`, a first SIGINT or SIGTERM is only remembered; the next one acts as it did before."""
+    """From `begin` to `end`, a first signal is only remembered; the next one acts as it did before."""
 
     def __init__(self) -> None:
         self.received: int | None = None

@@ -8,6 +8,8 @@ import threading
 import time
 from pathlib import Path
 
+# By which a process is asked to stop, besides Ctrl-C. Windows has no terminal that ends.
+STOPS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 SUPERVISOR = "LAUNCH_SUPERVISOR"  # variable that tells each rank the process id of its parent
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -43,8 +45,8 @@ def by_signal(number: int, kills_before: int) -> str:
     if name != "SIGKILL":
         return name
     if kills() > kills_before:
-        return f"{name}, by the system: the machine was out of memory"
-    return f"{name}; if nobody killed it, the machine was out of memory"
+        return f"{name}, by the system, for want of memory: the machine's, or what a container or job may have"
+    return f"{name} from outside: by somebody, a scheduler's limit, or the system for want of memory"
 
 
 def kills() -> int:

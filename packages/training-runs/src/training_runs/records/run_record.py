@@ -20,6 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
+from training_config.errors import ConfigError
 from training_config.overrides import task_overrides
 from training_config.secret_values import is_secret, redact_text, redact_texts, secret_values
 from training_config.walk import walk
@@ -126,10 +127,12 @@ class RunRecord(Callback):
                 self.free_reserve()
                 self.write()
                 settle(self.folder, state, told)
+                if state != "finished" and not isinstance(error, ConfigError):  # which it would meet again
+                    say(resume.way_on(self.folder, state))
+        except OSError as unwritten:
+            error = lost_disk(error if isinstance(error, DiskError) else unwritten, self.folder)
         finally:
             self.release()
-        if state != "finished" and self.folder.is_dir():
-            say(resume.way_on(self.folder, state))
         if isinstance(error, DiskError):
             raise error
 
@@ -261,12 +264,12 @@ def settle(folder: Path, state: str, error: str | None = None) -> None:
 
 
 def lost_disk(error: BaseException | None, run: Path) -> BaseException | None:
-    """Return the error that says so where `error` comes of a full disk or of a run's directory that is gone."""
+    """Return the error that says so where `error` comes of a full disk or of a run's directory, which may be gone."""
     if not run.is_dir():
         told = DiskError(f"{run} is gone: somebody removed it while the run wrote there; what it wrote is lost")
-    elif isinstance(error, OSError) and error.errno in FULL:  # it may say no more than its number
-        where = error.filename or run
-        told = DiskError(f"{where} cannot be written: {error.strerror}; the run goes on when there is room")
+    elif isinstance(error, OSError) and (error.errno in FULL or Path(str(error.filename)).is_relative_to(run)):
+        where = error.filename or run  # it may say no more than its number
+        told = DiskError(f"{where} cannot be written: {error.strerror}; the run goes on when it can be")
     else:
         return error
     told.__cause__ = error

@@ -131,10 +131,9 @@ def claim(run: Path) -> "BaseFileLock":
 
 def release(run: Path, lock: "BaseFileLock") -> None:
     """Give up what `claim` returned, and what was reserved."""
-    (run / RESERVE).unlink(missing_ok=True)
-    (run / HOLDER).unlink(missing_ok=True)
-    with suppress(OSError):  # Windows removes no open file
-        (run / LOCK).unlink()  # while it is held: later, it might be another's already
+    for name in (RESERVE, HOLDER, LOCK):  # while it is held: later, it might be another's already
+        with suppress(OSError):  # Windows removes no open file, and a disk may have become read-only
+            (run / name).unlink()
     lock.release()
 
 

@@ -6,15 +6,18 @@ from typing import Any
 
 from lightning_fabric.utilities.seed import pl_worker_init_function
 
+from training_runs.launching.parent import STOPS
+
 
 def outlive_stop(worker_id: int) -> None:
     """Leave it to the process that trains to stop in order: whoever asks a whole group to stop asks workers too.
 
-    A `worker_init_fn` that seeds as Lightning's does. A second SIGTERM ends the worker; so does a batch that cannot be
+    A `worker_init_fn` that seeds as Lightning's does. A second one ends the worker; so does a batch that cannot be
     handed over, which the process that trains would wait for without an end.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+    for number in STOPS:
+        signal.signal(number, lambda number, frame: signal.signal(number, signal.SIG_DFL))
     Queue._on_queue_feeder_error = staticmethod(end_worker)  # Python's own drops the batch; in this process alone
     pl_worker_init_function(worker_id)
 

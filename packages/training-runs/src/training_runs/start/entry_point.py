@@ -23,7 +23,7 @@ from training_config.targets import locate, parameters_of
 from training_config.walk import walk
 
 from training_runs.launching import ranks
-from training_runs.launching.parent import end_with_supervisor
+from training_runs.launching.parent import STOPS, end_with_supervisor
 from training_runs.records import resume
 from training_runs.reports.report import write_missing_report
 from training_runs.start.config_files import read_once
@@ -57,7 +57,9 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
         config_name: of its primary config.
     """
     outlive_readers()
-    signal.signal(signal.SIGTERM, terminate)
+    for number in STOPS:
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, terminate)
     if ranks.launched_here():
         end_with_supervisor()
     try:

@@ -290,6 +290,6 @@ def refused_by_torch(cfg: DictConfig) -> Iterator[str]:
             build_schedule(instantiate(cfg.scheduler.scheduler), optimizer, lambda: 100)
     except (TypeError, ValueError) as error:
         part = OmegaConf.select(cfg, key)
-        if part._target_.startswith("torch.optim."):  # others may need a model of their own
+        if str(part.get("_target_")).startswith("torch.optim."):  # others may need a model of their own
             given = ", ".join(f"{key}.{name}={part[name]}" for name in part if not str(name).startswith("_"))
             yield f"{part._target_} does not take {given}: {error}"

@@ -60,8 +60,9 @@ def message(error: BaseException | None, hints: Sequence[str]) -> list[str]:
     said = str(error).strip().splitlines()
     if hints:
         return [*said[:1], *hints]
-    if isinstance(error.__cause__, OmegaConfBaseException):
-        said += str(error.__cause__).strip().splitlines()
+    if isinstance(error.__cause__, OmegaConfBaseException):  # its further lines are for those who read OmegaConf
+        first = str(error.__cause__).strip().partition("\n")[0]
+        said[-1] += "" if first in str(error) else f": {first}"
     return said
 
 

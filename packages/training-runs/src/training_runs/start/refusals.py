@@ -1,5 +1,6 @@
 """Turns what libraries say of a config into one line: the key, the value, what is wrong."""
 
+import re
 import sysconfig
 import traceback
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from training_config.check import shown
 from training_config.errors import ConfigError
+from training_config.walk import value_of, walk
 
 # Where libraries lie, also those of an environment that another one builds on.
 INSTALLED, STANDARD = {"site-packages", "dist-packages"}, str(Path(sysconfig.get_path("stdlib")).resolve())
@@ -22,7 +24,8 @@ def one_line(cfg: DictConfig) -> Iterator[None]:
     """Raise a `ConfigError` for what OmegaConf, Hydra and Lightning say of a value that they do not take.
 
     Not for exceptions of the project's own code, which need their traceback: what a class of the project raises in its
-    constructor stays as it is. Nor for what Lightning says of batches and epochs that it is amid.
+    constructor stays as it is. Nor for what Lightning says of batches and epochs that it is amid, but for a metric that
+    is monitored and not logged.
 
     Args:
         cfg: names the values in question.
@@ -45,6 +48,9 @@ def one_line(cfg: DictConfig) -> Iterator[None]:
         # Of a loader process: torch has put the traceback of that process before the sentence.
         raise type(error)(str(error).rpartition(f"{type(error).__name__}: ")[2].strip()) from error
     except Exception as error:
+        unlogged = not_logged(cfg, error)
+        if unlogged is not None:
+            raise ConfigError(f"{unlogged} names a metric that is not logged: {in_one_line(error)}") from error
         if not is_misconfiguration(error) or is_own(error) or is_amid_epochs(error):
             raise
         raise ConfigError(f"Lightning refuses this: {in_one_line(error)}") from error
@@ -66,6 +72,22 @@ def is_own(error: BaseException) -> bool:
         files = files[-1:]  # what a library says of the whole
         below_hydra = -1
     return any(not is_installed(file) and file != THIS for file in files[below_hydra + 1 :])
+
+
+def monitored(cfg: DictConfig) -> dict[str, str]:
+    """Return what each `monitor` of a config names; those with the shortest keys first, which others lead to."""
+    found = {key: value_of(parent, name) for key, parent, name in walk(cfg) if name == "monitor"}
+    return {key: found[key] for key in sorted(found, key=len) if isinstance(found[key], str)}
+
+
+def not_logged(cfg: DictConfig, error: BaseException) -> str | None:
+    """Return the key and value of the `monitor` that Lightning misses amid an epoch, or None."""
+    file = traceback.extract_tb(error.__traceback__)[-1].filename
+    if "pytorch_lightning" not in Path(file).parts or not is_amid_epochs(error):
+        return None
+    names = {f"{key}={name}": rf"(?<![\w/]){re.escape(name)}(?![\w/])" for key, name in monitored(cfg).items()}
+    places = {named: match.start() for named, name in names.items() if (match := re.search(name, str(error)))}
+    return min(places, key=places.get, default=None)  # what is logged is listed behind it
 
 
 def is_installed(file: str) -> bool:
