@@ -1,6 +1,6 @@
 import pytest
 import torch
-from pytorch_lightning import LightningModule
+from pytorch_lightning import LightningDataModule, LightningModule
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
@@ -144,6 +144,39 @@ def test_extra_state_of_a_module_is_its_own_affair(examine, net):
             pass
 
     assert examine("overfit", Counting()).status == "passed"
+
+
+class Pairs(LightningModule):
+    """Users beside items; each user is to find its own item among those of the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.users, self.items = nn.Embedding(64, 8), nn.Embedding(64, 8)
+
+    def training_step(self, batch):
+        users, items = batch
+        scores = self.users(users) @ self.items(items).T
+        return functional.cross_entropy(scores, torch.arange(len(users)))
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.1)
+
+
+class Couples(LightningDataModule):
+    def train_dataloader(self):
+        users = torch.tensor([*range(12), 0, 1, 2, 3])
+        return DataLoader(TensorDataset(users, torch.arange(16)), 16)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_user_that_comes_twice_cannot_have_two_answers(examine, mixed):
+    class Mixed(Pairs):
+        def training_step(self, batch):
+            return super().training_step((batch[0], torch.zeros_like(batch[1])))
+
+    verdict = examine("overfit", Mixed() if mixed else Pairs(), Couples())
+    assert verdict.status == ("failed" if mixed else "passed")
+    assert ("12 of 16 samples that repeat no id" in verdict.seen) == (not mixed)
 
 
 class Regression(LightningModule):

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from training_checklist.engines.around_step import around_step
-from training_checklist.engines.batches import batch_size, leaves
+from training_checklist.engines.batches import batch_size, leaves, same
+from training_checklist.engines.compared import replaced
 from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.graph import leaf_tensors, walk
 from training_checklist.engines.hooks import hooks_of
@@ -20,7 +21,7 @@ from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import of_function
 from training_checklist.engines.rehearsal import usual_rates
 from training_checklist.engines.replay import reported_loss
-from training_checklist.engines.tracer import Tracer
+from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.engines.trial import Trial, norm_of_gradients, without_inputs
 from training_checklist.evidence.one_batch import (
     BY_HAND,
@@ -270,10 +271,13 @@ class Overfit(Experiment):
 
         So it is where a rate is low, or most of a network is frozen.
         """
-        if self.goal is None or not found.still_falling:
+        return found.still_falling and self._is_near(self.losses[-1])
+
+    def _is_near(self, loss: float) -> bool:
+        if self.goal is None:
             return False
         lowest = self.goal - self.max_loss
-        return self.losses[-1] - lowest <= NEARLY * (self.losses[0] - lowest)
+        return loss - lowest <= NEARLY * (self.losses[0] - lowest)
 
     def _try(self, found: OneBatch) -> None:
         """Train copies with one thing changed, until one does better."""
@@ -283,6 +287,8 @@ class Overfit(Experiment):
         with isolate_rng():
             try:
                 if self.origin.module.automatic_optimization:
+                    if self._memorises_distinct(found):
+                        return
                     losses = [self.origin.again().mean([self.batch], seed) for seed in range(3)]
                     found.noise = max(losses) - min(losses)
                 for change, value, given, trial in self._changes(found):
@@ -295,6 +301,28 @@ class Overfit(Experiment):
                         return
             except Exception as error:  # of the project's step, which the run would not have called here
                 found.reason = f"a copy of the network cannot be trained: {type(error).__name__}: {error}"
+
+    def _memorises_distinct(self, found: OneBatch) -> bool:
+        """Whether the samples are memorised that repeat no id: the others ask for two answers to one input.
+
+        So it is where users are held against each other's items, and a user comes twice.
+        """
+        lookups = Lookups()
+        with torch.no_grad(), Tracer(self.origin.module, lookups):
+            self.origin.again().loss(self.batch)
+        batch = distinct(self.batch, lookups.ids)
+        if batch is None:
+            return False
+        size, of = batch_size(batch), batch_size(self.batch)
+        print(f"  overfit: trying the {size} of {of} samples that repeat no id", flush=True)
+        copy = self.origin.again()
+        trial = self._run(BY_HAND, None, None, copy, batch)
+        call = self._learnt(copy.criteria)
+        right = call is not None and call.accuracy is not None and call.accuracy >= self.min_accuracy
+        found.memorised = trial.memorised or (right and self._is_near(trial.loss))
+        if found.memorised:
+            self.seen += f"; the {size} of {of} samples that repeat no id are memorised: {trial}"
+        return found.memorised
 
     def _changes(self, found: OneBatch) -> Any:
         """Yield change, value, what is given instead, and a copy to be trained."""
@@ -320,8 +348,10 @@ class Overfit(Experiment):
             yield RATE, rate, rate * factor, trial
         yield ZEROS, None, None, origin.again()
 
-    def _run(self, change: str, value: float | None, given: float | None, trial: Trial) -> OneTrial:
-        batch = without_inputs(self.batch, trial.again().targets(self.batch)) if change == ZEROS else self.batch
+    def _run(self, change: str, value: float | None, given: float | None, trial: Trial, batch: Any = None) -> OneTrial:
+        batch = self.batch if batch is None else batch
+        if change == ZEROS:
+            batch = without_inputs(batch, trial.again().targets(batch))
         losses, reached = [], False
         for _ in range(TRIED):
             loss = trial.take_step(batch)
@@ -416,6 +446,34 @@ def silent_samples(call: CriterionCall) -> SilentSamples:
     )
     classes = sorted({int(label) for label in call.target[silent]})
     return SilentSamples(int(silent.sum()), len(call.target), classes, f"{call.name}({options})", call.place)
+
+
+class Lookups(Listener):
+    """Keeps what embeddings are asked for."""
+
+    def __init__(self) -> None:
+        self.ids: list[Tensor] = []
+
+    def after(self, call: Call) -> None:
+        if call.name == "embedding" and isinstance(index := call.argument("input", 0), Tensor):
+            self.ids.append(index)
+
+
+def distinct(batch: Any, looked_up: list[Tensor]) -> Any:
+    """Return the samples of a batch that repeat no id; None where there are no ids, or none comes twice.
+
+    Args:
+        looked_up: what embeddings are asked for: ids are what they get one of for each sample.
+    """
+    size, known = batch_size(batch), leaves(batch)
+    ids = [leaf.tolist() for leaf in known.values() if leaf.ndim == 1 and any(same(leaf, index) for index in looked_up)]
+    kept: list[int] = []
+    for index in range(size or 0):
+        if all(column[index] not in [column[earlier] for earlier in kept] for column in ids):
+            kept.append(index)
+    if not ids or not 1 < len(kept) < size:
+        return None
+    return replaced(batch, {path: leaf[kept] for path, leaf in known.items() if leaf.ndim})
 
 
 def flat(pl_module: LightningModule) -> Tensor:
