@@ -1,6 +1,10 @@
 """The checklist is a guest in every project: it changes no command, touches nothing, and sees what the user runs."""
 
+import os
 import re
+import shlex
+import subprocess
+import sys
 
 from strange_projects import CONFIG, PLAIN, TRAIN, changed
 
@@ -208,6 +212,19 @@ def test_crash_of_the_training_step_is_the_projects_and_skips_what_needs_a_step(
         "failed",
         "skipped",
     ]
+
+
+def test_debugger_that_a_crash_is_answered_with_stops_at_the_error(stranger):
+    crash = "    def training_step(self, batch):\n        raise LookupError('nothing')"
+    project = stranger(changed("net.py", ("    def training_step(self, batch):", crash)))
+    done = project.check(items="fast_dev_run")
+    [command] = set(re.findall(r"HYDRA_FULL_ERROR=1 python (-m pdb -c continue .+?) stops at the error", done.output))
+    environment = os.environ | {"HYDRA_FULL_ERROR": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    typed = [sys.executable, *shlex.split(command)]
+    seen = subprocess.run(
+        typed, cwd=project.folder, env=environment, input="p batch[0].shape\nq\n", text=True, stdout=-1
+    )
+    assert "torch.Size([16, 8])" in seen.stdout
 
 
 def test_crash_of_the_projects_own_test_step_is_said_once_and_the_rest_goes_on(stranger):

@@ -48,6 +48,14 @@ def command(config: DictConfig | None, item: str | None, overrides: tuple[str, .
     return " ".join([*program(), *map(quoted, [*asked, *kept, *added])])
 
 
+def without_items(arguments: list[str]) -> list[str]:
+    """Return the arguments of the program without those that ask for items: `pdb` does not follow into theirs."""
+    place = os.environ.get(OF_CHECKLIST)
+    names, keys = (*groups(), "hydra.mode"), ("hydra.callbacks.debug", "callbacks.debug_")
+    kept = [text for text in arguments if place is None or text.partition("=")[2] != exactly(place)]
+    return [text for text in kept if key_of(text).partition("@")[0] not in names and not key_of(text).startswith(keys)]
+
+
 def quoted(text: str) -> str:
     # ${...} and [..] need quotes in a shell, and a plain key=value none.
     return text if re.fullmatch(r"[\w@%+=:,./~-]+", text) else shlex.quote(text)
