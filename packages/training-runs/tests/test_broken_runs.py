@@ -43,6 +43,13 @@ def test_job_that_is_refused_twice_says_why_the_second_time_too(script, tmp_path
         assert f"trainer.max_epochs={patience}2" in (tmp_path / "sweep" / "1" / "report.html").read_text()
 
 
+def test_log_that_leads_nowhere_is_refused(script, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "train.log").symlink_to("/nowhere/at/all")
+    with pytest.raises(SystemExit, match=r"train\.log is no file that can be written to"):
+        script("train.py", *TINY, f"hydra.run.dir='{tmp_path}/run'")
+
+
 def test_run_in_the_working_directory_comes_to_its_end(script, tmp_path, capsys):
     script("train.py", *TINY, "logger=[csv,tensorboard]", "hydra.run.dir=.")
     assert read_record(tmp_path)["state"] == "finished"

@@ -1,5 +1,6 @@
 import os
 import pickle
+import shutil
 import zipfile
 
 import pytest
@@ -61,3 +62,12 @@ def test_file_that_is_damaged_or_holds_code_is_refused(path, content, tmp_path, 
     with pytest.raises(CheckpointError, match=r"last\.ckpt is damaged, or more than tensors and plain values"):
         AtomicCheckpointIO().load_checkpoint(path, weights_only=True)
     assert not (tmp_path / "ran").exists()
+
+
+def test_folder_that_somebody_removes_is_not_made_again(tmp_path):
+    saving = AtomicCheckpointIO()
+    saving.save_checkpoint({"step": 1}, tmp_path / "run" / "checkpoints" / "last.ckpt")
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(CheckpointError, match=r"last\.ckpt cannot be written: No such file"):
+        saving.save_checkpoint({"step": 2}, tmp_path / "run" / "checkpoints" / "last.ckpt")
+    assert list(tmp_path.iterdir()) == []

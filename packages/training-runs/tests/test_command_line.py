@@ -113,6 +113,8 @@ def test_variable_that_a_library_does_not_take_when_it_is_imported_is_named(monk
     line = "MPLBACKEND=nonsense in the environment is refused: nonsense is no backend; unset MPLBACKEND"
     assert of_the_environment(imported.value) == line
     assert of_the_environment(ValueError("nonsense")) is None  # not while anything was imported
+    lacking = "libtorch_cpu.so: failed to map segment from shared object"
+    assert of_the_environment(ImportError(lacking)).startswith(f"a library cannot be loaded ({lacking}); ")
 
 
 def test_hydras_store_is_shared_and_not_copied_for_each_group():

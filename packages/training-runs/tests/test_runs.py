@@ -194,3 +194,9 @@ def test_directory_that_cannot_be_locked_is_used_and_that_is_said(tmp_path, monk
     assert "cannot be locked ([Errno 37] No locks available)" in capsys.readouterr().err
     runs.release(tmp_path, lock)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_directory_whose_holder_cannot_be_written_down_is_used(tmp_path):
+    (tmp_path / runs.HOLDER).mkdir()
+    runs.release(tmp_path, runs.claim(tmp_path))
+    assert not runs.is_alive(tmp_path)

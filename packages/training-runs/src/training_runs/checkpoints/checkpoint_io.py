@@ -5,6 +5,7 @@ import os
 import pickle
 import re
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             that no run trains in vain.
     """
 
-    is_read_back = False
+    def __init__(self) -> None:
+        super().__init__()
+        self.folders: set[Path] = set()  # that have been made: what somebody removes then stays away
 
     def load_checkpoint(self, path: str | Path, *arguments: Any, **options: Any) -> dict[str, Any]:
         try:
@@ -46,10 +49,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         content = io.BytesIO()  # torch.save tells no reason when it fails on a file
         try:
             torch.save(checkpoint, content)
-            if not self.is_read_back:
+            if not self.folders:
                 content.seek(0)
                 torch.load(content, weights_only=True, map_location="meta")  # no tensor is copied
-                self.is_read_back = True
         except (pickle.PickleError, AttributeError, TypeError) as error:
             name = re.search(r"GLOBAL (\S+)", str(error))
             raise CheckpointError(
@@ -58,7 +60,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             ) from error
         draft = path.with_name(f".{path.name}.draft")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.parent not in self.folders:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self.folders.add(path.parent)
             with draft.open("wb") as file:
                 file.write(content.getbuffer())
                 file.flush()
@@ -66,7 +70,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             draft.replace(path)
             sync_directory(path.parent)
         except OSError as error:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):
+                draft.unlink()
             left = "; the one before is whole" if path.is_file() else ""
             raise CheckpointError(f"{path} cannot be written: {error.strerror}{left}") from error
 

@@ -139,7 +139,7 @@ def supervised(cfg: DictConfig, script: str, folder: Path) -> float | None:
             return read_record(folder)["metrics"].get(cfg.monitor)
         reason = failure_file.read_text(encoding="utf-8") if failure_file.is_file() else ended(code, before)
     reason = redact_text(reason, secret_values(cfg))
-    if not record.is_written():
+    if not folder.is_dir() or not record.is_written():
         raise JobError(reason)
     settle(folder, "failed", reason)
     raise JobError(f"{reason}\n{resume.way_on(folder, 'failed')}")

@@ -266,9 +266,9 @@ def settle(folder: Path, state: str, error: str | None = None) -> None:
 def lost_disk(error: BaseException | None, run: Path) -> BaseException | None:
     """Return the error that says so where `error` comes of a full disk or of a run's directory, which may be gone."""
     if not run.is_dir():
-        told = DiskError(f"{run} is gone: somebody removed it while the run wrote there; what it wrote is lost")
+        told = DiskError(f"{run} is gone: removed or moved while the run wrote there; resume=<where it is> goes on")
     elif isinstance(error, OSError) and (error.errno in FULL or Path(str(error.filename)).is_relative_to(run)):
-        where = error.filename or run  # it may say no more than its number
+        where = error.filename2 or error.filename or run  # it may say no more than its number
         told = DiskError(f"{where} cannot be written: {error.strerror}; the run goes on when it can be")
     else:
         return error

@@ -125,7 +125,8 @@ def claim(run: Path) -> "BaseFileLock":
     except (OSError, NotImplementedError) as error:  # of a network's file system, which a run may lie on all the same
         print(f"{run} cannot be locked ({error}): start no second process there", file=sys.stderr)
     # A file of its own: Windows lets nobody read one that is locked.
-    (run / HOLDER).write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+    with suppress(OSError):  # it is for people
+        (run / HOLDER).write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
     return lock
 
 
@@ -258,7 +259,8 @@ def replace_text(path: Path, text: str) -> None:
         draft.write_text(text, encoding="utf-8", newline="")
         draft.replace(path)
     except OSError:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink()
         raise
 
 

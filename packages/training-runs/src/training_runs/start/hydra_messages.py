@@ -67,7 +67,9 @@ def message(error: BaseException | None, hints: Sequence[str]) -> list[str]:
 
 
 def of_the_environment(error: BaseException) -> str | None:
-    """Return the line for a variable of the environment that a library does not take when it is imported, or None."""
+    """Return the line for what a library does not find or take of the environment when it is imported, or None."""
+    if isinstance(error, ImportError) and ".so" in str(error):
+        return f"a library cannot be loaded ({error}); install it anew, or give this process more memory"
     importing = any(frame.name == "<module>" for frame in traceback.extract_tb(error.__traceback__))
     for name, value in os.environ.items() if importing else ():
         if name.startswith(READ_BY_LIBRARIES) and len(value) > 2 and value in str(error):  # shorter ones are words

@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from training_runs.launching import ranks
-from training_runs.records.runs import RECORD, holds_run
+from training_runs.records.runs import RECORD, RESERVED, holds_run
 
 
 class OutputDirectory(Callback):
@@ -37,7 +37,7 @@ class OutputDirectory(Callback):
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
         make("hydra.run.dir", folder)
         log = folder / f"{config.hydra.job.name}.log"
-        if log.exists() and not (log.is_file() and os.access(log, os.W_OK)):
+        if os.path.lexists(log) and not (log.is_file() and os.access(log, os.W_OK)):
             sys.exit(f"{log} is no file that can be written to; move it away, or choose another directory")
         self.made = [] if was_there else missing or [folder]
 
@@ -48,6 +48,8 @@ class OutputDirectory(Callback):
         if job_return.status != JobStatus.FAILED or not self.made or (self.made[0] / RECORD).exists():
             return
         folder = self.made[0]
+        if not folder.is_dir():  # somebody else has removed it
+            return
         hydras = {str(config.hydra.output_subdir), f"{config.hydra.job.name}.log"}
         if {each.name for each in folder.iterdir()} <= hydras:
             close_logs(folder)
@@ -105,6 +107,7 @@ def is_apart(folder: Path, config: DictConfig) -> bool:
 def make(key: str, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(RESERVED))
     except OSError as error:
         sys.exit(f"{key}={folder} cannot be written to ({error.strerror}); choose another directory with {key}=...")
