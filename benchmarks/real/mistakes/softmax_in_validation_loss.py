@@ -9,7 +9,6 @@ from torch.nn import functional
 SOURCE = "Lightning-Universe/lightning-bolts 40b6f7888"
 WRONG = "Validation takes cross_entropy of probabilities and training of logits: the two losses cannot be compared."
 NAMED = {"network/probabilities-into-cross-entropy": "validation_step"}
-NEEDS = "a look at what the criterion is given in validation, beside what it is given in training"
 
 
 class LogisticRegression(LightningModule):

@@ -81,7 +81,9 @@ class CriterionInput:
 
 
 def criterion_inputs(step: Step) -> list[CriterionInput]:
-    """Return what each criterion that training learns by is given; where the step has raised, the one that it was in.
+    """Return what each criterion is given that training learns by, or that another step calls.
+
+    Where the step has raised, it is the one that it was in.
 
     Differences of answers and targets that a loss is made of are criteria, too.
 
@@ -93,7 +95,8 @@ def criterion_inputs(step: Step) -> list[CriterionInput]:
 
 @once
 def _all(step: Step) -> list[CriterionInput]:
-    found = [_measured(call, step) for call in (*step.learned, *step.differences.of_losses)]
+    calls = step.learned if step.name == "training_step" else step.criteria.calls
+    found = [_measured(call, step) for call in (*calls, *step.differences.of_losses)]
     known = [each for each in found if each is not None]
     if not known:
         raise CannotJudge("finite scores are missing" if found else "the step calls no criterion of PyTorch")

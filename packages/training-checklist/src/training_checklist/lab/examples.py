@@ -31,7 +31,7 @@ from training_checklist.engines.replay import seed_all
 from training_checklist.experiments.experiment import Experiment, after_fit
 from training_checklist.finding import Finding
 from training_checklist.group import OWN
-from training_checklist.lightning import LightningModule, Trainer, isolate_rng
+from training_checklist.lightning import LightningModule, Trainer, is_overridden, isolate_rng
 from training_checklist.probe import Probe, kept
 from training_checklist.settings import Settings
 
@@ -116,7 +116,7 @@ def run(probe: Probe, example: Any, chosen: Mapping[str, Any] | None = None) -> 
                 session.add(item)
                 trainer = Trainer(accelerator="cpu", devices=1, **options, default_root_dir=folder, callbacks=[item])
                 try:
-                    trainer.fit(module, loader, loader if "validation_step" in vars(type(module)) else None)
+                    trainer.fit(module, loader, loader if is_overridden("validation_step", module) else None)
                     after_fit(trainer)
                 except Exception as error:
                     if item.explain(error) is None:

@@ -27,6 +27,7 @@ from training_checklist.rule import CannotJudge, Hit
 if TYPE_CHECKING:
     from training_checklist.probe import Probe
 
+STEPS = ("training_step", "validation_step", "test_step")
 LEAST = 3  # samples of a batch of which one is left out: of two, the other one alone has nothing that is over samples
 
 
@@ -193,27 +194,31 @@ class Step:
         if self.trainer.world_size > 1:
             raise CannotJudge("one rank alone cannot run a step again: the others would wait for it")
 
-    def again(self, batch: Any, training: bool | None = None, size: int | None = None) -> "Step":
+    def again(
+        self, batch: Any, training: bool | None = None, size: int | None = None, name: str | None = None
+    ) -> "Step":
         """Run the step once more, on a copy of the network that leaves no trace, with a batch of one's own.
 
         Args:
             training: the mode of all modules; None: as they are.
+            name: of another step in its place.
 
         Raises:
             CannotJudge: it cannot be run so.
         """
         self.replays()
-        with of_the_project(f"{self.name}, run again on other samples,"), isolate_rng():
+        name = self.name if name is None else name
+        with of_the_project(f"{name}, run again on other samples,"), isolate_rng():
             copy = stand_in(self.pl_module, self.trainer)
             if training is not None:
                 copy.train(training)
-            other = Step(self.name, copy, self.trainer, batch, self.kinds, size)
+            other = Step(name, copy, self.trainer, batch, self.kinds, size)
             with ExitStack() as stack:
-                stack.enter_context(torch.set_grad_enabled(self.name == "training_step"))
+                stack.enter_context(torch.set_grad_enabled(name == "training_step"))
                 stack.enter_context(self.trainer.precision_plugin.forward_context())
                 for context in other._watching():
                     stack.enter_context(context)
-                call_step(copy, self.name, batch)
+                call_step(copy, name, batch)
         return other
 
 

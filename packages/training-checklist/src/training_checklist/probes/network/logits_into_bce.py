@@ -5,7 +5,7 @@ from torch.nn import functional
 
 from training_checklist.finding import FAILED, Fix
 from training_checklist.lab.criterion_inputs import criterion_inputs
-from training_checklist.lab.step import Step
+from training_checklist.lab.step import STEPS, Step
 from training_checklist.probe import Probe
 from training_checklist.rule import Hit
 
@@ -24,6 +24,7 @@ PROBE = Probe(
     severity=FAILED,
     fix=Fix("use BCEWithLogitsLoss, which takes logits"),
     detect=detect,
+    steps=STEPS,
     faulty=lambda answers, labels: functional.binary_cross_entropy(answers[:, 0], (labels == 0).float()),
     healthy=lambda answers, labels: functional.binary_cross_entropy(answers[:, 0].sigmoid(), (labels == 0).float()),
 )

@@ -5,7 +5,7 @@ from torch.nn import functional
 
 from training_checklist.finding import FAILED, Fix
 from training_checklist.lab.criterion_inputs import SUM, criterion_inputs
-from training_checklist.lab.step import Step
+from training_checklist.lab.step import STEPS, Step
 from training_checklist.probe import Probe
 from training_checklist.rule import Hit
 
@@ -33,6 +33,7 @@ PROBE = Probe(
     fix=Fix("put log_softmax(dim=1) before it, and not softmax; or use CrossEntropyLoss"),
     thresholds={"probability_sum": SUM},
     detect=detect,
+    steps=STEPS,
     faulty=lambda answers, labels: functional.nll_loss(answers.log_softmax(1) - 0.02, labels),
     healthy=lambda answers, labels: functional.nll_loss(answers.log_softmax(1) - 0.005, labels),
 )

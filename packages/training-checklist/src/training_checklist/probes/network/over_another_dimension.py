@@ -7,7 +7,7 @@ from torch.nn import functional
 from training_checklist.engines.tracer import Call
 from training_checklist.finding import FAILED, Fix, Place
 from training_checklist.lab.shapes import by
-from training_checklist.lab.step import Step, StepListener
+from training_checklist.lab.step import STEPS, Step, StepListener
 from training_checklist.probe import Probe
 from training_checklist.rule import Hit
 
@@ -58,7 +58,7 @@ PROBE = Probe(
     fix=Fix("give it dim=1"),
     listener=OverDimensions,
     detect=detect,
-    steps=("training_step", "validation_step", "test_step"),
+    steps=STEPS,
     faulty=lambda answers, labels: accuracy(answers, labels, 2),
     healthy=lambda answers, labels: accuracy(answers, labels, 1),
 )

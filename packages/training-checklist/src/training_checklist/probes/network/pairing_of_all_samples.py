@@ -12,7 +12,7 @@ from torch import Tensor
 from training_checklist.engines.tracer import Call
 from training_checklist.finding import FAILED, Fix, Place
 from training_checklist.lab.shapes import Shape, broadcast, by
-from training_checklist.lab.step import Step, StepListener, smaller
+from training_checklist.lab.step import STEPS, Step, StepListener, smaller
 from training_checklist.probe import Probe
 from training_checklist.rule import CannotJudge, Hit, Threshold
 
@@ -166,7 +166,7 @@ PROBE = Probe(
     },
     listener=Pairs,
     detect=detect,
-    steps=("training_step", "validation_step", "test_step"),
+    steps=STEPS,
     faulty=lambda answers, labels: (answers.amax(1, keepdim=True) - labels).square().mean(),
     healthy=lambda answers, labels: (answers.amax(1, keepdim=True) - labels[:, None]).square().mean(),
 )

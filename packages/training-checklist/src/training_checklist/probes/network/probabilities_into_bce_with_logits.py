@@ -5,7 +5,7 @@ from torch.nn import functional
 
 from training_checklist.finding import FAILED, Fix
 from training_checklist.lab.criterion_inputs import criterion_inputs
-from training_checklist.lab.step import Step
+from training_checklist.lab.step import STEPS, Step
 from training_checklist.probe import Probe
 from training_checklist.rule import Hit
 
@@ -29,6 +29,7 @@ PROBE = Probe(
     severity=FAILED,
     fix=Fix("remove the sigmoid or softmax from the network"),
     detect=detect,
+    steps=STEPS,
     faulty=lambda answers, labels: loss(answers.sigmoid(), labels),
     healthy=lambda answers, labels: loss(answers, labels),
 )

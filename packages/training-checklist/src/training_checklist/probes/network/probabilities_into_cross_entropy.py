@@ -5,7 +5,7 @@ from torch.nn import functional
 
 from training_checklist.finding import FAILED, Fix
 from training_checklist.lab.criterion_inputs import SUM, criterion_inputs
-from training_checklist.lab.step import Step
+from training_checklist.lab.step import STEPS, Step
 from training_checklist.probe import Probe
 from training_checklist.rule import Hit
 
@@ -29,6 +29,7 @@ PROBE = Probe(
     fix=Fix("remove the softmax (or sigmoid) from the network, or use NLLLoss on log_softmax"),
     thresholds={"probability_sum": SUM},
     detect=detect,
+    steps=STEPS,
     faulty=lambda answers, labels: functional.cross_entropy(answers.softmax(1) * 1.005, labels),
     healthy=lambda answers, labels: functional.cross_entropy(answers.softmax(1) * 1.02, labels),
 )
