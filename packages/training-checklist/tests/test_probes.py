@@ -6,7 +6,7 @@ from importlib import import_module, resources
 from pathlib import Path
 
 import pytest
-from training_checklist import check, probes
+from training_checklist import check, instruments, probes
 from training_checklist.catalogue import Catalogue
 from training_checklist.finding import FAILED, REMARK, WARNING
 from training_checklist.lab import examples
@@ -122,6 +122,12 @@ def test_probe_of_the_page_is_one_of_a_project_too(net, data, tmp_path, monkeypa
     checks = {"rules": ["sigmoid_before_argmax"]}
     [finding] = check(Sure(), data(), items=["trace"], checks=checks)["trace"].findings
     assert (finding.rule, finding.what) == (probe.id, "argmax is given what a sigmoid returns")
+
+
+def test_every_instrument_is_there():
+    for module, names in instruments.MODULES.items():
+        held = vars(import_module(f"training_checklist.{module}"))
+        assert [name for name in names if getattr(instruments, name) is not held[name]] == []
 
 
 def test_one_probe_can_be_asked_for_alone():

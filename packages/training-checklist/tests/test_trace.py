@@ -695,3 +695,17 @@ def test_marks_for_unknown_labels_in_a_criterion_of_yes_and_no(examine, net, mas
 
     found = [each.rule for each in examine("trace", Marked()).findings]
     assert ("network/targets-beyond-yes-and-no" in found) == (not masked)
+
+
+def test_step_that_raises_is_explained_by_its_criterion_alone(examine, net):
+    class Listed(net):
+        def __init__(self):
+            super().__init__()
+            self.extra = [nn.Linear(8, 8)]
+
+        def loss(self, batch):
+            return nn.BCELoss()(self(self.extra[0](batch[0])) * 1e3, one_hot(batch[1]))
+
+    verdict = examine("trace", Listed())
+    assert [finding.rule for finding in verdict.findings] == ["network/logits-into-bce"]
+    assert verdict.unjudged["network/module-not-registered"] == "training_step has raised"

@@ -3,13 +3,20 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from training_checklist.finding import Finding
-from training_checklist.rule import Hit, Question
+from training_checklist.finding import FAILED, REMARK, WARNING, Finding, Fix, Place
+from training_checklist.rule import CannotJudge, Hit, Question, Threshold
+
+# All that a probe's file needs to say what it asks and what it has found; what it looks at comes from `lab`.
+__all__ = ["FAILED", "REMARK", "WARNING", "CannotJudge", "Fix", "Hit", "Hits", "Limits", "Place", "Probe", "Threshold"]
+
+Hits = Iterator[Hit]
+Limits = SimpleNamespace  # thresholds, by their names
 
 
-def kept(lab: Any, limits: Any) -> Iterator[Hit]:
+def kept(lab: Any, limits: Limits) -> Hits:
     """Yield the hits that the probe's own listener has kept."""
     yield from lab.heard().found.values()
 
@@ -28,7 +35,7 @@ class Probe(Question):
         healthy: one that is near to it, in which nothing is.
     """
 
-    detect: Callable[[Any, Any], Iterator[Hit]] = kept
+    detect: Callable[[Any, Limits], Hits] = kept
     listener: type | None = None
     steps: tuple[str, ...] = ("training_step",)
     faulty: Any
@@ -40,7 +47,14 @@ class Probe(Question):
         Raises:
             CannotJudge: there is nothing to judge by.
         """
-        return [self.finding(hit) for hit in self.detect(lab.asked_by(self), self.limits(chosen))]
+        found: list[Finding] = []
+        try:
+            for hit in self.detect(lab.asked_by(self), self.limits(chosen)):
+                found.append(self.finding(hit))
+        except CannotJudge:
+            if not found:  # what is known counts, where the rest is not
+                raise
+        return found
 
     def example(self) -> Finding:
         from training_checklist.lab.examples import findings  # imports Lightning

@@ -154,23 +154,20 @@ class Step:
         self.made.clear()
         self.batch = None
 
-    def asked_by(self, probe: "Probe") -> "Step":
+    def asked_by(self, probe: "Probe") -> "Step | Raised":
         """Return this step for a probe that is asked now."""
         self.asks = probe
-        return self
+        return Raised(self) if self.raised else self
 
     def heard(self, kind: type[StepListener] | None = None) -> Any:
         """Return a listener of this step: that of the probe which asks, or that of another class.
 
         Raises:
-            CannotJudge: the step has not come to its end.
             Exception: that the listener has raised.
         """
         kind = self.asks.listener if kind is None else kind
         if kind in self._heard.failed:
             raise self._heard.failed[kind]
-        if self.raised:
-            raise CannotJudge(f"{self.name} has raised")
         return self._heard.listeners[kind]
 
     @property
@@ -189,8 +186,6 @@ class Step:
         Raises:
             CannotJudge: it cannot.
         """
-        if self.raised:
-            raise CannotJudge(f"{self.name} has raised")
         if self.trainer.world_size > 1:
             raise CannotJudge("one rank alone cannot run a step again: the others would wait for it")
 
@@ -220,6 +215,18 @@ class Step:
                     stack.enter_context(context)
                 call_step(copy, name, batch)
         return other
+
+
+class Raised:
+    """A step that has raised: all that is known of it is what its last criterion was given."""
+
+    raised = True
+
+    def __init__(self, step: Step) -> None:
+        self.criteria, self.dropouts, self._name = step.criteria, step.dropouts, step.name
+
+    def __getattr__(self, name: str) -> Any:
+        raise CannotJudge(f"{self._name} has raised")
 
 
 @once

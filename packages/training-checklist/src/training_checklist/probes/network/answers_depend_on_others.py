@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -9,21 +8,30 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from torchmetrics import Metric
 
-from training_checklist.engines.batches import batch_size, leaves, tensors
-from training_checklist.engines.compared import SAMPLES
-from training_checklist.engines.criteria import CRITERIA, Criteria
-from training_checklist.engines.first_difference import first_difference
-from training_checklist.engines.replay import seed_all
-from training_checklist.engines.splits import as_in
-from training_checklist.engines.tracer import Call, Listener, Tracer
-from training_checklist.finding import WARNING, Fix, Place
-from training_checklist.lab.examples import Example, Small
-from training_checklist.lab.sequences import MOVED, OVER_TIME
-from training_checklist.lab.shared import of_the_project
-from training_checklist.lab.step import Step, look, train_split
-from training_checklist.lightning import isolate_rng
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.instruments import (
+    CRITERIA,
+    MOVED,
+    OVER_TIME,
+    SAMPLES,
+    Call,
+    Criteria,
+    Example,
+    Listener,
+    Small,
+    Step,
+    Tracer,
+    as_in,
+    batch_size,
+    first_difference,
+    isolate_rng,
+    leaves,
+    look,
+    of_the_project,
+    seed_all,
+    tensors,
+    train_split,
+)
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 # Operations that read neighbours, and at the end of a sequence its padding.
 READ_NEIGHBOURS = ("conv", "max_pool", "avg_pool", "gru", "lstm", "rnn", "stft", "unfold", "pad", "interpolate")
@@ -61,7 +69,7 @@ class Operations(Listener):
                 self.seen.operations.append((call.name, call.place, made))
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     """Show the network some samples together, and each alone, in eval mode.
 
     For batches that are more than samples one above the other: padded ones, and graphs. Of others
@@ -136,14 +144,14 @@ def kept(found: Seen, returned: list[list[Tensor]], root: nn.Module) -> Any:
     return hook
 
 
-def same_rows(alone: Tensor, together: Tensor, limits: Any) -> bool:
+def same_rows(alone: Tensor, together: Tensor, limits: Limits) -> bool:
     """Whether each row of a result is among those of the batch: a collate function may put samples into an order."""
     some, rows = (each.flatten(1) if each.ndim > 1 else each[:, None] for each in (alone, together))
     apart = torch.stack([(row - rows).abs().amax(1).min() for row in some])
     return bool((apart <= limits.answers_moved * rows.abs().amax().clamp_min(1e-12)).all())
 
 
-def agree(one: tuple[str, Place, Tensor], two: tuple[str, Place, Tensor], limits: Any) -> bool:
+def agree(one: tuple[str, Place, Tensor], two: tuple[str, Place, Tensor], limits: Limits) -> bool:
     """Whether an operation made the same of samples, as far as that can be told; of padded ones, before the padding."""
     (name, _, alone), (other, _, together) = one, two
     if name != other:

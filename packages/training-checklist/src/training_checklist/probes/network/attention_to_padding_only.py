@@ -1,18 +1,11 @@
-from collections.abc import Iterator
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.examples import Small
-from training_checklist.lab.padding_masks import PaddingMasks
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import PaddingMasks, Small, Step
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     for mask in step.heard().masks():
         if mask.inverted:
             yield Hit("key_padding_mask leaves out every token but the padding", mask.place)

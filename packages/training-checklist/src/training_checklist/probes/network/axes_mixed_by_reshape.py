@@ -1,10 +1,7 @@
 from torch import nn
 
-from training_checklist.engines.tracer import Call
-from training_checklist.finding import WARNING, Fix
-from training_checklist.lab.reshapes import to_transpose
-from training_checklist.lab.step import StepListener
-from training_checklist.probe import Probe
+from training_checklist.instruments import Call, StepListener, to_transpose
+from training_checklist.probe import WARNING, Fix, Probe
 
 
 class Reshapes(StepListener):

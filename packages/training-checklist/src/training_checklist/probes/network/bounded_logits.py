@@ -1,19 +1,13 @@
-from collections.abc import Iterator
-from typing import Any
-
 from torch.nn import functional
 
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.criterion_inputs import criterion_inputs
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import Step, criterion_inputs
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
 
 MADE = {"Relu": "a ReLU", "Threshold": "a threshold", "Hardtanh": "a hardtanh", "Tanh": "a tanh"}
 CLAMPS = ("Clamp", "ClampMin")  # at any number: they cut logits where that is 0
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     for given in criterion_inputs(step):
         made = MADE.get(given.made_by)
         cut = given.made_by in CLAMPS and given.low == 0 and given.zeros > 0

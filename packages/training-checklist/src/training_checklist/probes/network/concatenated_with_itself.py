@@ -8,12 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from training_checklist.engines.tracer import Call
-from training_checklist.finding import WARNING, Fix
-from training_checklist.lab.examples import Small
-from training_checklist.lab.shapes import by
-from training_checklist.lab.step import StepListener
-from training_checklist.probe import Probe
+from training_checklist.instruments import Call, Small, StepListener, by
+from training_checklist.probe import WARNING, Fix, Probe
 
 JOINS = {"cat", "concat", "concatenate", "hstack"}
 

@@ -1,20 +1,14 @@
 import math
-from collections.abc import Iterator
-from typing import Any
 
 from torch.nn import functional
 
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.criterion_inputs import criterion_inputs
-from training_checklist.lab.shapes import broadcast, by
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import Step, broadcast, by, criterion_inputs
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
 
 REGRESSES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     for given in criterion_inputs(step):
         shape, target = given.shape, tuple(given.target.shape)
         common = broadcast(shape, target)

@@ -1,17 +1,10 @@
-from collections.abc import Iterator
-from typing import Any
-
 from torch.nn import functional
 
-from training_checklist.finding import FAILED, REMARK, Fix
-from training_checklist.lab.compared_tensors import compared_tensors
-from training_checklist.lab.loss_slopes import Losses
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.instruments import Losses, Step, compared_tensors
+from training_checklist.probe import FAILED, REMARK, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     for loss in step.heard().of_criteria():
         if all(each.slope == 0 for each in loss.slopes):
             first = loss.slopes[0]

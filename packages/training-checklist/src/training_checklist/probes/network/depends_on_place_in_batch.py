@@ -1,19 +1,11 @@
-from collections.abc import Iterator
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from training_checklist.engines.batches import batch_size
-from training_checklist.engines.compared import SAMPLES, first_of
-from training_checklist.finding import WARNING, Fix
-from training_checklist.lab.examples import Small
-from training_checklist.lab.step import Step, look
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.instruments import SAMPLES, Small, Step, batch_size, first_of, look
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     some = first_of(step.batch, SAMPLES)
     if batch_size(some) != SAMPLES:
         raise CannotJudge(f"the batch has no {SAMPLES} samples that can be put into another order")

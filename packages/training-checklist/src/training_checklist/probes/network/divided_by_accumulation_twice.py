@@ -1,18 +1,12 @@
-from collections.abc import Iterator
 from math import isclose
-from typing import Any
 
 from torch.nn import functional
 
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.examples import Example, project
-from training_checklist.lab.loss_slopes import Losses
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit, Threshold
+from training_checklist.instruments import Example, Losses, Step, project
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     accumulated = step.trainer.accumulate_grad_batches
     if not step.pl_module.automatic_optimization or accumulated == 1:
         raise CannotJudge("Lightning accumulates no gradients")

@@ -1,16 +1,12 @@
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from training_checklist.finding import WARNING, Fix, Place
-from training_checklist.lab.examples import Example, Small
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import Example, Small, Step
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     weights, precision = dict(step.pl_module.named_parameters()), str(step.trainer.precision)
     double = [name for name, weight in weights.items() if weight.dtype == torch.float64]
     if double and "64" not in precision:

@@ -1,15 +1,9 @@
-from collections.abc import Iterator
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.engines.tracer import Call
-from training_checklist.finding import FAILED, Fix, Place
-from training_checklist.lab.step import Step, StepListener
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import Call, Step, StepListener
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
 
 
 class Draws(StepListener):
@@ -55,7 +49,7 @@ class Draws(StepListener):
             self.drawn[id(tensor)], self.around[id(tensor)] = draw, around
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     draws = step.heard()
     for number, place in draws.used.items():
         if number not in draws.scored:

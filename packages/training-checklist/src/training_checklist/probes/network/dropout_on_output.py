@@ -1,16 +1,10 @@
-from collections.abc import Iterator
-from typing import Any
-
 from torch.nn import functional
 
-from training_checklist.finding import WARNING, Fix
-from training_checklist.lab.criterion_inputs import criterion_inputs
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import Step, criterion_inputs
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     for given in criterion_inputs(step):
         if given.dropped is not None:
             what = f"{given.name} gets what dropout returns: {given.zeros:.0%} of the answers are exactly 0"

@@ -1,23 +1,20 @@
-from collections.abc import Iterator
-from typing import Any
-
 from torchmetrics import Metric
 from torchmetrics.classification import MulticlassAccuracy
 
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.examples import Small
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.instruments import Small, Step
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     call, modules = step.criteria.classification, step.pl_module.named_modules()
     if call is None:
         raise CannotJudge("not exactly one cross_entropy or nll_loss compares answers with class indices")
     counted = {path: getattr(module, "num_classes", None) for path, module in modules if isinstance(module, Metric)}
+    counted = {path: classes for path, classes in counted.items() if isinstance(classes, int)}
+    if not counted:
+        raise CannotJudge("no metric has num_classes")
     for path, classes in counted.items():
-        if isinstance(classes, int) and call.num_classes < classes:
+        if call.num_classes < classes:
             yield Hit(
                 f"the network has {call.num_classes} outputs but {path} counts {classes} classes",
                 call.place,

@@ -1,18 +1,11 @@
-from collections.abc import Iterator
 from dataclasses import replace
 from math import isclose
-from typing import Any
 
-from training_checklist.finding import WARNING, Fix
-from training_checklist.lab.examples import Example
-from training_checklist.lab.sequences import ADDED, MOVED, more_padding
-from training_checklist.lab.step import Step
-from training_checklist.lab.texts import Reader, texts
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit, Threshold
+from training_checklist.instruments import ADDED, MOVED, Example, Reader, Step, more_padding, texts
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     found = more_padding(step)
     if all(more.moved is None for more in found):
         raise CannotJudge("no criterion shows the answers, so that the loss may have changed with them")

@@ -1,16 +1,10 @@
-from collections.abc import Iterator
-from typing import Any
-
 from torch.nn import functional
 
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.loss_slopes import Losses
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.instruments import Losses, Step
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     if len(step.trainer.optimizers) > 1:
         raise CannotJudge("several optimizers may play against each other")
     for loss in step.heard().of_criteria():

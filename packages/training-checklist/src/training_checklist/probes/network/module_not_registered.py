@@ -1,17 +1,11 @@
-from collections.abc import Iterator
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from training_checklist.finding import FAILED, Fix, Place
-from training_checklist.lab.examples import Small
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import Small, Step
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     for path, module in step.modules.unregistered.items():
         learns = sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
         size = f"{type(module).__name__}, {learns} parameters"

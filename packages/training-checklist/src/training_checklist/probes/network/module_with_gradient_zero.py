@@ -1,17 +1,10 @@
-from collections.abc import Iterator
-from typing import Any
-
 from torch import Tensor, nn
 
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.effects import without_effect
-from training_checklist.lab.examples import Small
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.instruments import Small, Step, without_effect
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     modules = without_effect(step)
     if step.modules.zero_start:  # what lies before a layer of zeros gets its gradient from the second step on
         first = step.modules.zero_start[0]

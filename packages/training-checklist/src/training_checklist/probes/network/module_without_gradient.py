@@ -1,15 +1,9 @@
-from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor, nn
 
-from training_checklist.finding import FAILED, WARNING, Fix
-from training_checklist.lab.effects import without_effect
-from training_checklist.lab.examples import Small
-from training_checklist.lab.step import Step, StepListener
-from training_checklist.lightning import LightningModule
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import LightningModule, Small, Step, StepListener, without_effect
+from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Probe
 
 
 class Copies(StepListener):
@@ -36,7 +30,7 @@ def constant(parameter: Tensor) -> bool:
     return parameter.numel() == 0 or bool((parameter.detach() == parameter.detach().flatten()[0]).all())
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     copies, automatic = step.heard().paths, step.pl_module.automatic_optimization
     for module in without_effect(step):
         if module.zero or (module.path in copies and not module.with_grad):

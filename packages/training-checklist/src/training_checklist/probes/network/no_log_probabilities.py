@@ -1,16 +1,10 @@
-from collections.abc import Iterator
-from typing import Any
-
 from torch.nn import functional
 
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.criterion_inputs import SUM, criterion_inputs
-from training_checklist.lab.step import STEPS, Step
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import STEPS, SUM, Step, criterion_inputs
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     for given in criterion_inputs(step):
         if given.name not in ("nll_loss", "kl_div") or len(given.shape) < 2:
             continue

@@ -1,17 +1,11 @@
-from collections.abc import Iterator
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from training_checklist.finding import WARNING, Fix, Place
-from training_checklist.lab.examples import Small
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import Small, Step
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     shared = {path: after for norms in step.modules.norms for path, after in norms.items() if len(after) > 1}
     for path, after in shared.items():
         kind = type(step.pl_module.get_submodule(path)).__name__

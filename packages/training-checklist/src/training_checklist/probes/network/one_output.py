@@ -1,17 +1,10 @@
-from collections.abc import Iterator
-from typing import Any
-
 from torch.nn import functional
 
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.criterion_inputs import criterion_inputs
-from training_checklist.lab.shapes import by
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import Step, by, criterion_inputs
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     for given in criterion_inputs(step):
         if given.name == "cross_entropy" and len(given.shape) > 1 and given.shape[1] == 1:
             yield Hit(f"cross_entropy gets one output for each sample ({by(given.shape)})", given.place)

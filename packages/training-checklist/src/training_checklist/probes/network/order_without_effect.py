@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -6,18 +5,28 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.engines.batches import leaves, same
-from training_checklist.engines.compared import replaced
-from training_checklist.engines.replay import seed_all
-from training_checklist.engines.tracer import Call, Listener, Tracer
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.examples import Example
-from training_checklist.lab.sequences import MOVED, answered, answers, differences, scores, trailing
-from training_checklist.lab.step import Step, look
-from training_checklist.lab.texts import Reader, texts
-from training_checklist.lightning import isolate_rng
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.instruments import (
+    MOVED,
+    Call,
+    Example,
+    Listener,
+    Reader,
+    Step,
+    Tracer,
+    answered,
+    answers,
+    differences,
+    isolate_rng,
+    leaves,
+    look,
+    replaced,
+    same,
+    scores,
+    seed_all,
+    texts,
+    trailing,
+)
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 ATTENTION = {"multi_head_attention_forward", "scaled_dot_product_attention", "_transformer_encoder_layer_fwd"}
 
@@ -36,7 +45,7 @@ class Attention(Listener):
             self.embedded.append(call.argument("input", 0))
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     """Put the tokens of each sequence into another order, but for the first and padding; of one answer each."""
     seen, looked, attention = answers(step), look(step), Attention()
     call, judged = seen.classification(), False

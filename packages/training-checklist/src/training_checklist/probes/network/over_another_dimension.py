@@ -1,15 +1,8 @@
-from collections.abc import Iterator
-from typing import Any
-
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.engines.tracer import Call
-from training_checklist.finding import FAILED, Fix, Place
-from training_checklist.lab.shapes import by
-from training_checklist.lab.step import STEPS, Step, StepListener
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import STEPS, Call, Step, StepListener, by
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
 
 COMPARES = {"softmax", "log_softmax", "argmax"}
 
@@ -29,7 +22,7 @@ class OverDimensions(StepListener):
                 self.calls.append((tensor, name, dim % tensor.ndim, call.place))
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     found = {}
     for tensor, name, dim, place in step.heard().calls:
         for criterion in step.criteria.calls:

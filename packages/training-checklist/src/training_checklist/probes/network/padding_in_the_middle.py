@@ -1,18 +1,11 @@
-from collections.abc import Iterator
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from training_checklist.finding import WARNING, Fix
-from training_checklist.lab.examples import Small
-from training_checklist.lab.padding_masks import PaddingMasks
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import PaddingMasks, Small, Step
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     for mask in step.heard().masks():
         if mask.inverted or mask.tokens is None:
             continue

@@ -1,6 +1,5 @@
 import ast
 import linecache
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -9,12 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training_checklist.engines.tracer import Call
-from training_checklist.finding import FAILED, Fix, Place
-from training_checklist.lab.shapes import Shape, broadcast, by
-from training_checklist.lab.step import STEPS, Step, StepListener, smaller
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit, Threshold
+from training_checklist.instruments import STEPS, Call, Shape, Step, StepListener, broadcast, by, smaller
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 # As functions of torch, methods and operators are named, without underscores and the r and i of __radd__ and __iadd__.
 ELEMENTWISE = {
@@ -128,7 +123,7 @@ def statements(file: str) -> list[tuple[int, int]]:
     return [(node.lineno, node.end_lineno or node.lineno) for node in ast.walk(tree) if isinstance(node, simple)]
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     pairs = [each for each in step.heard().calls if each.compared is None or each.compared >= limits.paired_samples]
     open_pairs = [each for each in pairs if each.compared is None]
     follow: set[tuple[str, int]] = set()

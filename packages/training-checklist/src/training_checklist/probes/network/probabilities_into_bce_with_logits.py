@@ -1,16 +1,12 @@
-from collections.abc import Iterator
 from typing import Any
 
 from torch.nn import functional
 
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.criterion_inputs import criterion_inputs
-from training_checklist.lab.step import STEPS, Step
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import STEPS, Step, criterion_inputs
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     for given in criterion_inputs(step):
         if given.name == "binary_cross_entropy_with_logits" and given.made_by in ("Sigmoid", "Softmax"):
             what = f"{given.name} gets probabilities: {given.range}, the output of a {given.made_by.lower()}"

@@ -1,17 +1,10 @@
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
-from training_checklist.finding import WARNING, Fix
-from training_checklist.lab.examples import Example
-from training_checklist.lab.sequences import ADDED, MOVED, more_padding
-from training_checklist.lab.step import Step
-from training_checklist.lab.texts import Reader, texts
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.instruments import ADDED, MOVED, Example, Reader, Step, more_padding, texts
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     for more in more_padding(step):
         moved = more.moved  # where no criterion shows the answers, the loss tells of them
         moved = abs(more.loss - more.padded) / max(abs(more.loss), abs(more.padded), 1e-12) if moved is None else moved

@@ -6,10 +6,8 @@ from pathlib import Path
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.engines.tracer import Call
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.step import STEPS, StepListener
-from training_checklist.probe import Probe
+from training_checklist.instruments import STEPS, Call, StepListener
+from training_checklist.probe import FAILED, Fix, Probe
 
 
 class Dropped(StepListener):

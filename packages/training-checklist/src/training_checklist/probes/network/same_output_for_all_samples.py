@@ -1,20 +1,17 @@
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.nn import functional
 
-from training_checklist.engines.criteria import CriterionCall
-from training_checklist.finding import FAILED, Fix, Place
-from training_checklist.lab.module_calls import SAME, ModuleCall, spread
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.instruments import SAME, CriterionCall, ModuleCall, Step, spread
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     if step.modules.zero_start:
         raise CannotJudge(f"{step.modules.zero_start[0]} starts from zero, and learns to tell samples apart")
+    if all(spread(call.input) is None for call in step.learned):
+        raise CannotJudge("no criterion of PyTorch is given rows of answers")
     differ = is_more(spread(step.batch), limits.same_output)
     yield from hits(step.learned, step.modules.rows, step.size, differ, limits.same_output)
     blind = any(is_less(row.spread[0], limits.same_output) for row in step.modules.rows)
@@ -33,9 +30,7 @@ def is_less(found: float | None, rounding: float) -> bool:
     return found is not None and found <= rounding
 
 
-def hits(
-    calls: list[CriterionCall], rows: list[ModuleCall], size: int | None, differ: bool, rounding: float
-) -> Iterator[Hit]:
+def hits(calls: list[CriterionCall], rows: list[ModuleCall], size: int | None, differ: bool, rounding: float) -> Hits:
     """Yield those criteria that are given the same for all samples, and where samples cease to differ."""
     flat = next((row for row in rows if is_more(row.spread[0], rounding) and is_less(row.spread[1], rounding)), None)
     last = next((row for row in reversed(rows) if is_more(row.spread[1], rounding)), None)

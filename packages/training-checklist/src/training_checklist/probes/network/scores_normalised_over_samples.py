@@ -1,19 +1,12 @@
-from collections.abc import Iterator
-from typing import Any
-
 from torch.nn import functional
 
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.criterion_inputs import SUM, criterion_inputs
-from training_checklist.lab.shapes import by
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import SUM, Step, by, criterion_inputs
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
 
 NORMALISED = ("cross_entropy", "nll_loss", "kl_div")
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     for given in criterion_inputs(step):
         made = given.made_by in ("Softmax", "LogSoftmax")  # of which network/softmax-over-samples tells
         if given.name not in NORMALISED or made or given.normalised(1, limits.probability_sum):

@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -7,21 +6,28 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from training_checklist.engines.batches import leaves, same
-from training_checklist.engines.compared import replaced
-from training_checklist.engines.criteria import CriterionCall
-from training_checklist.finding import FAILED, REMARK, Fix
-from training_checklist.lab.examples import Example
-from training_checklist.lab.sequences import MOVED, answered, answers, differences, scores
-from training_checklist.lab.step import Step, look
-from training_checklist.lab.texts import Reader, texts
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit, Threshold
+from training_checklist.instruments import (
+    MOVED,
+    CriterionCall,
+    Example,
+    Reader,
+    Step,
+    answered,
+    answers,
+    differences,
+    leaves,
+    look,
+    replaced,
+    same,
+    scores,
+    texts,
+)
+from training_checklist.probe import FAILED, REMARK, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 SHIFTS = (1, 0)  # the next token, and the token itself
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     """Exchange a token of each sequence for another one, and see whether the answer changes whose target it is."""
     seen = answers(step)
     call, judged = seen.classification(), False
@@ -63,7 +69,7 @@ def detect(step: Step, limits: Any) -> Iterator[Hit]:
         raise CannotJudge("the targets are no tokens of a sequence in the batch")
 
 
-def is_forced(step: Step, call: CriterionCall, path: str, limits: Any) -> bool:
+def is_forced(step: Step, call: CriterionCall, path: str, limits: Limits) -> bool:
     """Whether answers change with a second sequence of the batch, where it or the one at `path` is the targets."""
     batch = answers(step).batch
     parts = leaves(batch)
@@ -77,7 +83,7 @@ def is_forced(step: Step, call: CriterionCall, path: str, limits: Any) -> bool:
     return False
 
 
-def shift_of(leaf: Tensor, call: CriterionCall, limits: Any) -> int | None:
+def shift_of(leaf: Tensor, call: CriterionCall, limits: Limits) -> int | None:
     """Return by how many positions the tokens that are targets come later; None where no tokens of `leaf` are."""
     if leaf.ndim != 2 or leaf.is_floating_point() or len(leaf) < 2 or call.target.numel() % len(leaf):
         return None

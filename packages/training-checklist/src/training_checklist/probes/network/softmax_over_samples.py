@@ -1,18 +1,10 @@
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from training_checklist.engines.tracer import Call
-from training_checklist.finding import FAILED, Fix, Place
-from training_checklist.lab.examples import Small
-from training_checklist.lab.made_by import made_by_weights
-from training_checklist.lab.shapes import Shape, by
-from training_checklist.lab.step import Step, StepListener, smaller
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.instruments import Call, Shape, Small, Step, StepListener, by, made_by_weights, smaller
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 @dataclass
@@ -42,7 +34,7 @@ class Softmaxes(StepListener):
             self.calls.append(SoftmaxCall(shape, call.place, of_pairs))
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     calls = [call for call in step.heard().calls if not call.of_pairs]
     if not calls:
         return

@@ -3,12 +3,8 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.engines.graph import operation
-from training_checklist.engines.tracer import Call
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.made_by import VIEWS
-from training_checklist.lab.step import StepListener
-from training_checklist.probe import Probe
+from training_checklist.instruments import VIEWS, Call, StepListener, operation
+from training_checklist.probe import FAILED, Fix, Probe
 
 TAKES_LOGITS = {"logsigmoid", "log_sigmoid", "log_softmax", "softplus"}
 SQUASHES = {"Sigmoid": "sigmoid", "Softmax": "softmax"}

@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -6,16 +5,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training_checklist.engines.compared import SAMPLES
-from training_checklist.engines.replay import seed_all
-from training_checklist.engines.splits import as_in
-from training_checklist.engines.tracer import Call, Listener, Tracer
-from training_checklist.finding import WARNING, Fix, Place
-from training_checklist.lab.shared import of_the_project
-from training_checklist.lab.step import Step, look, train_split
-from training_checklist.lightning import isolate_rng
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit, Threshold
+from training_checklist.instruments import (
+    SAMPLES,
+    Call,
+    Listener,
+    Step,
+    Tracer,
+    as_in,
+    isolate_rng,
+    look,
+    of_the_project,
+    seed_all,
+    train_split,
+)
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
 @dataclass
@@ -49,7 +52,7 @@ class Reductions(Listener):
             self.of_terms[id(call.result)] = call.result
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     """Compare what each term adds to the loss of some samples, of each of them twice, and of others; in eval mode."""
     split = train_split(step)
     with of_the_project("the dataset, asked for other samples,"), as_in(split.stage, step.trainer):

@@ -1,15 +1,9 @@
-from collections.abc import Iterator
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.loss_slopes import slopes
-from training_checklist.lab.step import Step, StepListener
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.instruments import Step, StepListener, slopes
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 class Targets(StepListener):
@@ -40,7 +34,7 @@ class Targets(StepListener):
                 )
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     hits = step.heard().hits
     if hits is None:
         raise CannotJudge("no loss is made of a binary cross-entropy")

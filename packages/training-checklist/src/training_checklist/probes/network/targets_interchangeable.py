@@ -1,14 +1,8 @@
-from collections.abc import Iterator
-from typing import Any
-
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.compared_tensors import compared_tensors
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import Step, compared_tensors
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     for tensor in compared_tensors(step):
         if not tensor.belongs:
             yield Hit(

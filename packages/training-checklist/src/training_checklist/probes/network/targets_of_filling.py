@@ -1,23 +1,23 @@
-from collections.abc import Iterator
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
-from training_checklist.engines.batches import leaves
-from training_checklist.engines.compared import replaced
-from training_checklist.engines.replay import seed_all
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.compared_tensors import ComparedTensor, compared_tensors
-from training_checklist.lab.examples import Example, project
-from training_checklist.lab.step import Step, look
-from training_checklist.lightning import isolate_rng
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit, Threshold
+from training_checklist.instruments import (
+    ComparedTensor,
+    Example,
+    Step,
+    compared_tensors,
+    isolate_rng,
+    leaves,
+    look,
+    project,
+    replaced,
+    seed_all,
+)
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     known = [(tensor, read_of(step, tensor)) for tensor in compared_tensors(step) if tensor.belongs]
     if all(reads is None for _, reads in known):
         raise CannotJudge("the loss has no gradient with respect to what it compares with")

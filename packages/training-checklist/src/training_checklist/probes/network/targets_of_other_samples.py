@@ -1,23 +1,27 @@
-from collections.abc import Iterator
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from training_checklist.engines.batches import batch_size, leaves
-from training_checklist.engines.compared import ROUNDING, SAMPLES, first_of, replaced
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.examples import Example, Small
-from training_checklist.lab.sequences import answered, scores
-from training_checklist.lab.step import Step, look
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit, Threshold
+from training_checklist.instruments import (
+    ROUNDING,
+    SAMPLES,
+    Example,
+    Small,
+    Step,
+    answered,
+    batch_size,
+    first_of,
+    leaves,
+    look,
+    replaced,
+    scores,
+)
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 @torch.no_grad()
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     """Give the second sample what the first one has, and see which answers and targets of the criterion change.
 
     In eval mode, in which no answer depends on other samples.

@@ -1,21 +1,17 @@
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.criterion_inputs import criterion_inputs
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit, Threshold
+from training_checklist.instruments import Step, criterion_inputs
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe, Threshold
 
 NEVER_NEGATIVE = {"Relu": "a ReLU", "Softplus": "a softplus", "Exp": "an exp"}
 SHARES = {"Sigmoid": "a sigmoid", "Softmax": "a softmax"}
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     for given in criterion_inputs(step):
         target, made = given.target, NEVER_NEGATIVE.get(given.made_by) or SHARES.get(given.made_by)
         if made is None or not target.is_floating_point() or tuple(target.shape) != given.shape:

@@ -2,10 +2,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.engines.tracer import Call
-from training_checklist.finding import WARNING, Fix
-from training_checklist.lab.step import Step, StepListener
-from training_checklist.probe import Probe
+from training_checklist.instruments import Call, Step, StepListener
+from training_checklist.probe import WARNING, Fix, Probe
 
 ADDS = {"add", "radd", "iadd", "sub", "rsub", "isub", "sum"}
 CUTS = {"detach", "detach_", "__get__"}  # the last one is `.data`

@@ -1,16 +1,10 @@
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
-from training_checklist.engines.tracer import Call
-from training_checklist.finding import REMARK, WARNING, Fix, Place
-from training_checklist.lab.examples import Small
-from training_checklist.lab.made_by import behind_views
-from training_checklist.lab.step import Step, StepListener
-from training_checklist.probe import Probe
-from training_checklist.rule import Hit
+from training_checklist.instruments import Call, Small, Step, StepListener, behind_views
+from training_checklist.probe import REMARK, WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 # What changes no value, but for leaving some out; dropout multiplies each by a number that nothing has learnt.
 PASSES = {
@@ -65,7 +59,7 @@ class LinearPairs(StepListener):
         return self.made.get(id(node))
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     pairs = []
     for first, second in step.heard().pairs:
         width, between, out = *first.sizes, second.sizes[1]

@@ -1,21 +1,13 @@
-from collections.abc import Iterator
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from training_checklist.engines.batches import leaves, same
-from training_checklist.engines.criteria import CriterionCall
-from training_checklist.finding import FAILED, Fix
-from training_checklist.lab.examples import Example, Small
-from training_checklist.lab.step import Step
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.instruments import CriterionCall, Example, Small, Step, leaves, same
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
-def detect(step: Step, limits: Any) -> Iterator[Hit]:
+def detect(step: Step, limits: Limits) -> Hits:
     trained = step.again(step.batch, name="training_step")
     of_training = targets(trained, trained.learned)
     found = targets(step, step.criteria.calls)

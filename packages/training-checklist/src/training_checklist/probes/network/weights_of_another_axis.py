@@ -1,11 +1,7 @@
 from torch import Tensor
 
-from training_checklist.engines.tracer import Call
-from training_checklist.finding import WARNING, Fix, Place
-from training_checklist.lab.examples import Small
-from training_checklist.lab.shapes import by
-from training_checklist.lab.step import Step, StepListener
-from training_checklist.probe import Probe
+from training_checklist.instruments import Call, Small, Step, StepListener, by
+from training_checklist.probe import WARNING, Fix, Place, Probe
 
 
 class AttentionAxes(StepListener):

@@ -1,0 +1,43 @@
+"""All that a probe looks with, by one door: `from training_checklist.instruments import Step, criterion_inputs`.
+
+What it is stands in `lab/` and `engines/`. A module is imported when a name of it is asked for.
+"""
+
+from importlib import import_module
+from typing import Any
+
+MODULES = {
+    "engines.batches": ("batch_size", "leaves", "same", "tensors"),
+    "engines.compared": ("ROUNDING", "SAMPLES", "first_of", "replaced"),
+    "engines.criteria": ("CRITERIA", "Criteria", "CriterionCall"),
+    "engines.first_difference": ("first_difference",),
+    "engines.graph": ("operation",),
+    "engines.replay": ("seed_all",),
+    "engines.splits": ("as_in",),
+    "engines.tracer": ("Call", "Listener", "Tracer"),
+    "lab.compared_tensors": ("ComparedTensor", "compared_tensors"),
+    "lab.criterion_inputs": ("SUM", "CriterionInput", "criterion_inputs"),
+    "lab.effects": ("without_effect",),
+    "lab.examples": ("Example", "Small", "project"),
+    "lab.loss_slopes": ("Losses", "slopes"),
+    "lab.made_by": ("VIEWS", "behind_views", "made_by_weights"),
+    "lab.module_calls": ("SAME", "ModuleCall", "spread"),
+    "lab.padding_masks": ("PaddingMasks",),
+    "lab.reshapes": ("to_transpose",),
+    "lab.sequences": (
+        *("ADDED", "MOVED", "OVER_TIME"),
+        *("answered", "answers", "differences", "more_padding", "scores", "trailing"),
+    ),
+    "lab.shapes": ("Shape", "broadcast", "by"),
+    "lab.shared": ("of_the_project", "once"),
+    "lab.step": ("STEPS", "Step", "StepListener", "look", "smaller", "train_split"),
+    "lab.texts": ("Reader", "texts"),
+    "lightning": ("LightningModule", "isolate_rng"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = next((module for module, names in MODULES.items() if name in names), None)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"training_checklist.{module}"), name)
