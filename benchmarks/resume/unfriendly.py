@@ -626,6 +626,7 @@ class Bench:
         shutil.rmtree(project, ignore_errors=True)
         lines = [line for line in said.splitlines() if line.strip()]
         last = (lines or [""])[-1].replace(str(project), "PROJECT").replace(str(self.folder), "")
+        last = last.replace(str(Path.home()), "HOME")
         if code is None:
             return "HANGS", last
         if "Traceback" in said or code not in (0, 1):

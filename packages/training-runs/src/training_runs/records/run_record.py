@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from filelock import BaseFileLock
+from hydra.errors import CompactHydraException
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import Logger
@@ -33,6 +34,7 @@ from training_runs.launching.progress import Progress
 from training_runs.loggers.look import look
 from training_runs.records import changes, rerun, resume
 from training_runs.records.runs import (
+    RECORD,
     RESERVE,
     claim,
     command_line,
@@ -130,7 +132,7 @@ class RunRecord(Callback):
                 if state != "finished" and not isinstance(error, ConfigError):  # which it would meet again
                     say(resume.way_on(self.folder, state))
         except OSError as unwritten:
-            error = lost_disk(error if isinstance(error, DiskError) else unwritten, self.folder)
+            error = lost_disk(error if isinstance(error, CompactHydraException) else unwritten, self.folder)
         finally:
             self.release()
         if isinstance(error, DiskError):
@@ -143,6 +145,8 @@ class RunRecord(Callback):
             resume.save_config(self.cfg)  # not what Hydra has composed
         self.write()
         if rank_zero_only.rank == 0:
+            for draft in self.folder.glob(f".{RECORD}.*"):  # of a process that was killed amid a write
+                draft.unlink(missing_ok=True)
             reserve(self.folder)
 
     @rank_zero_only
@@ -268,7 +272,7 @@ def lost_disk(error: BaseException | None, run: Path) -> BaseException | None:
     if not run.is_dir():
         told = DiskError(f"{run} is gone: removed or moved while the run wrote there; resume=<where it is> goes on")
     elif isinstance(error, OSError) and (error.errno in FULL or Path(str(error.filename)).is_relative_to(run)):
-        where = error.filename2 or error.filename or run  # it may say no more than its number
+        where = error.filename or run  # it may say no more than its number
         told = DiskError(f"{where} cannot be written: {error.strerror}; the run goes on when it can be")
     else:
         return error

@@ -258,9 +258,10 @@ def replace_text(path: Path, text: str) -> None:
     try:
         draft.write_text(text, encoding="utf-8", newline="")
         draft.replace(path)
-    except OSError:
+    except OSError as error:
         with suppress(OSError):
             draft.unlink()
+        error.filename = str(path)  # not the draft's
         raise
 
 
