@@ -151,7 +151,7 @@ class Paths(Experiment):
         self.judge(*self._outside(), *self._records(), *self._checkpoints(), *self._logged(), self._directory())
         # What a script does with a checkpoint when training is over: no other item has it saved and loaded.
         self.judge(*loads.seen(), owner="fast_dev_run")
-        self.seen = f"{', '.join(self.found) or 'nothing'} in {self._short(self.run)}"
+        self.seen = f"{', '.join(self.found) or 'nothing'} in the run's directory"
 
     def _job(self) -> DictConfig:
         job = self.config.copy()
