@@ -60,4 +60,5 @@ class Probe(Question):
         from training_checklist.lab.examples import findings  # imports Lightning
 
         found = findings(self, self.faulty)[0]
-        return replace(found, place=found.place.beside(file=Path(found.place.file).name))
+        path, name = found.place.file, Path(found.place.file).name
+        return replace(found, what=found.what.replace(path, name), place=found.place.beside(file=name))

@@ -113,8 +113,8 @@ PROBE = Probe(
     thresholds={
         "term_growth": Threshold(
             0.1,
-            "around 1, of a mean, and 2, of a sum, which a geometric mean of the two, 1.41, must be far from: noise "
-            "that is drawn for each sample moves a mean of 8 by some hundredths",
+            "by which the growth may differ from 1 (a mean) and from 2 (a sum): noise that is drawn for each sample "
+            "moves a mean of 8 by some hundredths, and 1.41 is as near to the one as to the other",
             faulty=of_power(0.92),  # grows by 1.06
             healthy=of_power(0.75),  # by 1.19
         )
