@@ -35,6 +35,7 @@ LEFT = """
 import signal, time
 from multiprocessing import Event, Process
 from pathlib import Path
+import torch
 from training_runs.start import entry_point
 
 ready = Event()

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
-from multiprocessing import active_children
 from pathlib import Path
 from types import FrameType
 
@@ -83,13 +82,22 @@ def run(entry_point: Callable[[], None], conf: Path, config_name: str) -> None:
     finally:
         write_missing_report()
         SweepSummary.end()
-        # Loader workers that an error has kept from being shut down outlive the one SIGTERM that Python sends at exit,
-        # and would be waited for without an end.
-        workers = [each for each in active_children() if each.daemon]
-        if workers and hasattr(signal, "SIGCHLD"):
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch raises an error of a worker that is killed
-        for worker in workers:
-            worker.kill()
+        if "torch" in sys.modules:
+            end_workers()
+
+
+def end_workers() -> None:
+    """Kill loader workers that an error has kept from being shut down.
+
+    They outlive the one SIGTERM that Python sends at exit, and would be waited for without an end.
+    """
+    from multiprocessing import active_children
+
+    workers = [each for each in active_children() if each.daemon]
+    if workers and hasattr(signal, "SIGCHLD"):
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch raises an error of a worker that is killed
+    for worker in workers:
+        worker.kill()
 
 
 def hydra_arguments(given: list[str], conf: Path) -> list[str]:
