@@ -1,11 +1,16 @@
 """A small project, healthy as it stands, gets one fault at a time; the paths item must name it and who is to blame."""
 
+from pathlib import Path
+
 import pytest
+import pytorch_lightning
 import torch
 from own_project import run_project
+from pytorch_lightning.loggers import CSVLogger, Logger
 from torch.utils.tensorboard import SummaryWriter
+from training_checklist.engines.inside import writing_inside
 from training_checklist.experiments.paths.event_file import scalars
-from training_checklist.experiments.paths.written_files import holds_data
+from training_checklist.experiments.paths.written_files import Recording, holds_data
 
 PARTS = """
 import tempfile
@@ -314,3 +319,23 @@ def test_folder_called_data_is_for_data_unless_it_is_a_package(tmp_path):
     assert holds_data(folder)
     (folder / "__init__.py").touch()
     assert not holds_data(folder)
+
+
+def test_files_of_a_loggers_own_process_lie_in_the_check_and_count_where_they_were_to_lie(tmp_path, monkeypatch):
+    class Service(Logger):
+        name, version, log_hyperparams, log_metrics = "service", 0, print, print
+
+        def __init__(self, save_dir="."):
+            self.folder = Path(save_dir)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pytorch_lightning.loggers, "Service", Service, raising=False)
+    with writing_inside(tmp_path / "run", services_only=True):
+        kept, moved = CSVLogger("logs"), Service("logs")
+    recording = Recording(tmp_path, tmp_path / "run")
+    recording.start()
+    moved.folder.mkdir(parents=True)
+    (moved.folder / "record").write_text("1")
+    recording.stop()
+    assert kept.save_dir == "logs"
+    assert [(each.path, each.is_new) for each in recording.outside([])] == [(tmp_path / "logs" / "record", False)]

@@ -16,13 +16,21 @@ from training_checklist.engines.own_code import pass_on
 from training_checklist.lightning import Logger, ModelCheckpoint, Trainer, part
 
 ELSEWHERE = "elsewhere"  # in the check's directory: what the project has outside of the directory of its run
+OF_THIS_PROCESS = ("CSVLogger", "TensorBoardLogger")  # loggers that write their files themselves
+_moved: dict[Path, Path] = {}  # places in the check's directory, with those that were asked for
 
 
 @contextmanager
-def writing_inside(folder: Path) -> Iterator[None]:
-    """While it is entered, every checkpoint callback, logger and Trainer that is built writes below a folder."""
+def writing_inside(folder: Path, services_only: bool = False) -> Iterator[None]:
+    """While it is entered, every checkpoint callback, logger and Trainer that is built writes below a folder.
+
+    Args:
+        services_only: only loggers whose files another process writes, which may do that when this one has ended.
+    """
     found = [value for value in vars(part("loggers")).values() if isinstance(value, type) and issubclass(value, Logger)]
-    places = {ModelCheckpoint: "dirpath", Trainer: "default_root_dir", **dict.fromkeys(found, "save_dir")}
+    services = [kind for kind in found if kind.__name__ not in OF_THIS_PROCESS]
+    places = dict.fromkeys(services if services_only else found, "save_dir")
+    places |= {} if services_only else {ModelCheckpoint: "dirpath", Trainer: "default_root_dir"}
     with ExitStack() as stack:
         for kind, name in places.items():
             init = vars(kind).get("__init__")
@@ -62,4 +70,13 @@ def place_of(given: str | os.PathLike, folder: Path) -> str:
         return os.fspath(given)
     here = Path.cwd()
     below = path.relative_to(here) if path.is_relative_to(here) else path.relative_to(path.anchor)
+    _moved[(folder / ELSEWHERE / below).resolve()] = path
     return str(folder / ELSEWHERE / below)
+
+
+def asked_for(path: Path) -> Path:
+    """Return where a file would lie that lies in the check's directory because of `writing_inside`."""
+    for folder in (path, *path.parents):
+        if folder in _moved:
+            return _moved[folder] / path.relative_to(folder)
+    return path

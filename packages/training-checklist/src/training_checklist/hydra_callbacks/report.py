@@ -106,8 +106,9 @@ class Report(Callback):
         from training_checklist.engines.loads import recorded_loads
         from training_checklist.experiments.experiment import every_trainer
 
-        if is_item() and OWN_PLACES.isdisjoint(self.items):
-            self.given.enter_context(writing_inside(Path(config.hydra.runtime.output_dir)))
+        if is_item():
+            own = not OWN_PLACES.isdisjoint(self.items)
+            self.given.enter_context(writing_inside(Path(config.hydra.runtime.output_dir), services_only=own))
         self.given.enter_context(every_trainer(*self._asked(config)))
         self.given.enter_context(recorded_loads(self.items))
 

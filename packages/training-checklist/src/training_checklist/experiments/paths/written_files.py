@@ -7,13 +7,14 @@ by comparing the working directory before and after.
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from torch.utils.data import Dataset
 
+from training_checklist.engines.inside import asked_for
 from training_checklist.engines.own_code import is_installed, is_of_checks, pass_on
 from training_checklist.lightning import Callback, LightningDataModule, Logger
 
@@ -31,7 +32,7 @@ class Written:
     Args:
         part: the callback or logger that wrote it, or None.
         line: "file:line" of the project's own code that wrote it, or "".
-        is_new: whether it was not there before.
+        is_new: whether it lies there now, and did not before.
     """
 
     path: Path
@@ -71,16 +72,20 @@ class Recording:
         self.after = snapshot(self.folder, self.skipped)
 
     def outside(self, data: list[Path]) -> list[Written]:
-        """Return the files outside the run's directory, and outside the folders that hold data."""
+        """Return the files outside the run's directory, and outside the folders that hold data.
+
+        What a check has had written elsewhere counts for where it would lie.
+        """
         found = dict(self.opened)
         if self.before is not None and self.after is not None:
             for path, state in self.after.items():
                 if path not in found and changed(self.before.get(path), state):
                     found[path] = Written(path)
+        places = {path: asked_for(path) for path in sorted(found) if path.is_file()}
         return [
-            written
-            for path, written in sorted(found.items())
-            if path.is_file() and not path.is_relative_to(self.run) and not any(path.is_relative_to(d) for d in data)
+            replace(found[path], path=place, is_new=found[path].is_new and place == path)
+            for path, place in places.items()
+            if not place.is_relative_to(self.run) and not any(place.is_relative_to(folder) for folder in data)
         ]
 
     def add(self, path: Any) -> None:
@@ -91,10 +96,11 @@ class Recording:
         if name.startswith(SYSTEM) or name.endswith(".pyc"):
             return
         found = Path(name)
-        inside = found.relative_to(self.folder) if found.is_relative_to(self.folder) else found
+        place = asked_for(found)
+        inside = place.relative_to(self.folder) if place.is_relative_to(self.folder) else place
         if any(part.startswith(".") for part in inside.parts):
             return  # caches, settings
-        if any(holds_data(folder) for folder in found.parents[: len(inside.parts) - 1]):
+        if any(holds_data(folder) for folder in place.parents[: len(inside.parts) - 1]):
             return
         written = attribute(found)
         if written is not None:
