@@ -214,6 +214,17 @@ def test_crash_of_the_training_step_is_the_projects_and_skips_what_needs_a_step(
     ]
 
 
+def test_monitor_that_nobody_logs_is_the_projects_whichever_callback_says_so(stranger):
+    """Without an item EarlyStopping would raise first, which items leave out."""
+    callbacks = "[pl.callbacks.EarlyStopping('val/f1'), pl.callbacks.ModelCheckpoint(monitor='val/f1')]"
+    project = stranger(
+        changed("train.py", ("[instantiate(each) for each in cfg.callbacks.values()]", f"{callbacks} if cfg else []"))
+    )
+    done = project.check(items="trace,learning")
+    assert done.code == 1, done.output
+    assert (done.verdict("trace"), done.verdict("learning")) == ("failed", "failed")
+
+
 def test_debugger_that_a_crash_is_answered_with_stops_at_the_error(stranger):
     crash = "    def training_step(self, batch):\n        raise LookupError('nothing')"
     project = stranger(changed("net.py", ("    def training_step(self, batch):", crash)))
