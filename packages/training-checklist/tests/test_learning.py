@@ -517,6 +517,23 @@ class TestEpoch:
         assert "dropout is at work during validation" in finding.what
         assert "test_learning.py:" in finding.where
 
+    def test_norm_that_a_hook_has_take_in_training_samples_beside_validation(self, examine, net):
+        class Recalibrated(net):
+            def __init__(self):
+                super().__init__()
+                self.norm = nn.BatchNorm1d(8)
+
+            def forward(self, inputs):
+                return super().forward(self.norm(inputs))
+
+            def on_validation_start(self):
+                self.train()
+                self(torch.randn(16, 8))
+                self.eval()
+
+        found = {finding.rule for finding in examine("learning", Recalibrated()).findings}
+        assert "learning/training-mode-in-validation" not in found
+
     def test_training_mode_in_validation(self, examine, net):
         class Training(self.normalised(net)):
             def on_validation_epoch_start(self):

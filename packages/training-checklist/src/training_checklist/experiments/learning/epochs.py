@@ -66,10 +66,12 @@ class EpochWatch(Callback):
         self.watching.enter_context(self.metrics)
         self.watching.enter_context(self.means)
         self.sizes = self.watching.enter_context(SizesOf(pl_module))
+        self.in_validation = Inside()
         self.watching.enter_context(self.between.drawn)
         if is_overridden("validation_step", pl_module):
             tracer = Tracer(pl_module, self.criteria, self.drops, self.means)
-            self.watching.enter_context(around_step(pl_module, tracer, step="validation_step"))
+            around = around_step(pl_module, self.in_validation, tracer, step="validation_step")
+            self.watching.enter_context(around)
         self.in_step = Inside(partial(self._look_at_root, pl_module))
         self.watching.enter_context(around_step(pl_module, self.in_step))
         self.switches = switches
@@ -205,7 +207,7 @@ class EpochWatch(Callback):
         if not normalises and not getattr(module, "p", getattr(module, "dropout", 0)):
             return
         found = None
-        if trainer.validating:
+        if self.in_validation.entered:  # a hook may have norms take in training samples beside it
             if normalises and not module.training and has_never_seen_data(module) and path not in self.modes.unmoved:
                 self.modes.unmoved.append(path)
             found = self.modes.live if module.training and (not normalises or module.track_running_stats) else None
@@ -234,7 +236,7 @@ class Inside:
 
     entered = False
 
-    def __init__(self, begin: Callable[[], None]) -> None:
+    def __init__(self, begin: Callable[[], None] = lambda: None) -> None:
         self.begin = begin
 
     def __enter__(self) -> None:
