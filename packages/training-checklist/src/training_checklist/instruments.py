@@ -17,7 +17,10 @@ MODULES = {
     "engines.tracer": ("Call", "Listener", "Tracer"),
     "lab.compared_tensors": ("ComparedTensor", "compared_tensors"),
     "lab.criterion_inputs": ("SUM", "CriterionInput", "criterion_inputs"),
-    "lab.effects": ("without_effect",),
+    "lab.effects": (
+        "copied_parameters",
+        "without_effect",
+    ),
     "lab.examples": ("Example", "Small", "project"),
     "lab.loss_slopes": ("Losses", "slopes"),
     "lab.made_by": ("VIEWS", "behind_views", "made_by_weights"),

@@ -225,6 +225,61 @@ def test_monitor_that_nobody_logs_is_the_projects_whichever_callback_says_so(str
     assert (done.verdict("trace"), done.verdict("learning")) == ("failed", "failed")
 
 
+def test_module_that_makes_its_datasets_in_setup_and_copies_itself_between_epochs(stranger):
+    own = """
+    def setup(self, stage):
+        self.parts = Data()
+
+    def train_dataloader(self):
+        return self.parts.train_dataloader()
+
+    def val_dataloader(self):
+        return self.parts.val_dataloader()
+
+    def test_dataloader(self):
+        return self.parts.test_dataloader()
+
+    def on_train_epoch_end(self):
+        vars(self)["best"] = copy.deepcopy(self.head), copy.deepcopy(self.first)
+
+    def configure_optimizers(self):"""
+    project = stranger(
+        changed(
+            "net.py",
+            ("    def configure_optimizers(self):", own),
+            ("import torch\n", "import copy\n\nimport torch\n"),
+        )
+        | {"train.py": TRAIN.replace("(net, data)", "(net)")}
+    )
+    passed(project.check(items="overfit,gradients,learning"), "overfit", "gradients", "learning")
+
+
+def test_copy_of_earlier_weights_inside_another_module_needs_no_gradient(stranger):
+    """As a rollout baseline is, of which the optimizer holds the weights without a use for them."""
+    baseline = """
+class Baseline(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.inner = nn.ModuleDict({"net": copy.deepcopy(net)})
+
+    @torch.no_grad()
+    def forward(self, inputs):
+        return self.inner["net"](inputs).mean()
+
+
+class Net(pl.LightningModule):"""
+    project = stranger(
+        changed(
+            "net.py",
+            ("import torch\n", "import copy\n\nimport torch\n"),
+            ("class Net(pl.LightningModule):", baseline),
+            ("nn.Linear(32, 4)\n", "nn.Linear(32, 4)\n        self.baseline = Baseline(self.first)\n"),
+            ("return functional.cross_entropy(", "return self.baseline(batch[0]) + functional.cross_entropy("),
+        )
+    )
+    passed(project.check(items="trace,gradients"), "trace", "gradients")
+
+
 def test_debugger_that_a_crash_is_answered_with_stops_at_the_error(stranger):
     crash = "    def training_step(self, batch):\n        raise LookupError('nothing')"
     project = stranger(changed("net.py", ("    def training_step(self, batch):", crash)))

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from training_checklist.engines.instead import Instead
+from training_checklist.engines.uncopied import Uncopied
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
 PLAIN = (bool, int, float, str, type(None), Tensor, list)
@@ -108,7 +109,7 @@ def unwatched(pl_module: LightningModule) -> Iterator[None]:
 
 def is_experiments(function: Any) -> bool:
     """Whether a function is defined in this package."""
-    if isinstance(function, Instead):
+    if isinstance(function, (Instead, Uncopied)):
         return True
     while isinstance(function, partial):
         function = function.func

@@ -17,6 +17,7 @@ from training_checklist.engines.compared import replaced
 from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.graph import leaf_tensors, walk
 from training_checklist.engines.hooks import hooks_of
+from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import of_function
 from training_checklist.engines.rehearsal import usual_rates
@@ -135,8 +136,18 @@ class Overfit(Experiment):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
-        if stage != "fit":
-            return
+        if stage == "fit":
+            own = pl_module.setup
+
+            def setup(*arguments: Any, **options: Any) -> None:
+                vars(pl_module).pop("setup", None)
+                pass_on(own, *arguments, **options)
+                self._repeat(trainer)
+
+            put(pl_module, "setup", setup)  # in which a module with loaders of its own may make their datasets
+
+    def _repeat(self, trainer: Trainer) -> None:
+        """Put one batch in the place of the training loader."""
         source = trainer.fit_loop._data_source  # knows the loaders wherever they come from
         with NoWorkers():
             loader = CombinedLoader(pass_on(source.dataloader), "min_size")

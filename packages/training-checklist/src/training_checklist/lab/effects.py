@@ -4,7 +4,9 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from training_checklist.engines.own_code import is_own
 from training_checklist.engines.parameter_names import gather
@@ -70,17 +72,30 @@ def without_effect(step: Step) -> list[WithoutEffect]:
     return found
 
 
-def copies_in(pl_module: LightningModule) -> set[str]:
-    """Return the modules of which another one has the very weights: a baseline of earlier weights, a target network."""
-    values = {id(p): (tuple(p.shape), float(p.detach().double().sum()), constant(p)) for p in pl_module.parameters()}
+def copied_parameters(pl_module: LightningModule) -> dict[str, set[str]]:
+    """Return parameters by name with those of other modules that are copies: a baseline of earlier weights, a target.
+
+    Modules are copies of one another where they are of one class and have the very weights.
+    """
+    values = {id(p): (tuple(p.shape), total(p), constant(p)) for p in pl_module.parameters() if not is_lazy(p)}
     alike: dict[tuple[Any, ...], list[str]] = {}
     for path, module in pl_module.named_modules():
-        known = tuple(values[id(parameter)] for parameter in module.parameters())
-        if path and not all(
-            is_constant for _, _, is_constant in known
-        ):  # a layer begins with ones and zeros as others do
+        known = tuple(values.get(id(parameter), ((), 0.0, True)) for parameter in module.parameters())
+        # A layer begins with ones and zeros as others do.
+        if path and not all(is_constant for _, _, is_constant in known):
             alike.setdefault((type(module), known), []).append(path)
-    return {path for paths in alike.values() if len(paths) > 1 for path in paths}
+    found: dict[str, set[str]] = {}
+    for paths in alike.values():
+        for name, _ in pl_module.get_submodule(paths[0]).named_parameters():
+            names = {f"{path}.{name}" for path in paths}
+            for each in names if len(names) > 1 else ():
+                found.setdefault(each, set()).update(names - {each})
+    return found
+
+
+def total(parameter: Tensor) -> float:
+    real = torch.view_as_real(parameter.detach()) if parameter.is_complex() else parameter.detach()
+    return float(real.double().sum())
 
 
 def constant(parameter: Tensor) -> bool:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
-from training_checklist.engines.own_code import frames_of, is_of_checks
+from training_checklist.engines.own_code import frames_of, is_of_checks, pass_on
 from training_checklist.rule import CannotJudge
 
 T = TypeVar("T")
@@ -42,7 +42,8 @@ def of_the_project(what: str) -> Iterator[None]:
     except CannotJudge:
         raise
     except Exception as error:
-        if is_of_checks(frames_of(error)[-1].f_code.co_filename):
+        last = frames_of(error)[-1].f_code
+        if is_of_checks(last.co_filename) and last is not pass_on.__code__:
             raise
         said = (str(error).splitlines() or [""])[0]
         raise CannotJudge(f"{what} raises {type(error).__name__}: {said}") from error

@@ -16,6 +16,7 @@ from training_checklist.engines.batches import leaves, tensors
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import call_step, isolated, loss_in, seed_all
 from training_checklist.engines.tracer import Tracer
+from training_checklist.engines.uncopied import Uncopied
 from training_checklist.evidence.gradcheck import FunctionSlopes, LossSlopes, Slopes, Trial, apart
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.gradcheck.autograd_functions import (
@@ -173,7 +174,7 @@ class Outputs:
         self.of: dict[nn.Module, list[Any]] = {}
 
     def __enter__(self) -> "Outputs":
-        self.handles = [module.register_forward_hook(self._keep) for module in self.modules]
+        self.handles = [module.register_forward_hook(Uncopied(self._keep)) for module in self.modules]
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -38,6 +38,7 @@ from training_checklist.experiments.gradients.optimizer_holdings import Holdings
 from training_checklist.experiments.gradients.optimizer_steps import OptimizerSteps, gradient_norms
 from training_checklist.experiments.gradients.sample_leak import SampleLeak
 from training_checklist.finding import NOWHERE, Finding, Place
+from training_checklist.lab.effects import copied_parameters
 from training_checklist.lightning import LightningModule, TensorBoardLogger, Trainer, is_overridden
 
 HISTOGRAM_EVERY = 5  # steps
@@ -88,6 +89,7 @@ class Gradients(Experiment):
         self.equal: set[str] = set()  # those of them whose rows have not parted in any step
         self.losses_of: dict[str, Tensor] = {}  # of a parameter: what the first step of its optimizer follows
         self.loss: Tensor | None = None  # of the last backward pass of the first step
+        self.copied: dict[str, set[str]] = {}
         self.reaching = 0  # backward passes that led to a trained parameter
         self.around = ExitStack()
         self.root: LightningModule | None = None
@@ -109,7 +111,7 @@ class Gradients(Experiment):
         if not trainer.optimizers:
             self.skip("configure_optimizers returns no optimizer")
             return
-        self.on, self.root = True, pl_module
+        self.on, self.root, self.copied = True, pl_module, copied_parameters(pl_module)
         self.holdings, self.graph = Holdings(pl_module, trainer.optimizers), BackwardGraph(pl_module)
         with suppress(Exception):  # of the project's hooks, in epochs that the run does not have
             later = unfrozen_later(trainer, pl_module)
@@ -296,6 +298,8 @@ class Gradients(Experiment):
             if not trained[name].numel():
                 continue
             cause = self._cause(name)
+            if cause.how in ("unused", "no_grad") and not self.copied.get(name, set()) <= set(names):
+                continue  # a copy of weights that do get a gradient, such as those of an earlier step
             if not is_of_library(self.root, name) or self._fills_optimizer(names):
                 causes.setdefault((cause.how, cause.operation, cause.place, cause.between), []).append(name)
         groups = []

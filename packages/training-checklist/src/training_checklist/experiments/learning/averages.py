@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from training_checklist.engines.held import held, places
+from training_checklist.engines.uncopied import Uncopied
 from training_checklist.evidence.averages import Aliases, Average
 from training_checklist.experiments.watch.look import sample
 from training_checklist.finding import Place
@@ -39,7 +40,7 @@ class Averages:
         for path, module in pl_module.named_modules():
             if any(not parameter.requires_grad for parameter in module.parameters(recurse=False)):
                 hook = partial(self._see_call, pl_module, path)
-                self.watching.callback(module.register_forward_hook(hook).remove)
+                self.watching.callback(module.register_forward_hook(Uncopied(hook)).remove)
 
     def _see_call(self, pl_module: LightningModule, path: str, *_: Any) -> None:
         if pl_module.trainer.training:

@@ -17,6 +17,7 @@ from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.hooks import hooks_of
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.tracer import Tracer
+from training_checklist.engines.uncopied import Uncopied
 from training_checklist.evidence.epochs import (
     Logged,
     Modes,
@@ -81,11 +82,11 @@ class EpochWatch(Callback):
         for path, module in pl_module.named_children():
             if any(True for _ in module.parameters()):
                 hook = partial(self._keep_answer, path, pl_module)
-                self.watching.callback(module.register_forward_hook(hook).remove)
+                self.watching.callback(module.register_forward_hook(Uncopied(hook)).remove)
         for path, module in pl_module.named_modules():
             if isinstance(module, (_BatchNorm, *WITH_DROPOUT)):
                 hook = partial(self._look_at_mode, path, pl_module)
-                self.watching.callback(module.register_forward_pre_hook(hook).remove)
+                self.watching.callback(module.register_forward_pre_hook(Uncopied(hook)).remove)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep the weights when the loop of validation is entered, before any hook."""

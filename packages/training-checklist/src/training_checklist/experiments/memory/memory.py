@@ -20,6 +20,7 @@ from training_checklist.engines.held import NOWHERE, count_nodes, graph_nodes, h
 from training_checklist.engines.places import named, of_function
 from training_checklist.engines.sizes import GIB, in_bytes
 from training_checklist.engines.splits import splits
+from training_checklist.engines.uncopied import Uncopied
 from training_checklist.evidence.memory_use import (
     GraphNodes,
     KeptTensors,
@@ -102,7 +103,8 @@ class Memory(Experiment):
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.outputs = []
         self.hooks = [
-            module.register_forward_hook(partial(self._watch, name)) for name, module in pl_module.named_children()
+            module.register_forward_hook(Uncopied(partial(self._watch, name)))
+            for name, module in pl_module.named_children()
         ]
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

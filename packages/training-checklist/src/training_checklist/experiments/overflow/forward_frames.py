@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torchmetrics import Metric
 
 from training_checklist.engines.not_finite import floats, largest
+from training_checklist.engines.uncopied import Uncopied
 
 COLUMNS = ("module", "type", "weights", "inputs", "outputs")
 
@@ -41,7 +42,7 @@ class Frames:
         self.start(everything=False)
         inside = {id(part) for module in root.modules() if isinstance(module, Metric) for part in module.modules()}
         self._handles = [
-            module.register_forward_hook(partial(self._keep, name or type(module).__name__))
+            module.register_forward_hook(Uncopied(partial(self._keep, name or type(module).__name__)))
             for name, module in root.named_modules()
             if id(module) not in inside
         ]

@@ -1,39 +1,21 @@
-from typing import Any
-
 from torch import Tensor, nn
 
-from training_checklist.instruments import LightningModule, Small, Step, StepListener, without_effect
+from training_checklist.instruments import Small, Step, StepListener, copied_parameters, without_effect
 from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Probe
 
 
 class Copies(StepListener):
-    """Sees, before the step, which modules are copies of others."""
+    """Sees, before the step, which parameters are copies of others."""
 
     def __init__(self, step: Step) -> None:
         super().__init__(step)
-        self.paths = copies_in(step.pl_module)
-
-
-def copies_in(pl_module: LightningModule) -> set[str]:
-    """Return the modules of which another one has the very weights: a baseline of earlier weights, a target network."""
-    values = {id(p): (tuple(p.shape), float(p.detach().double().sum()), constant(p)) for p in pl_module.parameters()}
-    alike: dict[tuple[Any, ...], list[str]] = {}
-    for path, module in pl_module.named_modules():
-        known = tuple(values[id(parameter)] for parameter in module.parameters())
-        # A layer begins with ones and zeros as others do.
-        if path and not all(is_constant for _, _, is_constant in known):
-            alike.setdefault((type(module), known), []).append(path)
-    return {path for paths in alike.values() if len(paths) > 1 for path in paths}
-
-
-def constant(parameter: Tensor) -> bool:
-    return parameter.numel() == 0 or bool((parameter.detach() == parameter.detach().flatten()[0]).all())
+        self.names = copied_parameters(step.pl_module)
 
 
 def detect(step: Step, limits: Limits) -> Hits:
-    copies, automatic = step.heard().paths, step.pl_module.automatic_optimization
+    copies, automatic = step.heard().names, step.pl_module.automatic_optimization
     for module in without_effect(step):
-        if module.zero or (module.path in copies and not module.with_grad):
+        if module.zero or (copies.keys() >= set(module.parameters) and not module.with_grad):
             continue
         if not module.called:
             why = "it is never called in training_step, or only its weights are used"
