@@ -3,6 +3,7 @@ import sys
 
 import pytest
 from in_project import TEMPLATE
+from omegaconf import open_dict
 from training_config.errors import ConfigError
 from training_runs.start.entry_point import missing_plugins
 from training_runs.start.feasibility import check_job
@@ -35,3 +36,11 @@ def test_plugin_that_is_not_installed_is_named_with_the_way_to_install_it(name):
     plugin = PLUGINS[name].replace(": ", "/")
     [line] = missing_plugins(f"In '{name}': Could not find '{plugin}'")
     assert line == f"{plugin} is not installed; install it with: pip install -e '.[{NEEDS[name]}]'"
+
+
+def test_item_of_a_checklist_that_is_not_installed_does_not_train_instead(compose):
+    cfg = compose()
+    with open_dict(cfg):
+        cfg.debug = "overfit"  # what Hydra makes of +debug=overfit where no group has that name
+    with pytest.raises(ConfigError, match="debug=overfit must be an option of conf/debug, which training-checklist"):
+        check_job(cfg, trains=False)

@@ -1,3 +1,4 @@
+import warnings
 from collections.abc import Iterator
 from itertools import islice, repeat
 
@@ -29,6 +30,8 @@ class EpochSampler(DistributedSampler):
             self.resumed_epoch = self.epoch = loop.epoch_progress.current.processed
             if loop.restarting:  # amid an epoch
                 self.resumed_at = loop.epoch_loop.batch_progress.current.processed * batch_size
+                # Lightning knows loaders that save a state. This order is known without one.
+                warnings.filterwarnings("ignore", message=".*your dataloader is not resumable")
 
     def __iter__(self) -> Iterator[int | tuple[int, int]]:
         indices = islice(super().__iter__(), self.start, None)
