@@ -34,6 +34,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from faulty import forked  # noqa: E402
 from faulty.commands import Commands, wait_for  # noqa: E402
 from kill import weights  # noqa: E402
+from row_table import cell, chosen, known, table_line  # noqa: E402
 
 SECONDS = 180  # twenty times as long as the slowest row takes on two cores
 # Twelve epochs of 14 steps, of two ranks 7, with a checkpoint after every step.
@@ -1134,18 +1135,6 @@ def tried(commands: Commands, folder: Path, what: str) -> tuple[str, str]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
-
-
-def known() -> dict[str, str]:
-    """Return the lines of HARM.md by what their rows are called."""
-    if not RESULTS.is_file():
-        return {}
-    lines = [line for line in RESULTS.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
-    return {line.removeprefix("| ").partition(" | ")[0]: line for line in lines[2:]}
-
-
 def write(lines: dict[str, str]) -> int:
     """Write what became of all rows that are known; return how many promises were not kept."""
     found = [lines[cell(what)] for what in ROWS if cell(what) in lines]
@@ -1167,22 +1156,18 @@ def write(lines: dict[str, str]) -> int:
 
 
 def main(words: list[str]) -> int:
-    lines = known() if words else {}
-    chosen = [what for what in ROWS if not words or any(word in what for word in words)]
-    if words == ["--missing"]:
-        chosen = [what for what in ROWS if cell(what) not in lines]
+    lines = known(RESULTS) if words else {}
     broken = 0
     for number in (signal.SIGHUP, signal.SIGQUIT):  # which nohup and a shell's background ignore, and so would all
         signal.signal(number, signal.SIG_DFL)
     with tempfile.TemporaryDirectory() as scratch:
         Path(scratch).chmod(0o755)
         commands = commands_of(Path(scratch))
-        for number, what in enumerate(chosen):
+        for number, what in enumerate(chosen(ROWS, words, lines)):
             started = time.monotonic()
             verdict, said = tried(commands, Path(scratch, str(number)), what)
             said = said.replace(scratch, "").replace(str(commands.project), "PROJECT")
-            said = said if len(said) < 200 else f"{said[:200]} ..."
-            lines[cell(what)] = f"| {cell(what)} | {verdict} | {cell(said)} |"
+            lines[cell(what)] = table_line(what, verdict, said)
             broken = write(lines)
             print(f"{time.monotonic() - started:.0f} s {lines[cell(what)]}", flush=True)
     forked.end_servers()

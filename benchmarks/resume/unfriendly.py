@@ -23,6 +23,7 @@ RESULTS = Path(__file__).with_name("UNFRIENDLY.md")
 sys.path.insert(0, str(ROOT / "tests"))
 
 from faulty import forked  # noqa: E402
+from row_table import cell, chosen, known, table_line  # noqa: E402
 
 SECONDS = 180  # ten times as long as the slowest row takes on two cores
 TINY = (
@@ -645,18 +646,6 @@ def content(run: Path) -> dict[str, bytes]:
     return {str(path.relative_to(run)): path.read_bytes() for path in files if not path.name.startswith(".lock")}
 
 
-def cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
-
-
-def known() -> dict[str, str]:
-    """Return the lines of UNFRIENDLY.md by what their rows are called."""
-    if not RESULTS.is_file():
-        return {}
-    lines = [line for line in RESULTS.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
-    return {line.removeprefix("| ").partition(" | ")[0]: line for line in lines[2:]}
-
-
 def write(lines: dict[str, str]) -> int:
     """Write what became of all rows that are known; return how many have no clear end."""
     found = [lines[cell(row.what)] for row in rows() if cell(row.what) in lines]
@@ -676,16 +665,13 @@ def write(lines: dict[str, str]) -> int:
 
 
 def main(words: list[str]) -> int:
-    lines = known() if words else {}
-    chosen = [row for row in rows() if not words or any(word in row.what for word in words)]
-    if words == ["--missing"]:
-        chosen = [row for row in rows() if cell(row.what) not in lines]
+    lines = known(RESULTS) if words else {}
+    asked = chosen([row.what for row in rows()], words, lines)
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(Path(scratch))
-        for number, row in enumerate(chosen):
+        for number, row in enumerate(row for row in rows() if row.what in asked):
             verdict, last = bench.judge(row, number)
-            shown = last if len(last) < 200 else f"{last[:200]} ..."
-            lines[cell(row.what)] = f"| {cell(row.what)} | {verdict} | {cell(shown)} |"
+            lines[cell(row.what)] = table_line(row.what, verdict, last)
             bad = write(lines)
             if verdict != verdict.lower():
                 print(lines[cell(row.what)], flush=True)

@@ -1,14 +1,12 @@
 import ast
-import linecache
 from collections import Counter
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from training_checklist.instruments import Call, Small, StepListener, by
+from training_checklist.instruments import Call, Small, StepListener, by, source_tree
 from training_checklist.probe import WARNING, Fix, Probe
 
 JOINS = {"cat", "concat", "concatenate", "hstack"}
@@ -64,11 +62,9 @@ def memory(tensor: Tensor) -> tuple[Any, ...]:
 @cache
 def repetitions(file: str) -> list[tuple[int, int]]:
     """Return first and last line of each list that is multiplied by a number."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(str(Path(file).absolute()))))
-    except (SyntaxError, ValueError):
-        return []
-    products = (node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult))
+    products = (
+        node for node in ast.walk(source_tree(file)) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+    )
     lists = (node for node in products if isinstance(node.left, (ast.List, ast.Tuple)))
     return [(node.lineno, node.end_lineno or node.lineno) for node in lists]
 

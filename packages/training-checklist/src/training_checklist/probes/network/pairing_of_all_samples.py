@@ -1,14 +1,12 @@
 import ast
-import linecache
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import STEPS, Call, Shape, Step, StepListener, broadcast, by, smaller
+from training_checklist.instruments import STEPS, Call, Shape, Step, StepListener, broadcast, by, smaller, source_tree
 from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 # As functions of torch, methods and operators are named, without underscores and the r and i of __radd__ and __iadd__.
@@ -115,12 +113,12 @@ def same_statement(file: str, one: int, two: int) -> bool:
 @cache
 def statements(file: str) -> list[tuple[int, int]]:
     """Return first and last line of each statement that holds no other."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(str(Path(file).absolute()))))
-    except (SyntaxError, ValueError):
-        return []
     simple = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
-    return [(node.lineno, node.end_lineno or node.lineno) for node in ast.walk(tree) if isinstance(node, simple)]
+    return [
+        (node.lineno, node.end_lineno or node.lineno)
+        for node in ast.walk(source_tree(file))
+        if isinstance(node, simple)
+    ]
 
 
 def detect(step: Step, limits: Limits) -> Hits:

@@ -1,12 +1,10 @@
 import ast
-import linecache
 from functools import cache
-from pathlib import Path
 
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.instruments import STEPS, Call, StepListener
+from training_checklist.instruments import STEPS, Call, StepListener, source_tree
 from training_checklist.probe import FAILED, Fix, Probe
 
 
@@ -23,11 +21,11 @@ class Dropped(StepListener):
 @cache
 def statements(file: str) -> set[tuple[int, str]]:
     """Return the lines of a file that do nothing but call a function or method, each with its name."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(str(Path(file).absolute()))))
-    except (SyntaxError, ValueError):
-        return set()
-    calls = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
+    calls = [
+        node.value
+        for node in ast.walk(source_tree(file))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    ]
     names = [(call, getattr(call.func, "attr", getattr(call.func, "id", ""))) for call in calls]
     return {(line, name) for call, name in names for line in range(call.lineno, (call.end_lineno or call.lineno) + 1)}
 
