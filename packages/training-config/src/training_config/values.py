@@ -44,7 +44,7 @@ def misfit(value: Any, annotation: Any) -> str | None:
     mappings = [kind for kind in kinds if "additionalProperties" in kind]
     others = [kind for kind in kinds if kind not in mappings and kind.get("type") != "null"]
     if mappings and not others and value is not None and not isinstance(value, dict):
-        return "keys and values"
+        return schema.get("title", "keys and values")
     if value is not None and objects and (only_objects or isinstance(value, (dict, list))):
         return None
     try:
