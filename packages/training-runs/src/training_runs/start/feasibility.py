@@ -68,7 +68,9 @@ KEYS = {
     "scheduler.interval": Literal["step", "epoch"],
     "scheduler.monitor": str | None,
     # A group's name without that group is a key of its own to Hydra: +debug=overfit would train, and check nothing.
-    "debug": Annotated[dict | None, Field(title="an option of conf/debug, which training-checklist brings; install it")],
+    "debug": Annotated[
+        dict | None, Field(title="an option of conf/debug, which training-checklist brings; install it")
+    ],
 }
 
 
