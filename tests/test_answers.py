@@ -233,6 +233,34 @@ def test_oldest_python_is_the_one_chosen(generate, tmp_path, version):
     assert settings["tool"]["ruff"]["target-version"] == f"py{version.replace('.', '')}"
 
 
+@pytest.mark.parametrize("target", ["install", "test"])
+def test_python_that_is_too_old_is_refused_before_anything_is_installed(generate, tmp_path, target):
+    project = generate(tmp_path, python_version="3.13")
+    old = tmp_path / "old"
+    old.write_text("#!/bin/sh\nexec " + sys.executable + ' -c "import sys; sys.version_info = (3, 11)\n$2"\n')
+    old.chmod(0o755)
+    finished = make(project, target, f"PYTHON={old}")
+    assert finished.returncode == 2
+    assert "is 3.11: make install PYTHON=python3.13\n" in finished.stderr
+    assert not (project / ".venv").exists()
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_environment_of_another_python_is_begun_anew_if_that_is_named(generate, tmp_path, named):
+    project = generate(tmp_path)
+    python = project / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho Python 3.99.0\n")
+    python.chmod(0o755)
+    assert make(project, "environment", *[f"PYTHON={sys.executable}"] * named).returncode == 0
+    version = subprocess.check_output([python, "-V"], encoding="utf-8")
+    assert (version == "Python 3.99.0\n") != named
+
+
+def make(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["make", *arguments], cwd=project, capture_output=True, encoding="utf-8")
+
+
 @pytest.mark.parametrize("version", QUESTIONS["python_version"])
 def test_every_oldest_python_leaves_clean_python(generate, tmp_path, version):
     # ruff's rules and formatting depend on it
