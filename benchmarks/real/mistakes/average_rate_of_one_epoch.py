@@ -20,10 +20,6 @@ NEEDS = (
     "followed over all of it, and the items run a few steps"
 )
 TRAINER = {"max_epochs": 10}
-ALARMS = {
-    "network/two-linear-layers-are-one": "the predictor is to answer what the layer before it gives the teacher: "
-    "alone, that layer is an answer of its own, and the two are no one matrix"
-}
 
 
 class Bootstrap(Task):

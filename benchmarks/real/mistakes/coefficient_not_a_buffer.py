@@ -16,10 +16,6 @@ NAMED = {
     "device/two-devices": "rate",
 }
 NEEDS = "a resumed run in which it matters: `check()` resumes nothing, and a number without dimensions may be mixed"
-ALARMS = {
-    "network/two-linear-layers-are-one": "the predictor is to answer what the layer before it gives the teacher: "
-    "alone, that layer is an answer of its own, and the two are no one matrix"
-}
 
 
 class Teacher(Task):

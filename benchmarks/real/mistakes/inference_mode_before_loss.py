@@ -14,7 +14,6 @@ NEEDS = (
     "a cause of its own for inference tensors, which are known by is_inference(), and the line that has made them; the "
     "finding is torch's own message, and its place the use"
 )
-ALARMS = {"learning/learning-rate": "the loss of a policy is no measure of its progress, and need not fall"}
 
 
 class ProximalPolicy(LightningModule):

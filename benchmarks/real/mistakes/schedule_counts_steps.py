@@ -10,11 +10,6 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 SOURCE = "vturrisi/solo-learn a7ac404"
 WRONG = "The schedule's lengths are steps, and it is stepped once an epoch: the rate never leaves its warm-up."
 NAMED = {"schedule/counted-in-steps": "configure_optimizers|SequentialLR"}
-NEEDS = (
-    "nothing new: it is named, but so is the mended twin, for CosineAnnealingLR begins anew after its end, and the "
-    "rule takes the top of a later round, far behind the end of the run, for the end of a warm-up"
-)
-ALARMS = {"schedule/counted-in-steps": "the top of a later round of the cosine, after the run, is none of a warm-up"}
 
 
 class Classifier(Task):

@@ -15,10 +15,6 @@ NEEDS = (
     "weights and buffers that do not train, too, where it is asked whether validation changes any; noticed is that a "
     "batch of validation is answered otherwise after another one, in validation_step"
 )
-ALARMS = {
-    "network/two-linear-layers-are-one": "the predictor is to answer what the layer before it gives the teacher: "
-    "alone, that layer is an answer of its own, and the two are no one matrix"
-}
 
 
 class Pair(nn.Module):

@@ -192,6 +192,34 @@ def test_regression_is_judged_without_classes(examine, data):
     assert verdict.facts["deviations"] > 4
 
 
+@pytest.mark.parametrize("fault", ["shuffled", "zeros", "zeros by hand"])
+def test_regression_that_learns_no_more_than_the_mean_does_not_pass(examine, data, fault):
+    class Regression(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1))
+
+        def training_step(self, batch, batch_idx):
+            inputs, wanted = batch
+            answers = self.net(inputs if fault == "shuffled" else torch.zeros_like(inputs))
+            return (answers - wanted).square().mean() if "hand" in fault else functional.mse_loss(answers, wanted)
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=0.01)
+
+    class Columns(data):
+        def train_dataloader(self):
+            generator = torch.Generator().manual_seed(0)
+            inputs = torch.randn(512, 8, generator=generator)
+            wanted = inputs.sum(1, keepdim=True) / 8**0.5
+            order = torch.randperm(512, generator=generator) if fault == "shuffled" else torch.arange(512)
+            return DataLoader(TensorDataset(inputs, wanted[order]), 32, shuffle=True)
+
+    rule = "labels-unrelated" if fault == "shuffled" else "inputs-without-effect"
+    [finding] = examine("learning", Regression(), Columns(), max_epochs=5).findings
+    assert finding.rule == f"learning/{rule}"
+
+
 class TestLoss:
     def test_labels_that_belong_to_other_inputs(self, examine, net, data):
         class Shuffled(data):

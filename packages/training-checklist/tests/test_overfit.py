@@ -207,6 +207,38 @@ class TestWithoutClasses:
         assert finding.place.key == "optimizer.lr"
         assert ("too low" if lr < 1 else "too high") in finding.why
 
+    @pytest.mark.parametrize("offset", [0.0, 15.0])
+    @pytest.mark.parametrize("by_hand", [False, True])
+    def test_network_that_is_fed_zeros_does_not_pass_by_learning_the_mean(self, examine, by_hand, offset):
+        class Blind(Regression):
+            def training_step(self, batch):
+                answers, wanted = self.layer(0 * batch[0]), batch[0] + offset
+                return (answers - wanted).abs().mean() if by_hand else functional.mse_loss(answers, wanted)
+
+        [finding] = examine("overfit", Blind()).findings
+        assert finding.rule == "overfit/unexplained"
+        assert "targets of other samples fit the answers as well" in finding.what
+
+    def test_mean_that_is_far_away_is_no_finding_while_the_loss_falls_towards_it(self, examine):
+        class FarAway(Regression):
+            def training_step(self, batch):
+                return functional.mse_loss(self.layer(batch[0]), batch[0] + 15)
+
+        verdict = examine("overfit", FarAway(lr=1e-3))
+        assert verdict.findings == []
+        assert "not below one answer for all samples yet" in verdict.unjudged["overfit/unexplained"]
+
+    def test_loss_of_what_the_network_draws_itself_is_not_judged(self, examine):
+        class Policy(Regression):
+            def training_step(self, batch):
+                chosen = torch.distributions.Categorical(logits=self.layer(batch[0]))
+                actions = chosen.sample()
+                return -(chosen.log_prob(actions) * ((actions == 0).float() - 0.5)).mean()
+
+        for item in ("overfit", "learning"):
+            verdict = examine(item, Policy(), max_epochs=2)
+            assert verdict.findings == []
+
     def test_loss_that_cannot_fall_is_not_judged(self, examine):
         """At its least value from the start, and no change that is tried alters that."""
 

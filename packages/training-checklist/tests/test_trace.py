@@ -337,6 +337,22 @@ def test_dead_network_is_named_by_the_layer_that_makes_all_samples_equal(examine
     assert same.place.module == "cut (ReLU)"
 
 
+@pytest.mark.parametrize("found", [False, True])
+def test_layer_before_a_predictor_is_an_answer_of_its_own_where_a_teacher_has_it(examine, net, found):
+    class Distilled(net):
+        def __init__(self):
+            super().__init__()
+            self.teacher, self.predictor = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4)), nn.Linear(4, 4)
+
+        def loss(self, batch):
+            with torch.no_grad():
+                aim = batch[0][:, :4] if found else self.teacher(batch[0])
+            return -functional.cosine_similarity(self.predictor(self(batch[0])), aim).mean()
+
+    rules = [finding.rule for finding in examine("trace", Distilled()).findings]
+    assert ("network/two-linear-layers-are-one" in rules) == found
+
+
 def test_output_that_is_too_narrow_for_a_metric_is_named(examine, net):
     from torchmetrics.classification import MulticlassAccuracy
 

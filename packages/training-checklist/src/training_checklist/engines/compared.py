@@ -61,6 +61,13 @@ class Look:
             elif self._depends_on(batch, loss, [path]) and self._depends_on(batch, loss, self._others(batch, path)):
                 yield path, leaf, False
 
+    def is_blind(self, batch: Any) -> bool:
+        """Whether all layers answer samples that have changed places as before, and the loss depends on the batch."""
+        paths = [path for path, leaf in leaves(batch).items() if leaf.ndim and not torch.equal(leaf, leaf.roll(1, 0))]
+        loss, known = self.at(batch) if paths else (0.0, [])
+        repeats = bool(known) and all(self.at(each)[1] == known for each in (batch, rolled(batch, 1)))
+        return repeats and self._depends_on(batch, loss, paths)
+
     def _others(self, batch: Any, path: str) -> list[str]:
         return [other for other, leaf in leaves(batch).items() if leaf.ndim and other != path]
 

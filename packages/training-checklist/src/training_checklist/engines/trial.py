@@ -10,12 +10,26 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from training_checklist.engines.batches import batch_size, leaves
-from training_checklist.engines.compared import Look, replaced
+from training_checklist.engines.compared import Look, move, replaced
 from training_checklist.engines.criteria import Criteria
 from training_checklist.engines.replay import call_step, loss_in, seed_all
 from training_checklist.engines.stand_in import stand_in
-from training_checklist.engines.tracer import Tracer
+from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.lightning import LightningModule, Trainer, is_overridden, isolate_rng
+
+DRAWN = "the loss is of what the network's own answers have drawn, so that a higher one may be progress"
+DRAWS = {"multinomial", "bernoulli", "bernoulli_", "normal", "poisson"}  # with probabilities, means or rates
+
+
+class Drawn(Listener):
+    """Keeps what random numbers are drawn by."""
+
+    def __init__(self) -> None:
+        self.given: list[Tensor] = []
+
+    def before(self, call: Call) -> None:
+        if call.name in DRAWS:
+            self.given += [tensor.detach().clone() for tensor in call.given]
 
 
 class NoLoss(Exception):
@@ -131,6 +145,31 @@ class Trial:
             return found
         # A loss that is written by hand calls no criterion.
         return [path for path, _, depends in Look(self.module, self.loss).only_compared(batch) if depends]
+
+    def draws_its_answers(self, batch: Any) -> bool:
+        """Whether the loss is about what is drawn by the network's own answers.
+
+        As with a policy, the best loss is another one for other weights then, and training need not lower it.
+        """
+        if not self.module.automatic_optimization:
+            return False
+        seen = []
+        for moved in (False, True):
+            copy, drawn = self.again(), Drawn()
+            with isolate_rng():
+                seed_all()
+                move(copy.module) if moved else None
+            with Tracer(copy.module, drawn):
+                copy.mean([batch])
+            seen.append(drawn.given)
+        return not equal(*seen)
+
+    def answers_alike(self, batch: Any) -> bool:
+        """Whether no layer with weights tells the samples of a batch apart, though the loss depends on what is in it.
+
+        So it is with a network that is fed zeros, whoever has written its loss.
+        """
+        return Look(self.module, self.loss).is_blind(batch)
 
     def _compared(self, batch: Any) -> tuple[list[Tensor], list[Tensor]]:
         self.mean([batch])

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from training_checklist.finding import NOWHERE, Place
+from training_checklist.rule import CannotJudge
 
 RATE, DECAY, CLIPPING = "optimizer.lr", "optimizer.weight_decay", "trainer.gradient_clip_val"
 GAIN = 10  # times as far; nearer together both trainings learn, as with rates that differ by a power of ten
@@ -84,15 +85,23 @@ class RangeTest:
         tried: with one setting changed.
         min_fall: share of the loss from which on a training counts as one that falls.
         grad_norm: of the first step.
+        untold: why this tells nothing, "" where it does.
     """
 
     asked: Course
     tried: list[Course] = field(default_factory=list)
     min_fall: float = 0.05
     grad_norm: float = 1.0
+    untold: str = ""
 
     def better(self, change: str) -> Course | None:
-        """Return the training with a change of this kind that falls, and much further than what was asked for."""
+        """Return the training with a change of this kind that falls, and much further than what was asked for.
+
+        Raises:
+            CannotJudge: the loss need not fall.
+        """
+        if self.untold:
+            raise CannotJudge(self.untold)
         if self.asked.fall >= self.min_fall:
             return None
         falls = max(self.min_fall, GAIN * self.asked.fall)

@@ -7,6 +7,7 @@ from training_checklist.finding import NOWHERE, Place
 
 RATE, DECAY, CLIPPING = "optimizer.lr", "optimizer.weight_decay", "trainer.gradient_clip_val"
 BY_HAND, SAME_DRAWS, ZEROS = "steps without hooks and callbacks", "same random numbers", "zeros for inputs"
+SAME = 1e-5  # relative, of float32 in a criterion: answers that differ by no more are one
 
 
 @dataclass
@@ -59,7 +60,7 @@ class OneBatch:
         losses: of the steps.
         steps: that the optimizer took.
         memorised: all answers right, and the loss next to its least value where it has no other terms; without a
-            classification a loss that has halved.
+            classification a loss that has halved, and is far below that of one answer for all samples.
         accuracy: None where no classification with one label a sample was seen.
         goal: the loss to be reached, above the least that the criterion allows; None without a classification.
         still_falling: whether it was still on its way down.
@@ -69,6 +70,9 @@ class OneBatch:
         unheld: parameters that train and that no optimizer holds.
         all_same: whether all samples of the batch have the same inputs.
         silent: whether the criterion asks nothing of some samples.
+        share: of the loss that answers have for one another's targets; None where it is not known. One answer for all
+            samples has 1.
+        is_constant: whether that is no less than 1, as far as it must be.
         around: the project's own hooks around a step, and callbacks.
         step: where `training_step` is.
         trials: None where none was made, for `reason`.
@@ -86,6 +90,8 @@ class OneBatch:
     unheld: list[str] = field(default_factory=list)
     all_same: bool = False
     silent: bool = False
+    share: float | None = None
+    is_constant: bool = False
     around: Place = NOWHERE
     step: Place = NOWHERE
     trials: list[OneTrial] | None = None
@@ -112,6 +118,11 @@ class OneBatch:
         return self.accuracy == 1.0 and not self.memorised and self.course != "diverged"
 
     @property
+    def is_on_its_way(self) -> bool:
+        """Whether it is still coming down to the best answer for all samples, and these do not all get the same."""
+        return self.is_constant and self.still_falling and abs(1 - self.share) > SAME
+
+    @property
     def course(self) -> str:
         if not math.isfinite(self.last) or self.last > self.losses[0] + 0.5 * abs(self.losses[0]):
             return "diverged"
@@ -133,6 +144,8 @@ class OneBatch:
             return False
         if self.goal is not None:
             return trial.memorised or trial.loss - self.goal < (min(self.losses) - self.goal) / 2
+        if self.is_constant:
+            return trial.memorised and trial.loss < self.last / 2
         return trial.memorised and first - trial.loss > max(2 * self.fall, self.noise)
 
     def explanation(self, change: str) -> OneTrial | None:

@@ -23,7 +23,7 @@ from training_checklist.engines.places import of_function
 from training_checklist.engines.rehearsal import usual_rates
 from training_checklist.engines.replay import reported_loss
 from training_checklist.engines.tracer import Call, Listener, Tracer
-from training_checklist.engines.trial import Trial, norm_of_gradients, without_inputs
+from training_checklist.engines.trial import DRAWN, Trial, exchanged, norm_of_gradients, without_inputs
 from training_checklist.evidence.one_batch import (
     BY_HAND,
     CLIPPING,
@@ -50,7 +50,10 @@ from training_checklist.lightning import (
 TRIED = 100  # steps of a trial, after as many of which the run itself is given up if its loss falls no further
 STEP = 0.01  # share by which a lower loss is a new best: float32 keeps 7 digits, and dropout's noise is switched off
 NEARLY = 0.1  # share of the way that is left: nine tenths show that the batch is being learnt by heart
-LEARNT = 0.5  # share of any other first loss: one answer for all samples leaves a centred target's loss as it began
+# Share of any other first loss, and of the loss that the answers have for one another's targets. One answer for all
+# samples is as good for any target; of squared errors, half of that leaves a third of the variance: (1 - r) / (1 + r).
+LEARNT = 0.5
+EXCHANGES = 6  # of targets, whose mean loss counts: single ones may leave much where it was
 # Share of its middle below which the end of a loss is still falling: it decides about words, and whether a network
 # whose answers are all right is told that its loss stalled.
 FALLING = 0.9
@@ -96,13 +99,15 @@ class Overfit(Experiment):
     """Trains on one batch, which is fetched once and repeated within one epoch.
 
     Neither shuffling nor augmentation in the dataset plays a part then; `Trainer(overfit_batches=1)` leaves them on.
-    Schedules are held at their highest rate. Where the batch is not memorised, copies are trained from the same weights
-    with one thing changed, until one of them does better.
+    Schedules are held at their highest rate. A loss that is no classification's has to be lower than it is with targets
+    exchanged among the samples, which is no less than that of the best answer for all of them. Where the batch is not
+    memorised, copies are trained from the same weights with one thing changed, until one of them does better.
 
     Args:
         max_loss: the loss that memorising must reach, above the least that the criterion allows.
         min_accuracy: the accuracy that it must reach, where the task is a classification.
-        min_fall: share of the first loss by which any other loss must fall.
+        min_fall: share of the first loss by which any other loss must fall, and of that for exchanged targets by which
+            it must be lower.
         max_steps: optimizer steps after which it is given up.
         patience: optimizer steps without a loss that is lower by a hundredth, after which it is given up too.
         seconds: after which it is given up without a verdict.
@@ -125,6 +130,7 @@ class Overfit(Experiment):
         self.is_measured = False  # whether a classification is only looked at, and no part of the loss
         self.losses: list[float] = []  # of the classification alone, where there is one
         self.totals: list[float] = []
+        self.shares: list[float] = []  # of a regression's criteria with the targets exchanged
         self.best, self.best_step, self.first_step = math.inf, 0, 0
         self.goal: float | None = None
         self.accuracy: float | None = None
@@ -214,6 +220,8 @@ class Overfit(Experiment):
             self.accuracy = call.accuracy
         self.losses.append(value_of(call, loss))
         self.totals.append(float(loss))
+        share = None if self.goal is not None else share_of_exchanged(self.criteria)
+        self.shares += [] if share is None else [share]
         self.batch = batch
         steps = self._taken(trainer)
         if self.weights is not None and steps == 1:
@@ -224,7 +232,7 @@ class Overfit(Experiment):
             self.best, self.best_step = self.losses[-1], steps
         self.out_of_time = time.monotonic() > self.deadline
         given_up = steps - self.best_step >= self.patience or self.out_of_time
-        if self._reached(self.losses, self.accuracy) or given_up or not math.isfinite(self.losses[-1]):
+        if self._reached(self.losses, self.accuracy, self.shares) or given_up or not math.isfinite(self.losses[-1]):
             stop(trainer)
 
     def _learnt(self, criteria: Criteria) -> CriterionCall | None:
@@ -243,10 +251,11 @@ class Overfit(Experiment):
             self.silent = silent.silent > 0
             self.judge(silent)
 
-    def _reached(self, losses: list[float], accuracy: float | None) -> bool:
+    def _reached(self, losses: list[float], accuracy: float | None, shares: list[float]) -> bool:
         """Whether what memorising asks for is reached: a classification's goal, or half of any other first loss."""
         if self.goal is None:
-            return losses[0] - max(losses[-SETTLED:]) > LEARNT * abs(losses[0])
+            halved = losses[0] - max(losses[-SETTLED:]) > LEARNT * abs(losses[0])
+            return halved and max(shares[-SETTLED:], default=0.0) <= LEARNT
         return losses[-1] <= self.goal and (accuracy is None or accuracy >= self.min_accuracy)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -255,10 +264,17 @@ class Overfit(Experiment):
             return
         found = self._evidence(trainer)
         fell = self.goal is None and found.fall > self.min_fall * abs(self.losses[0])
+        if self.goal is None:
+            shares = self.shares[-SETTLED:]
+            trained = Trial(trainer, pl_module, trainer.optimizers[0]) if self.origin is not None else None
+            found.share = sum(shares) / len(shares) if shares else self._share_by_hand(trained, self.batch)
+            found.is_constant = found.share is not None and found.share > 1 - self.min_fall
+            self.facts["share_of_exchanged"] = found.share
         # Other terms of a loss may pull at the same answers: these can be right then, but not as sure as one likes.
         settled = self.accuracy is not None and self.accuracy >= self.min_accuracy
         right = settled and (self._is_nearly_there(found) or not in_proportion(self.losses, self.totals))
-        found.memorised = self._reached(self.losses, self.accuracy) or fell or right
+        reached = self._reached(self.losses, self.accuracy, self.shares) or fell
+        found.memorised = (reached and not found.is_constant) or right
         self.facts |= {"first_loss": self.losses[0], "last_loss": self.losses[-1], "accuracy": self.accuracy}
         self.facts |= {"steps": found.steps, "update_ratio": self.update}
         off = ", ".join(self.facts["turned_off"])
@@ -272,10 +288,31 @@ class Overfit(Experiment):
             name for name, weight in pl_module.named_parameters() if weight.requires_grad and id(weight) not in held
         ]
         found.around, found.step = hooks_of(trainer, pl_module, AROUND), of_function(type(pl_module).training_step)
-        if not found.memorised and not self.silent:
+        if not found.memorised and not self.silent and not found.is_on_its_way:
+            if self.goal is None and self.origin is not None and self.origin.draws_its_answers(self.batch):
+                self.skip(f"{found.standing}: {DRAWN}")
+                return
             self._try(found)
         self.facts["trials"] = {each.change: each.loss for each in found.trials or []}
         self.judge(found)
+
+    def _share_by_hand(self, trained: Trial | None, batch: Any) -> float | None:
+        """Return the loss as a share of that with targets exchanged, where the step calls no criterion that is known.
+
+        None where nothing of the batch is only compared with, or the loss is none of errors: it may be less than 0.
+        """
+        if trained is None or not trained.module.automatic_optimization:
+            return None
+        with isolate_rng():
+            try:
+                targets = trained.targets(batch)
+                if not targets:
+                    return 1.0 if trained.answers_alike(batch) else None
+                others = trained.mean([*exchanged(batch, targets, EXCHANGES)])
+                return trained.mean([batch]) / others if others > 0 else None
+            except Exception as error:  # of the project's step, which the run would not have called here
+                self.uncopied = f"a copy of the network cannot be asked: {type(error).__name__}: {error}"
+                return None
 
     def _is_nearly_there(self, found: OneBatch) -> bool:
         """Whether the loss still falls, and a tenth at most is left of what it was above its least value.
@@ -363,21 +400,28 @@ class Overfit(Experiment):
         batch = self.batch if batch is None else batch
         if change == ZEROS:
             batch = without_inputs(batch, trial.again().targets(batch))
-        losses, reached = [], False
+        losses, shares, reached = [], [], False
         for _ in range(TRIED):
             loss = trial.take_step(batch)
             call = self._learnt(trial.criteria)
             losses.append(value_of(call if self.goal is not None else None, torch.tensor(loss)))
-            reached = self._reached(losses, None if self.accuracy is None or call is None else call.accuracy)
+            share = None if self.goal is not None else share_of_exchanged(trial.criteria)
+            shares += [] if share is None else [share]
+            reached = self._reached(losses, None if self.accuracy is None or call is None else call.accuracy, shares)
             hopeless = len(losses) == TRIED // 3 and min(losses) > losses[0] - STEP * abs(losses[0])
             if reached or hopeless or not math.isfinite(loss):
                 break
+        if reached and self.goal is None and not shares:
+            share = self._share_by_hand(trial, batch)
+            reached = share is None or share <= LEARNT
         loss = losses[-1] if reached else sum(losses[-5:]) / len(losses[-5:])
         return OneTrial(change, loss, trial.steps, reached, value, given)
 
     def _evidence(self, trainer: Trainer) -> OneBatch:
         middle, last = self.losses[len(self.losses) // 2], self.losses[-10:]
         falling = sum(last) / len(last) < FALLING * min(middle, self.losses[0])
+        if self.goal is None:  # how far it has to fall is not known
+            falling = self.best_step > 0 and self._taken(trainer) - self.best_step < self.patience
         return OneBatch(
             losses=self.losses,
             steps=self._taken(trainer),
@@ -404,6 +448,29 @@ def value_of(call: CriterionCall | None, loss: Tensor) -> float:
         return float(loss)
     result = call.result.detach().float()
     return float(result.sum() / call.target.numel() if call.options.get("reduction") == "sum" else result.mean())
+
+
+@torch.no_grad()
+def share_of_exchanged(criteria: Criteria) -> float | None:
+    """Return what a regression's criteria come to, as a share of what they come to with the targets of other samples.
+
+    One answer for all samples has a share of 1. None where there is none, or all samples have one target.
+    """
+    here = there = 0.0
+    for call in criteria.calls:
+        size = len(call.target) if call.target.ndim else 0
+        learns = call.result is not None and call.result.requires_grad
+        if not learns or size < 2 or call.input.shape != call.target.shape or call.num_classes is not None:
+            continue
+        generator = torch.Generator().manual_seed(0)
+        orders = [torch.randperm(size, generator=generator).to(call.target.device) for _ in range(EXCHANGES)]
+        if (call.target == call.target[:1]).all():
+            continue
+        function = getattr(F, call.name)
+        here += float(call.result.mean())
+        others = [function(call.input, call.target[order], **call.options).mean() for order in orders]
+        there += float(torch.stack(others).mean())
+    return here / there if there > 0 else None
 
 
 def in_proportion(values: list[float], totals: list[float]) -> bool:

@@ -12,11 +12,12 @@ from torch import Tensor
 from training_checklist import session
 from training_checklist.direction import better
 from training_checklist.engines.batches import batch_size, leaves
+from training_checklist.engines.compared import ROUNDING
 from training_checklist.engines.criteria import CriterionCall
 from training_checklist.engines.left_in_eval import left_in_eval
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.splits import splits
-from training_checklist.engines.trial import Trial, exchanged
+from training_checklist.engines.trial import DRAWN, Trial, exchanged
 from training_checklist.evidence.epochs import LeftInEval
 from training_checklist.evidence.learning import (
     CLIPPING,
@@ -74,6 +75,7 @@ PER_CLASS = 10
 MAX_BATCHES = 64  # to train on: of 8 samples or more, they hold the 512 that are asked for
 # Factors of a rate: a range test by powers of ten, which is how far apart rates must be to tell (evidence/learning.py).
 HIGHER, LOWER = [10.0**power for power in range(1, 6)], [0.1, 0.01, 0.001]
+UNTOLD = "no part of a batch is known to be only what answers are compared with"
 BY_HAND = "the module steps its optimizers itself, so that no learning rate was tried"
 
 
@@ -179,6 +181,10 @@ class Learning(Experiment):
             # A rate that a warm-up leads to may be too high at first, but it must not be too low.
             warms_up = max(rates) > 2 * max(origin.options("lr"))
             origin.set_rates(rates)
+            if origin.draws_its_answers(batches[0]):
+                self.judge(RangeTest(course(origin, 0.0), untold=DRAWN))
+                self.notes.append(DRAWN)
+                return
             learner, found = self._search(origin, batches[:middle], warms_up)
             if learner is not None:
                 self._ask_about_labels(learner, batches[:middle], batches[middle:])
@@ -257,21 +263,25 @@ class Learning(Experiment):
         targets = learner.targets(known[0])
         found = Labels(course(learner, 0.0), len(known), 0.0, 0.0, False)
         if not targets:
-            found.untold = "no part of a batch is known to be only what answers are compared with"
+            found.untold = UNTOLD
+            self._ask_about_inputs(learner, known)
         elif not unseen or too_few(known, targets):
             found.untold = "there are too few samples to tell whether labels belong to them"
         else:
             raised, found.unseen = effect(learner, unseen, targets, FEW)
             if found.unseen < 2 * SURE:
                 raised, found.unseen = effect(learner, unseen, targets)
-            while found.unseen < SURE and learner.after > LEARNT * learner.before and learner.steps < self.max_steps:
+            while found.unseen < SURE and not has_learnt(learner, known, targets) and learner.steps < self.max_steps:
                 if time.monotonic() > self.deadline:
                     break
                 learner.train(known, self.steps)
+            found.known, found.course = math.inf, course(learner, 0.0)
             if found.unseen < SURE:
                 raised, found.unseen = effect(learner, unseen, targets)
-            found.known = effect(learner, known, targets)[1] if found.unseen < SURE else math.inf
-            found.course, found.learnt = course(learner, 0.0), learner.after <= LEARNT * learner.before
+                found.known = effect(learner, known, targets)[1]
+                found.learnt = has_learnt(learner, known, targets)
+                if found.known < SURE:
+                    self._ask_about_inputs(learner, known)
             self.notes.append(f"exchanged labels raise the loss on unseen samples by {raised:.3g}")
             self.facts |= {"effect_of_labels": raised, "deviations": found.unseen}
         self.judge(found)
@@ -280,9 +290,11 @@ class Learning(Experiment):
         """See whether the answers differ at all from sample to sample."""
         targets = trial.targets(known[0])
         trial.module.eval()  # dropout would make samples differ whose outputs do not
-        untold = "" if targets else "no part of a batch is known to be only what answers are compared with"
-        share = effect(trial, known, targets)[0] / max(abs(trial.mean(known)), 1e-12) if targets else 0.0
-        self.judge(Inputs(share, untold))
+        if targets:
+            share = effect(trial, known, targets)[0] / max(abs(trial.mean(known)), 1e-12)
+            self.judge(Inputs(share))
+        else:
+            self.judge(Inputs(0.0, "" if trial.answers_alike(known[0]) else UNTOLD))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.watching.close()
@@ -358,7 +370,19 @@ def effect(trial: Trial, batches: list[Any], targets: list[str], number: int = E
     others = [list(exchanged(batch, targets, number)) for batch in batches]
     wrong = torch.tensor([trial.mean(list(each)) for each in zip(*others, strict=True)])
     raised = float(wrong.mean()) - right
+    if abs(raised) < ROUNDING * abs(right):
+        return raised, 0.0
     return raised, raised / max(float(wrong.std()), 1e-9)
+
+
+def has_learnt(trial: Trial, known: list[Any], targets: list[str]) -> bool:
+    """Whether the loss has come to half of its first value, and of that for exchanged targets.
+
+    Half of the first alone may be the mean of the targets.
+    """
+    if trial.after > LEARNT * trial.before:
+        return False
+    return trial.after <= LEARNT * (trial.after + effect(trial, known, targets, FEW)[0])
 
 
 def too_few(batches: list[Any], targets: list[str]) -> bool:

@@ -29,12 +29,18 @@ class LinearPairs(StepListener):
     def __init__(self, step: Step) -> None:
         super().__init__(step)
         self.made: dict[int, Made] = {}
+        self.answers: dict[int, tuple[tuple[int, int], Tensor]] = {}  # of layers without a gradient, and their sizes
         self.pairs: list[tuple[Made, Made]] = []
         self.nodes: list[Any] = []  # held, too
 
     def after(self, call: Call) -> None:
         name = call.name.strip("_")
+        if name == "linear":
+            self.answers.pop(id(call.given[0]), None)
         if not isinstance(call.result, Tensor) or call.result.grad_fn is None:
+            if name == "linear":
+                weight = call.argument("weight", 1)
+                self.answers[id(call.result)] = (weight.shape[1], weight.shape[0]), call.result
             return
         origins = [self._origin(each) for each in call.given]
         if name in PASSES:
@@ -60,11 +66,14 @@ class LinearPairs(StepListener):
 
 
 def detect(step: Step, limits: Limits) -> Hits:
-    pairs = []
-    for first, second in step.heard().pairs:
+    pairs, heard = [], step.heard()
+    # A teacher's layer of the same sizes whose output is the end: alone, the student's is an answer of its own.
+    ends = {sizes for sizes, _ in heard.answers.values()}
+    for first, second in heard.pairs:
         width, between, out = *first.sizes, second.sizes[1]
         # A narrower layer between leaves fewer numbers free, which may be meant; a wider one changes nothing.
-        if first.readers == 1 and first.learns and second.learns and between >= min(width, out):
+        alone = first.sizes in ends or first.readers > 1
+        if not alone and first.learns and second.learns and between >= min(width, out):
             pairs.append((f"{width} -> {between} -> {out}", first.place.module or "a linear layer", second.place))
     if pairs:
         (sizes, first, place), others = pairs[0], f", and so {len(pairs) - 1} times more" if len(pairs) > 1 else ""

@@ -7,19 +7,23 @@ from training_checklist.evidence.one_batch import BY_HAND, ZEROS, OneBatch, OneT
 from training_checklist.finding import FAILED, Fix, Place
 from training_checklist.rule import CannotJudge, Hit, Rule
 
+INPUTS = Fix(items=("trace", "limit_batches"))
+
 
 def judge(batch: OneBatch, limits: Any) -> Iterator[Hit]:
     if batch.memorised or batch.silent or batch.is_right or any(map(batch.explains, batch.trials or [])):
         return
-    if batch.goal is None and math.isfinite(batch.last):
+    if batch.is_on_its_way:
+        raise CannotJudge(f"{batch.standing} after {batch.steps} steps: it is not below one answer for all samples yet")
+    if batch.goal is None and not batch.is_constant and math.isfinite(batch.last):
         raise CannotJudge(
             f"{batch.standing}: it {batch.course}, no change that was tried makes it fall; without a class for each "
             f"sample it is not known how far it should"
         )
     tried = ", ".join(dict.fromkeys(each.change for each in batch.trials or [] if each.change != ZEROS))
-    what = (
-        f"{batch.failure}; {f'none of these changes helps: {tried}' if tried else batch.reason or 'nothing was tried'}"
-    )
+    constant = "; targets of other samples fit the answers as well as their own" if batch.is_constant else ""
+    told = f"none of these changes helps: {tried}" if tried else batch.reason or "nothing was tried"
+    what = f"{batch.failure}{constant}; {told}"
     yield Hit(f"{what}; {batch.reason}" if tried and batch.reason else what, *clue(batch))
 
 
@@ -39,11 +43,9 @@ def clue(batch: OneBatch) -> tuple[Place, str, Fix]:
     zeros = next((each for each in batch.trials or [] if each.change == ZEROS), None)
     if zeros is not None and zeros.loss <= batch.last:
         why = f"with zeros for its inputs it learns as much, {zeros}: inputs do not tell the samples apart, or do not"
-        return (
-            Place(note="the network or its inputs"),
-            f"{why} reach the outputs",
-            Fix(items=("trace", "limit_batches")),
-        )
+        return Place(note="the network or its inputs"), f"{why} reach the outputs", INPUTS
+    if batch.is_constant:
+        return step, "one answer for all samples, such as the mean of the targets, would do as well", INPUTS
     why = "weights have gradients and move: the network may be too narrow, or its outputs may not fit the criterion"
     return Place(note="the network or the criterion"), why, Fix(items=("trace", "gradients"))
 
