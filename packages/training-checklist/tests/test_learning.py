@@ -224,10 +224,11 @@ class TestLoss:
     def test_labels_that_belong_to_other_inputs(self, examine, net, data):
         class Shuffled(data):
             def train_dataloader(self):
-                generator = torch.Generator().manual_seed(1)
+                generator = torch.Generator().manual_seed(2)
                 inputs, labels = torch.randn(320, 8, generator=generator), torch.arange(320) % 4
                 return DataLoader(TensorDataset(inputs, labels), 16, shuffle=True)
 
+        torch.manual_seed(0)  # by chance, labels of some draws do have to do with inputs
         finding = judge(examine, net(lr=0.03), Shuffled())
         assert (finding.rule, finding.place.loader) == ("learning/labels-unrelated", "train_dataloader")
         assert "exchanged labels" in finding.what

@@ -42,7 +42,7 @@ def decays_over_steps(schedule: Rehearsal) -> bool:
 def is_warm_up_of_steps(schedule: Rehearsal) -> bool:
     """Whether the run ends in a warm-up that is long only in epochs, before a decay that ends with its steps."""
     course, peak = schedule.course, max(schedule.course)
-    # A run that has left the peak behind is in no warm-up: a cosine by epochs comes back to it after two of its lengths.
+    # A run that has left the peak behind is in no warm-up: a cosine by epochs comes back to it after two lengths.
     rises = schedule.rates[-1] == max(schedule.rates) > schedule.rates[-2:][0]
     if peak <= 0 or (max(schedule.rates) > (1 - ROUNDED) * peak and not rises):
         return False
