@@ -318,3 +318,22 @@ def test_steps_of_a_model_that_is_compiled_as_a_whole_leave_its_metrics_alone(st
         | {"train.py": compiled["train.py"]}
     )
     passed(project.check(items="device,learning"), "device", "learning")
+
+
+def test_model_that_the_project_pickles_while_it_trains(stranger):
+    """A network among the hyperparameters is pickled into each checkpoint, in the middle of a run, with its hooks."""
+    kept = "        pickle.dumps(self.hparams.head)\n        return self.loss(batch)\n\n    def validation_step"
+    project = stranger(
+        changed(
+            "net.py",
+            ("import torch\n", "import pickle\n\nimport torch\n"),
+            ("lr=0.01):", "lr=0.01, head=nn.Linear(32, 4)):"),
+            (
+                "self.first, self.head = nn.Linear(8, 32), nn.Linear(32, 4)",
+                "self.first, self.head = nn.Linear(8, 32), head",
+            ),
+            ("        return self.loss(batch)\n\n    def validation_step", kept),
+        )
+    )
+    items = ("gradients", "overflow", "memory", "learning", "trace")
+    passed(project.check(items=",".join(items)), *items)

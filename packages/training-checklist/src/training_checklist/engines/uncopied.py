@@ -14,10 +14,14 @@ class Uncopied:
         return self.hook(*arguments, **options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., None]:
-        return nothing
+        return hook_of_a_copy()
 
-    def __reduce__(self) -> str:
-        return "nothing"
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[()]]:
+        return hook_of_a_copy, ()
+
+
+def hook_of_a_copy() -> Callable[..., None]:
+    return nothing
 
 
 def nothing(*arguments: Any, **options: Any) -> None:
