@@ -93,9 +93,10 @@ def test_detector_that_raises_is_a_tool_error_with_its_name_and_the_others_judge
     assert neighbour.id not in verdict.unjudged or "ZeroDivisionError" not in verdict.unjudged[neighbour.id]
 
 
-def test_every_probe_of_an_item_is_judged_or_says_why_not(examine, net):
-    verdict = examine("trace", net())
-    asked = {probe.id for probe in PROBES if probe.item == "trace"}
+@pytest.mark.parametrize("item", sorted({probe.item for probe in PROBES}))
+def test_every_probe_of_an_item_is_judged_or_says_why_not(examine, net, item):
+    verdict = examine(item, net())
+    asked = {probe.id for probe in PROBES if probe.item == item}
     assert {*verdict.judged, *verdict.unjudged} == asked
     assert all(verdict.unjudged.values())
 

@@ -112,9 +112,10 @@ def run(probe: Probe, example: Any, chosen: Mapping[str, Any] | None = None) -> 
             with session.aside(settings):
                 item = instantiate(OmegaConf.to_container(config.callbacks)[f"debug_{probe.item}"] | {"topics": ()})
                 item.probes = [probe]
-                options = {**OmegaConf.to_container(config.trainer), **content.trainer, **QUIET}
+                one = {"accelerator": "cpu", "devices": 1}
+                options = {**one, **OmegaConf.to_container(config.trainer), **content.trainer, **QUIET}
                 session.add(item)
-                trainer = Trainer(accelerator="cpu", devices=1, **options, default_root_dir=folder, callbacks=[item])
+                trainer = Trainer(**options, default_root_dir=folder, callbacks=[item])
                 try:
                     trainer.fit(module, loader, loader if is_overridden("validation_step", module) else None)
                     after_fit(trainer)

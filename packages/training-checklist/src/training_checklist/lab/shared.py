@@ -11,12 +11,20 @@ from training_checklist.rule import CannotJudge
 T = TypeVar("T")
 
 
+class Subject:
+    """What an item examines, and its probes are asked about. What is derived from it is a function `@once` of it."""
+
+    def asked_by(self, probe: Any) -> Any:
+        """Return what a probe is given that is asked now."""
+        return self
+
+
 def once(make: Callable[[Any], T]) -> Callable[[Any], T]:
     """Make a thing of a step when it is first asked for, and hand the same to all who ask; or the reason why not."""
 
     @wraps(make)
     def shared(step: Any) -> T:
-        made = step.made
+        made = vars(step).setdefault("made", {})
         if make not in made:
             try:
                 made[make] = make(step), None

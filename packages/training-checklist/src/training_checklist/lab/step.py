@@ -20,7 +20,7 @@ from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.finding import Place
 from training_checklist.lab.differences import Differences
 from training_checklist.lab.module_calls import ModuleCalls
-from training_checklist.lab.shared import of_the_project, once
+from training_checklist.lab.shared import Subject, of_the_project, once
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 from training_checklist.rule import CannotJudge, Hit
 
@@ -82,7 +82,7 @@ class Heard(Listener):
                 del self.listeners[kind]
 
 
-class Step:
+class Step(Subject):
     """A call of `training_step` or another step, with all that is seen of it.
 
     What is derived from it is a function `@once` of it, in this package or in a probe's own file.

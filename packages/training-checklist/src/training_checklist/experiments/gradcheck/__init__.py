@@ -1,1 +1,0 @@
-"""Analytical gradients against slopes. The item itself is in item.py."""

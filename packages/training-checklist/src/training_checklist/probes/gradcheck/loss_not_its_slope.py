@@ -1,0 +1,199 @@
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from typing import Any
+
+import torch
+from lightning_utilities.core.apply_func import apply_to_collection
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.nn import functional
+
+from training_checklist.instruments import (
+    Call,
+    CheckedStep,
+    LightningModule,
+    Listener,
+    Tracer,
+    Uncopied,
+    around_apply,
+    call_step,
+    double,
+    is_float,
+    isolated,
+    leaves,
+    loss_in,
+    of_function,
+    seed_all,
+    tensors,
+)
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+SUM_ROUNDING = 1e-2  # of probabilities in bfloat16, which keeps 8 bits of each
+
+
+def detect(step: CheckedStep, limits: Limits) -> Hits:
+    """Check the loss as a function of each tensor that the network answers with; the others stay as they are."""
+    pl_module, kept, reason, total, wrong = step.pl_module, [], None, 0, False
+    batch = double(step.watched_by(partial(answers_kept, pl_module, kept)))
+    # What the last of the outermost modules that learn answers with is what the loss is of.
+    learned = (module for module, answer in reversed(kept) if [*module.parameters()] and any(answers_in(answer)))
+    last = next(learned, None)
+    if last is None:
+        raise not_checked(step, "no part of the network answers with tensors that have a gradient")
+    name = {child: path for path, child in pl_module.named_children()}.get(last, type(pl_module).__name__)
+    answers = [answer for module, answer in kept if module is last]
+    doubled, stops = [apply_to_collection(answer, Tensor, double) for answer in answers], Stops()
+
+    def loss(changed: Tensor, position: int, normalise: Callable[[Tensor], Tensor]) -> Tensor:
+        stops.restart()
+        calls = iter(given(doubled, normalise(changed), position))
+        last.__dict__["forward"] = lambda *_, **__: next(calls)
+        seed_all()
+        with Tracer(pl_module, stops), around_apply(stops.around):
+            return loss_in(call_step(pl_module, "training_step", batch)).double()
+
+    with isolated(pl_module):
+        for tensor in (*pl_module.parameters(), *pl_module.buffers()):
+            tensor.data = double(tensor.data)
+        try:
+            for position, (place, value) in enumerate(zip(named(answers, name), [*tensors(doubled)], strict=True)):
+                if place is None:
+                    continue
+                try:
+                    call = partial(loss, position=position, normalise=normalisation(value))
+                    slopes = step.slopes(call, value, "training_step")
+                except CannotJudge as error:  # what the loss does not depend on tells nothing
+                    reason = reason or error
+                    continue
+                total += value.numel()
+                if slopes.differ(limits.wrong_loss):
+                    wrong = True
+                    yield Hit(
+                        f"the gradient of the loss is not its slope, as a function of what {place} returns: {slopes}",
+                        of_function(type(pl_module).training_step).beside(note=f"between {place} and the loss"),
+                    )
+        finally:
+            last.__dict__.pop("forward", None)
+    if not total:
+        raise not_checked(step, reason)
+    step.said += [] if wrong else [f"criterion agrees for {total} outputs of {name}"]
+
+
+def not_checked(step: CheckedStep, reason: Any) -> CannotJudge:
+    step.said.append(f"criterion not checked: {reason}")
+    return CannotJudge(step.said[-1])
+
+
+@contextmanager
+def answers_kept(pl_module: LightningModule, kept: list[tuple[nn.Module, Any]]) -> Iterator[None]:
+    """Keep what the outermost modules answer, call by call."""
+    kept.clear()
+    hook = Uncopied(lambda module, given, answer: kept.append((module, answer)))
+    handles = [module.register_forward_hook(hook) for module in (*pl_module.children(), pl_module)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def answers_in(answer: Any) -> Iterator[bool]:
+    """Whether each tensor has values for samples, and a gradient."""
+    return (is_float(tensor) and tensor.ndim > 0 and tensor.requires_grad for tensor in tensors(answer))
+
+
+def named(answers: list[Any], name: str) -> Iterator[str | None]:
+    """Yield where each tensor is in answers, None of one without a gradient."""
+    for number, answer in enumerate(answers, 1):
+        call = f" in call {number} of {len(answers)}" if len(answers) > 1 else ""
+        for place, has_gradient in zip(leaves(answer, name), answers_in(answer), strict=True):
+            yield f"{place}{call}" if has_gradient else None
+
+
+class Stops(Listener):
+    """Makes constants of what is detached, as autograd does: to stop a gradient is no mistake.
+
+    What is detached must come in the same order each time; `restart` begins again.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[Tensor] = []
+        self.restart()
+
+    def restart(self) -> None:
+        self.count, self.inside = 0, 0
+
+    def around(self, apply: Callable[..., Any], function: type[Function], args: tuple[Any, ...]) -> Any:
+        """Call an autograd function: no gradient is recorded in there, but it has one of its own."""
+        self.inside += 1
+        try:
+            return apply(*args)
+        finally:
+            self.inside -= 1
+
+    def after(self, call: Call) -> None:
+        detaches = call.name == "detach" or call.function is Tensor.data.__get__
+        if self.inside or not is_float(call.result) or not (detaches or not torch.is_grad_enabled()):
+            return
+        self.count += 1
+        if self.count > len(self.values):
+            self.values.append(call.result.clone())
+        call.result = self.values[self.count - 1].clone()
+
+
+def normalisation(value: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return what leaves outputs as they are, and makes probabilities of what a step away from them is none.
+
+    A criterion of log-probabilities may give them the gradient of the logits, as that of ctc_loss does: a slope towards
+    values that are no probabilities is not asked of it.
+    """
+    for dim in (dim for dim in (-1, 1) if value.ndim > 1 and value.shape[dim] > 1):
+        if close_to(value.logsumexp(dim), 0.0):
+            return lambda answer: answer.log_softmax(dim)
+        if value.min() >= 0 and close_to(value.sum(dim), 1.0):
+            return lambda answer: answer / answer.sum(dim, keepdim=True)
+    return lambda answer: answer
+
+
+def close_to(values: Tensor, number: float) -> bool:
+    return bool(((values - number).abs() <= SUM_ROUNDING).all())
+
+
+def given(answers: list[Any], changed: Tensor, position: int) -> list[Any]:
+    """Return copies of answers, for what works in place, with another tensor at one position."""
+    counter = count()
+    return apply_to_collection(answers, Tensor, lambda each: (changed if next(counter) == position else each).clone())
+
+
+def off_by(share: float) -> Callable[[Tensor, Tensor], Tensor]:
+    """Make a loss of which autograd does not see a share."""
+
+    def loss(answers: Tensor, labels: Tensor) -> Tensor:
+        seen = functional.cross_entropy(answers, labels)
+        return seen + share * float(seen)
+
+    return loss
+
+
+PROBE = Probe(
+    id="gradcheck/loss-not-its-slope",
+    item="gradcheck",
+    question="Is the gradient that autograd gives the loss the derivative of the loss by the network's output?",
+    why="the optimizer follows a gradient that is not the loss's, and nothing raises",
+    severity=FAILED,
+    fix=Fix("look for .item(), float(), numpy and .data there, hooks on tensors, and backward methods"),
+    detect=detect,
+    thresholds={
+        "wrong_loss": Threshold(
+            0.01,
+            "of the larger slope: central differences with a step of 1e-3 are off by its square, 1e-6, and a "
+            "criterion that computes in float32 by about 1e-7 / 1e-3 = 1e-4; a factor by its value is off by far more",
+            faulty=off_by(0.02),
+            healthy=off_by(0.006),
+        )
+    },
+    faulty=lambda answers, labels: functional.cross_entropy(answers, labels) * float(answers.square().mean()),
+    healthy=lambda answers, labels: functional.cross_entropy(answers, labels) * answers.square().mean(),
+)
