@@ -7,10 +7,9 @@ from pytorch_lightning import Callback, LightningDataModule, LightningModule, Tr
 from torch import nn
 from torch.utils.data import DataLoader
 from training_checklist import check
-from training_checklist.engines.like_hooks import like_hooks
 from training_checklist.engines.loads import recorded_loads, seen
 from training_checklist.experiments.fast_dev_run import FastDevRun
-from training_checklist.rules.run.hook_never_called import RULE as HOOK_RULE
+from training_checklist.probes.run.hook_never_called import like_hooks
 
 
 def test_every_stage_that_the_project_has_is_run(examine, net, data):
@@ -56,7 +55,7 @@ def test_method_that_is_named_like_a_hook_and_never_called(case, named):
     base, name, said = METHODS[case]
     thing = type("Own", (base,), {name: lambda self: None, "__module__": __name__})()
     words = {name} if named else {"encode"}
-    found = [finding.what for each in like_hooks([thing], words) for finding in HOOK_RULE.findings(each, {})]
+    found = [hit.what for hit in like_hooks([thing], words)]
     assert len(found) == (said != "" and not named)
     assert all(f"Own.{name} is never called" in what and said in what for what in found)
 

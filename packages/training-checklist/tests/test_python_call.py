@@ -3,12 +3,13 @@
 import copy
 import json
 import pickle
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-from training_checklist import check
+from training_checklist import check, probes
 from training_checklist.engines.instead import put
 
 
@@ -161,14 +162,15 @@ def test_unknown_item_is_refused_with_those_that_exist(net):
         check(net(), items=["overfitt"])
 
 
-def test_mistake_of_a_rule_is_a_tool_error_and_the_other_rules_still_judge(net, data, monkeypatch):
-    from training_checklist.rules.run import no_loss
-
-    monkeypatch.setattr("training_checklist.rules.own_rules", lambda: (broken, no_loss.RULE))
-    broken = no_loss.RULE.__class__(**{**vars(no_loss.RULE), "id": "run/broken", "judge": lambda step, limits: 1 / 0})
+def test_mistake_of_a_probe_is_a_tool_error_and_the_other_probes_still_judge(net, data, monkeypatch):
+    sound = probes.load("run/no-loss")
+    broken = replace(sound, id="run/broken", detect=lambda stages, limits: 1 / 0)
+    known = {probe.id: probe for probe in (broken, sound)}
+    monkeypatch.setattr(probes, "names", lambda: known)
+    monkeypatch.setattr(probes, "load", known.__getitem__)
     verdict = check(net(), data(), items=["fast_dev_run"])["fast_dev_run"]
     assert verdict.status == "tool error"
-    assert "rule run/broken: ZeroDivisionError" in verdict.error
+    assert "probe run/broken: ZeroDivisionError" in verdict.error
     assert verdict.judged == ["run/no-loss"]
 
 

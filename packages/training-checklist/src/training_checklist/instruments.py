@@ -12,13 +12,15 @@ MODULES = {
     "engines.criteria": ("CRITERIA", "Criteria", "CriterionCall"),
     "engines.first_difference": ("first_difference",),
     "engines.graph": ("operation",),
-    "engines.own_code": ("is_own", "pass_on"),
+    "engines.loads": ("LoadedWeights",),
+    "engines.own_code": ("is_own", "is_own_class", "pass_on"),
     "engines.places": ("Places", "of_function"),
     "engines.replay": ("call_step", "isolated", "loss_in", "seed_all"),
     "engines.source_trees": ("source_tree",),
     "engines.splits": ("as_in",),
     "engines.tracer": ("Call", "Listener", "Tracer"),
     "engines.uncopied": ("Uncopied",),
+    "experiments.config.code_reads": ("read_code",),
     "lab.compared_tensors": ("ComparedTensor", "compared_tensors"),
     "lab.criterion_inputs": ("SUM", "CriterionInput", "criterion_inputs"),
     "lab.effects": ("copied_parameters", "without_effect"),
@@ -35,9 +37,10 @@ MODULES = {
     ),
     "lab.shapes": ("Shape", "broadcast", "by"),
     "lab.shared": ("of_the_project", "once"),
+    "lab.stages": ("Stages",),
     "lab.step": ("STEPS", "Step", "StepListener", "look", "smaller", "train_split"),
     "lab.texts": ("Reader", "texts"),
-    "lightning": ("LightningModule", "isolate_rng"),
+    "lightning": ("Callback", "LightningDataModule", "LightningModule", "isolate_rng"),
 }
 
 

@@ -5,6 +5,7 @@ import weakref
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -12,9 +13,39 @@ from torch import nn
 
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import kind, of_frame
-from training_checklist.evidence.loaded_weights import LoadedWeights
+from training_checklist.finding import NOWHERE, Place
 
 ASKED_BY = ("fast_dev_run", "paths")  # the items that judge it; others run without a record
+
+
+@dataclass
+class LoadedWeights:
+    """One call of load_state_dict(strict=False) in the project's code.
+
+    Args:
+        module: class of the module that was to have the weights.
+        given: how many keys the call was given.
+        expected: how many keys the module has.
+        matched: how many of the given ones the module has.
+        unexpected: the first given key that the module does not have.
+        missing: the first key of the module that was not given.
+        surplus: the prefix without which most keys match, "" where there is none.
+        lacking: the prefix with which most keys match, "" where there is none.
+        nested: the given key whose value holds keys of the module, "" where there is none.
+        place: the line of the call.
+    """
+
+    module: str
+    given: int
+    expected: int
+    matched: int
+    unexpected: str = ""
+    missing: str = ""
+    surplus: str = ""
+    lacking: str = ""
+    nested: str = ""
+    place: Place = NOWHERE
+
 
 _calls: list[tuple[weakref.ref[nn.Module], LoadedWeights]] = []
 

@@ -111,7 +111,7 @@ class Experiment(Callback):
         settings = session.settings()
         for probe in probes:
             try:
-                found = probe.findings(lab, settings.of_item(self.item))
+                found = probe.findings(lab, settings.of_item(probe.item))
             except CannotJudge as reason:
                 self.unjudged.setdefault(probe.id, str(reason))
             except Exception as error:

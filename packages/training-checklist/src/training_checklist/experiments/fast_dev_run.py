@@ -1,17 +1,15 @@
 """One batch through every stage that the project has."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from training_checklist.engines import loads
-from training_checklist.engines.like_hooks import like_hooks
 from training_checklist.engines.own_code import pass_on
-from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import reported_loss
 from training_checklist.engines.stages import has_stage
-from training_checklist.evidence.stages import FirstStep, LoggedMetrics
-from training_checklist.experiments.config.code_reads import read_code
 from training_checklist.experiments.experiment import Experiment, NoWorkers
+from training_checklist.lab.stages import Stages
 from training_checklist.lightning import LightningModule, Trainer
 
 STAGES = ("validate", "test", "predict")
@@ -28,26 +26,28 @@ class FastDevRun(Experiment):
     ends_with_fit = True
     no_workers = True
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, topics: Sequence[str] = ()) -> None:
+        super().__init__(topics)
         self.ran: list[str] = []
+        self.stages = Stages()
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         self.ran.append("train")
         loss = reported_loss(outputs, trainer)
-        place = of_function(type(pl_module).training_step)
-        self.judge(FirstStep(None if loss is None else float(loss), pl_module.automatic_optimization, place))
+        self.stages.pl_module, self.stages.first_loss = pl_module, None if loss is None else float(loss)
+        self.ask(self.probes, self.stages)
         if loss is not None:
             self.facts["first_loss"] = float(loss)
             self.seen = f"first loss {float(loss):.4g}"
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._judge_hooks(trainer, pl_module)
+        parts = pl_module, trainer.datamodule, *trainer.callbacks
+        self.stages.end_of_training = [part for part in parts if part is not None]
         if "train" not in self.ran:
             self.skip("no training batch was run")
         if trainer.num_val_batches:
             self.ran.append("validate")
-        self._judge_metrics(trainer)
+        self._look_at_metrics(trainer)
 
     def after_fit(self, trainer: Trainer) -> None:
         pl_module, datamodule = trainer.lightning_module, trainer.datamodule
@@ -56,14 +56,10 @@ class FastDevRun(Experiment):
                 self._run(stage, trainer, pl_module, datamodule)
         self.seen = "; ".join(filter(None, [self.seen, f"ran {', '.join(self.ran)}"]))
 
-    def _judge_hooks(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        code = read_code([])
-        things = [pl_module, *([] if trainer.datamodule is None else [trainer.datamodule]), *trainer.callbacks]
-        self.judge(*(like_hooks(things, code.words) if code is not None else ()))
-
     def conclude(self, folder: Path) -> None:
         if self.ran:  # else nothing says that the item has been at work
-            self.judge(*loads.seen())
+            self.stages.loaded_weights = loads.seen()
+            self.ask(self.probes, self.stages)
 
     def _run(self, stage: str, trainer: Trainer, pl_module: LightningModule, datamodule: Any) -> None:
         """Run a stage as the project would; what it raises there is said, and the next stage follows."""
@@ -74,8 +70,9 @@ class FastDevRun(Experiment):
             self.raised(error)
             return
         self.ran.append(stage)
-        self._judge_metrics(trainer)
+        self._look_at_metrics(trainer)
 
-    def _judge_metrics(self, trainer: Trainer) -> None:
+    def _look_at_metrics(self, trainer: Trainer) -> None:
         known = {name: value for name, value in trainer.callback_metrics.items() if value.numel() == 1}
-        self.judge(LoggedMetrics({name: float(value) for name, value in known.items()}, list(self.ran)))
+        self.stages.metrics = {name: float(value) for name, value in known.items()}
+        self.ask(self.probes, self.stages)

@@ -27,6 +27,7 @@ from torch.utils.data import DataLoader
 
 from training_checklist import session
 from training_checklist.engines import own_code, places
+from training_checklist.engines.loads import recorded_loads
 from training_checklist.engines.replay import seed_all
 from training_checklist.experiments.experiment import Experiment, after_fit
 from training_checklist.finding import Finding
@@ -105,11 +106,13 @@ def run(probe: Probe, example: Any, chosen: Mapping[str, Any] | None = None) -> 
         warnings.simplefilter("ignore")
         seed_all()
         logging.disable(logging.WARNING)
-        module, loader = content.module(), content.loader()
-        own_code.EXAMPLES.update({example_file(probe), *map(inspect.getfile, written_here(module))})
+        own_code.EXAMPLES.add(example_file(probe))
         places.kind.cache_clear()
         try:
-            with session.aside(settings):
+            with session.aside(settings), recorded_loads([probe.item]):
+                module, loader = content.module(), content.loader()
+                own_code.EXAMPLES.update(map(inspect.getfile, written_here(module)))
+                places.kind.cache_clear()
                 item = instantiate(OmegaConf.to_container(config.callbacks)[f"debug_{probe.item}"] | {"topics": ()})
                 item.probes = [probe]
                 one = {"accelerator": "cpu", "devices": 1}

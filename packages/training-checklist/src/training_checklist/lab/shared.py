@@ -12,7 +12,15 @@ T = TypeVar("T")
 
 
 class Subject:
-    """What an item examines, and its probes are asked about. What is derived from it is a function `@once` of it."""
+    """What an item examines, and its probes are asked about. What is derived from it is a function `@once` of it.
+
+    What a class declares is set as soon as the run has come to it; a probe that reads it earlier cannot judge.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name in type(self).__annotations__:
+            raise CannotJudge(f"the run has not come to its {name.replace('_', ' ')}")
+        raise AttributeError(f"{type(self).__name__} has no {name}")
 
     def asked_by(self, probe: Any) -> Any:
         """Return what a probe is given that is asked now."""

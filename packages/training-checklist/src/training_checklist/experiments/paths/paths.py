@@ -17,6 +17,7 @@ from training_config.provenance import trace_config
 from training_config.targets import locate
 from training_config.walk import value_of, walk
 
+from training_checklist import session
 from training_checklist.diagnosis.config_place import place_of
 from training_checklist.engines import loads
 from training_checklist.engines.own_code import pass_on, shorten
@@ -36,6 +37,7 @@ from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.paths.event_file import scalars
 from training_checklist.experiments.paths.written_files import Recording, Written
 from training_checklist.finding import Fix, Place
+from training_checklist.lab.stages import Stages
 from training_checklist.lightning import (
     Checkpoint,
     CSVLogger,
@@ -150,7 +152,9 @@ class Paths(Experiment):
         self.job = self._job()
         self.judge(*self._outside(), *self._records(), *self._checkpoints(), *self._logged(), self._directory())
         # What a script does with a checkpoint when training is over: no other item has it saved and loaded.
-        self.judge(*loads.seen(), owner="fast_dev_run")
+        stages = Stages()
+        stages.loaded_weights = loads.seen()
+        self.ask([session.settings().rules["run/weights-not-loaded"]], stages)
         self.seen = f"{', '.join(self.found) or 'nothing'} in the run's directory"
 
     def _job(self) -> DictConfig:

@@ -1,0 +1,96 @@
+import inspect
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+from training_checklist.instruments import (
+    Callback,
+    LightningDataModule,
+    LightningModule,
+    Small,
+    Stages,
+    is_own_class,
+    of_function,
+    once,
+    read_code,
+)
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
+
+KINDS = (LightningModule, LightningDataModule, Callback)
+HOOK = re.compile(
+    r"on_|configure_|transfer_|prepare_|(training|validation|test|predict|optimizer|scheduler)_step$|_dataloader$"
+)
+# Lightning 1's, each with what took its place.
+FORMER = {
+    "on_epoch_start": ["on_train_epoch_start"],
+    "on_epoch_end": ["on_train_epoch_end"],
+    "on_batch_start": ["on_train_batch_start"],
+    "on_batch_end": ["on_train_batch_end"],
+    "on_pretrain_routine_start": ["on_fit_start"],
+    "on_pretrain_routine_end": ["on_fit_start"],
+    "on_keyboard_interrupt": ["on_exception"],
+}
+CLOSE = 0.85  # of difflib: train_step and training_step have 0.87, training_step and validation_step 0.71
+
+
+def detect(stages: Stages, limits: Limits) -> Hits:
+    yield from like_hooks(stages.end_of_training, words(stages))
+
+
+@once
+def words(stages: Stages) -> set[str]:
+    code = read_code([])
+    return set() if code is None else code.words
+
+
+def like_hooks(things: Iterable[Any], words: set[str]) -> Hits:
+    """Find the methods of modules, DataModules and callbacks that are named like hooks and override none.
+
+    Args:
+        words: all names that the project's code uses; a method among them may be called by it.
+    """
+    everywhere = set().union(*map(hooks_of, KINDS), FORMER)
+    for thing in things:
+        base = next(kind for kind in KINDS if isinstance(thing, kind))
+        known = hooks_of(base)
+        own = [each for each in type(thing).__mro__ if is_own_class(each)]
+        others = [each for each in type(thing).__mro__ if each not in own]
+        free = known - {name for each in own for name in vars(each)}
+        for owner in own:
+            for name, method in vars(owner).items():
+                if name in words or not inspect.isfunction(method) or any(hasattr(each, name) for each in others):
+                    continue
+                near = FORMER.get(name) or get_close_matches(name, sorted(free), n=2, cutoff=CLOSE)
+                if near or name.startswith("on_") or name in everywhere:
+                    elsewhere = name in everywhere - set(FORMER)
+                    why_not = f"no {base.__name__} has that hook" if elsewhere else "Lightning has no such hook"
+                    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+                    what = f"{owner.__name__}.{name} is never called: {why_not}, and no code of the project names it"
+                    yield Hit(f"{what}{meant}", of_function(method))
+
+
+def hooks_of(kind: type) -> set[str]:
+    return {name for name in dir(kind) if HOOK.search(name) and not name.startswith("_")}
+
+
+def counting(name: str) -> type[Small]:
+    """Make a LightningModule that counts in a method of some name."""
+
+    def count(self: LightningModule) -> None:
+        self.count = getattr(self, "count", 0) + 1
+
+    return type("Counting", (Small,), {name: count})
+
+
+PROBE = Probe(
+    id="run/hook-never-called",
+    item="fast_dev_run",
+    question="Is every method that is named like a hook called, by Lightning or by the project?",
+    why="hooks are looked up by name, and nothing is said of a name that Lightning does not know",
+    severity=WARNING,
+    fix=Fix("give it the name that Lightning calls, or remove it"),
+    detect=detect,
+    faulty=counting("on_train_epoch_begin"),
+    healthy=counting("on_train_epoch_start"),
+)

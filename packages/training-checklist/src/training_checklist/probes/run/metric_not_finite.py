@@ -1,0 +1,34 @@
+import math
+
+from torch import Tensor
+
+from training_checklist.instruments import Small, Stages
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+
+
+def detect(stages: Stages, limits: Limits) -> Hits:
+    for name, value in stages.metrics.items():
+        if not math.isfinite(value):
+            yield Hit(f"the metric {name} is {value} after one batch", Place(source=f"self.log({name!r}, ...)"))
+
+
+class Precision(Small):
+    least = 0  # of the class's predictions that it is divided by
+
+    def training_step(self, batch: list, batch_idx: int) -> Tensor:
+        chosen, wanted = self(batch[0]).argmax(1) == 4, batch[1] == 4
+        self.log("train/precision", (chosen & wanted).sum() / chosen.sum().clamp(min=self.least))
+        return super().training_step(batch, batch_idx)
+
+
+PROBE = Probe(
+    id="run/metric-not-finite",
+    item="fast_dev_run",
+    question="Is every logged metric a finite number?",
+    why="checkpoints and early stopping compare by metrics, and NaN is never better than anything",
+    severity=FAILED,
+    fix=Fix("look at what the metric divides by", items=("limit_batches",)),
+    detect=detect,
+    faulty=Precision,
+    healthy=type("Guarded", (Precision,), {"least": 1}),
+)

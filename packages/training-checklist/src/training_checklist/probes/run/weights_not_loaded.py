@@ -1,0 +1,57 @@
+from torch import nn
+
+from training_checklist.instruments import LoadedWeights, Small, Stages
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(stages: Stages, limits: Limits) -> Hits:
+    for call in stages.loaded_weights:
+        # A part of the keys is loaded on purpose: a backbone without its head, an adapter.
+        if call.given and call.expected and not call.matched:
+            yield Hit(
+                f"load_state_dict(strict=False) loads nothing: none of the {call.given} keys given is among the "
+                f"{call.expected} of {call.module}, which has {call.missing!r} and is given {call.unexpected!r}",
+                call.place,
+                fix=fix_of(call),
+            )
+
+
+def fix_of(call: LoadedWeights) -> Fix | None:
+    if call.nested:
+        return Fix(f"the weights are one level below: load_state_dict(checkpoint[{call.nested!r}])")
+    if call.surplus:
+        return Fix(
+            f"take the prefix {call.surplus!r} off: "
+            f"{{key.removeprefix({call.surplus!r}): value for key, value in weights.items()}}"
+        )
+    if call.lacking:
+        return Fix(
+            f"put the prefix {call.lacking!r} in front: "
+            f"{{{call.lacking!r} + key: value for key, value in weights.items()}}"
+        )
+    return None
+
+
+class Pretrained(Small):
+    """One whose first layer has other weights, as they were saved of a network."""
+
+    prefix = "first."
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.load_state_dict(nn.Linear(8, 16).state_dict(prefix=self.prefix), strict=False)
+
+
+PROBE = Probe(
+    id="run/weights-not-loaded",
+    item="fast_dev_run",
+    question="Does every load_state_dict(strict=False) load at least one weight?",
+    why="the module keeps the weights that it has, random ones where it is new, and strict=False hides it",
+    severity=FAILED,
+    fix=Fix(
+        "print what load_state_dict returns, missing_keys and unexpected_keys, and give the keys as the module has them"
+    ),
+    detect=detect,
+    faulty=type("Prefixed", (Pretrained,), {"prefix": "model.first."}),
+    healthy=Pretrained,
+)
