@@ -8,8 +8,8 @@ from pathlib import Path
 Path("licenses/{{ cookiecutter.license }}").replace("LICENSE")
 shutil.rmtree("licenses")
 
-# TensorBoard and CSV need nothing beyond the base lock.
-lock = {"wandb": "wandb", "mlflow": "mlflow"}.get("{{ cookiecutter.logger }}", "base")
+# The base lock is that of TensorBoard.
+lock = "{{ cookiecutter.logger }}".replace("tensorboard", "base")
 Path(f"locks/{lock}.lock").replace("requirements.lock")
 shutil.rmtree("locks")
 

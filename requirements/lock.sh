@@ -11,7 +11,7 @@ compile() {
     --no-emit-index-url --no-header --no-annotate "$@"
 }
 
-for logger in tensorboard wandb mlflow; do
+for logger in tensorboard csv wandb mlflow; do
   # CI=none and the oldest Python: neither changes what is locked.
   cookiecutter --no-input --output-dir "$work/$logger" . logger="$logger" python_version=3.11 >/dev/null
   lock="$PWD/{{cookiecutter.project}}/locks/${logger/tensorboard/base}.lock"

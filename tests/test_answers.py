@@ -276,14 +276,33 @@ def test_logger_is_composed_by_default(generate, tmp_path, logger):
 
 
 @pytest.mark.parametrize("logger", QUESTIONS["logger"])
-def test_logger_brings_its_package_and_its_lock(template, generate, tmp_path, logger):
+def test_logger_brings_its_package_and_its_lock(generate, tmp_path, logger):
     project = generate(tmp_path, logger=logger)
-    extra = logger if logger in ("wandb", "mlflow") else None
-    dependencies = " ".join(pyproject(project)["project"]["dependencies"])
-    assert ("wandb" in dependencies, "mlflow" in dependencies) == (extra == "wandb", extra == "mlflow")
-    lock = template / "{{cookiecutter.project}}/locks" / f"{extra or 'base'}.lock"
-    assert (project / "requirements.lock").read_bytes() == lock.read_bytes()
+    named = {re.match(r"[\w-]+", each)[0] for each in pyproject(project)["project"]["dependencies"]}
+    locked = {*re.findall(r"^([\w-]+)==", (project / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)}
+    brought = {"tensorboard": {"tensorboard"}, "csv": set()}.get(logger, {"tensorboard", logger})
+    assert named & {"tensorboard", "wandb", "mlflow"} == locked & {"tensorboard", "wandb", "mlflow"} == brought
     assert not (project / "locks").exists()
+
+
+def afresh(project, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process that has imported nothing before."""
+    return subprocess.run(
+        [project.python, *command], cwd=project.folder, env=project.environment, capture_output=True, encoding="utf-8"
+    )
+
+
+def test_project_with_the_csv_logger_needs_no_tensorboard(generate, install, tmp_path):
+    project = install(generate(tmp_path, logger="csv"))
+    [packages] = project.python.parents[1].glob("[Ll]ib/**/site-packages")
+    (packages / "without.pth").write_text("import sys; sys.modules['tensorboard'] = None\n", encoding="utf-8")
+    short = ("data=mnist_sample", "trainer=cpu", "trainer.max_epochs=1", "++trainer.limit_train_batches=2")
+    for command in (("train.py", *short), ("eval.py", "run=last")):
+        finished = afresh(project, *command)
+        assert finished.returncode == 0, finished.stdout + finished.stderr
+    refused = afresh(project, "train.py", *short, "logger=tensorboard")
+    assert "pip install -e '.[tensorboard]'" in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 @pytest.mark.parametrize("ci", QUESTIONS["ci"])

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import pytest
 import torch
@@ -84,7 +85,8 @@ def test_own_table_of_numbers_words_and_empty_cells_is_read_and_new_rows_are_pre
 
     new = [{name: cell for name, cell in row.items() if name != "price"} for row in rows[:7]]
     write_table(tmp_path / "new.csv", [new[0] | {"town": "a word of no training row"}, *new])
-    said(project, "eval.py", "run=last", f"predict='{tmp_path.as_posix()}/new.csv'")
+    shown = said(project, "eval.py", "run=last", f"predict='{tmp_path.as_posix()}/new.csv'")
+    assert re.search(r"it begins sample,prediction( \d,\S+){5} written", shown)
     assert [set(row) for row in predictions(project, "_new")] == [{"sample", "prediction"}] * 8
 
 

@@ -75,6 +75,12 @@ def test_last_checkpoint_is_tested_on_request(tested, evaluate):
     shutil.rmtree(tested / "eval/last")
 
 
+def test_figures_are_left_out_on_request(tested, evaluate):
+    evaluate(f"run={tested.as_posix()}", "ckpt=last", "figures=false")
+    assert {path.name for path in (tested / "eval/last").iterdir()} == {"metrics.json", "predictions.csv"}
+    shutil.rmtree(tested / "eval/last")
+
+
 def on_paper(image: Image.Image) -> Image.Image:
     """The digit large, dark blue, and off the centre of a white sheet."""
     sheet = Image.new("RGB", (300, 260), "white")

@@ -14,7 +14,7 @@ from training_config.check import find_problems
 from training_config.errors import ConfigError
 from training_runs.callbacks.progress_bar import ProgressBar
 from training_runs.figures import save
-from training_runs.records.runs import misfit, read_checkpoint, read_config, shortest, strict
+from training_runs.records.runs import load_weights, read_checkpoint, read_config, shortest, strict
 from training_runs.records.trust import check_trusted
 from training_runs.start.console import print_summary, silence_known_warnings
 from training_runs.start.feasibility import check_job, impossible_devices
@@ -44,14 +44,14 @@ def test_run(run: Path, checkpoint: Path, cfg: DictConfig) -> dict[str, float]:
     content = {"checkpoint": str(checkpoint), "data": source, "metrics": metrics}
     output = output_dir(run, checkpoint)
     (output / "metrics.json").write_text(json.dumps(strict(content), indent=2) + "\n", encoding="utf-8")
-    left_out = write_parts(model, datamodule, trainer, output, cfg.worst)
+    left_out = write_parts(model, datamodule, trainer, output, cfg)
     written = {path.name: str(shortest(path)) for path in sorted(output.iterdir())}
     print_summary(metrics, {"checkpoint": str(shortest(checkpoint))} | written | left_out)
     return metrics
 
 
 def write_parts(
-    model: LightningModule, datamodule: LightningDataModule, trainer: Trainer, output: Path, worst: int
+    model: LightningModule, datamodule: LightningDataModule, trainer: Trainer, output: Path, cfg: DictConfig
 ) -> dict[str, str]:
     """Write predictions and figures as far as they are possible; return the reason by the name of each that is not."""
     if why := contract.no_predictions(model, datamodule):
@@ -71,8 +71,10 @@ def write_parts(
     names = files or [str(index) for index in range(len(predictions))]
     said = contract.answers(datamodule, predictions), contract.answers(datamodule, labels)
     write_predictions(output / "predictions.csv", names, predictions, classes, *said)
+    if not cfg.figures:
+        return {}
     pictures = datamodule.test_set if hasattr(datamodule, "image_shape") else None
-    drawn = figures.of_predictions(datamodule, predictions, labels, pictures, worst, files)
+    drawn = figures.of_predictions(datamodule, predictions, labels, pictures, cfg.worst, files)
     for name, figure in drawn.items():
         save(figure, output / name)
     if pictures is not None:
@@ -103,7 +105,14 @@ def predict_files(run: Path, checkpoint: Path, place: Path, cfg: DictConfig) -> 
             answers = {printable(name): f"{answer or 'none'}  ({share:.1%})" for name, answer, share in best}
         write_predictions(table, names, predictions, classes, said)
     more = {"further": f"{len(answers) - SHOWN} more"} if len(answers) > SHOWN else {}
-    print_summary({}, dict(islice(answers.items(), SHOWN)) | more | {"written": str(shortest(table))})
+    shown = dict(islice(answers.items(), SHOWN)) or {"it begins": beginning(table)}
+    print_summary({}, shown | more | {"written": str(shortest(table))})
+
+
+def beginning(table: Path) -> str:
+    """Return a table's head and first rows, as much as a terminal shows."""
+    with table.open(encoding="utf-8") as file:
+        return "\n".join(printable(line.rstrip())[:110] for line in islice(file, 6))
 
 
 def files_at(place: Path, datamodule: LightningDataModule) -> list[Path]:
@@ -169,7 +178,8 @@ def check_choices(cfg: DictConfig) -> None:
     Raises:
         ConfigError: with one line for each.
     """
-    problems = find_problems(cfg, {"batch_size": PositiveInt, "worst": NonNegativeInt, "allow": list[str] | None})
+    types = {"batch_size": PositiveInt, "figures": bool, "worst": NonNegativeInt, "allow": list[str] | None}
+    problems = find_problems(cfg, types)
     problems += [line.removeprefix("trainer.") for line in impossible_devices({"accelerator": cfg.accelerator})]
     if problems:
         raise ConfigError("\n".join(problems))
@@ -182,22 +192,6 @@ def found_in_data(content: dict[str, Any]) -> dict[str, Any]:
     """
     states = (value for value in content.values() if isinstance(value, dict))
     return next((state["found"] for state in states if "found" in state), {})
-
-
-def load_weights(model: LightningModule, theirs: dict[str, Any], checkpoint: Path) -> None:
-    """Give the model the weights of a checkpoint, its `state_dict`.
-
-    Raises:
-        ConfigError: they belong to another architecture; the message names the first that does not fit.
-    """
-    found = misfit(model.state_dict(), theirs)
-    if found is not None:
-        name, here, there = found
-        raise ConfigError(
-            f"ckpt={checkpoint} belongs to another network: {name} is {there} in it and {here} in the run's own; "
-            f"use ckpt=best or ckpt=last, or name the checkpoint's run with run=..."
-        )
-    model.load_state_dict(theirs)
 
 
 def output_dir(run: Path, checkpoint: Path) -> Path:

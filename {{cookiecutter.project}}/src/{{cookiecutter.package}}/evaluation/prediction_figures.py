@@ -10,7 +10,6 @@ from torch.utils.data import Subset
 from torchmetrics.aggregation import CatMetric
 from training_config.errors import ConfigError
 from training_runs import drawing
-from training_runs.loggers import TensorBoardLogger
 
 from . import contract
 
@@ -49,8 +48,7 @@ class PredictionFigures(Callback):
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.example is not None:
             for logger in trainer.loggers:
-                if isinstance(logger, TensorBoardLogger):
-                    logger.log_graph(pl_module, self.example)
+                logger.log_graph(pl_module, self.example)
         if self.split == "val":
             self._draw_predictions(trainer)
 
@@ -103,7 +101,7 @@ class PredictionFigures(Callback):
         for name, figure in drawn.items():
             save(figure, self.folder / name)
             for logger in trainer.loggers:
-                if isinstance(logger, TensorBoardLogger):
+                if hasattr(logger, "log_png"):
                     logger.log_png(f"{self.split}/{name}", self.folder / f"{name}.png", trainer.global_step)
 
 

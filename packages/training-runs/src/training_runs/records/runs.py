@@ -23,6 +23,7 @@ from training_config.yaml_files import check_size
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+    from torch.nn import Module
 
 Container = TypeVar("Container", DictConfig, ListConfig)
 
@@ -188,6 +189,22 @@ def check_whole(path: Path) -> None:
             damaged = file.testzip()
         if damaged is not None:
             raise RuntimeError(f"{damaged} in it is not what has been written")
+
+
+def load_weights(model: "Module", theirs: dict[str, Any], checkpoint: Path) -> None:
+    """Give the model the weights of a checkpoint, its `state_dict`.
+
+    Raises:
+        ConfigError: they belong to another architecture; the message names the first that does not fit.
+    """
+    found = misfit(model.state_dict(), theirs)
+    if found is not None:
+        name, here, there = found
+        raise ConfigError(
+            f"ckpt={checkpoint} belongs to another network: {name} is {there} in it and {here} in the run's own; "
+            f"use ckpt=best or ckpt=last, or name the checkpoint's run with run=..."
+        )
+    model.load_state_dict(theirs)
 
 
 def misfit(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, str, str] | None:

@@ -26,6 +26,7 @@ FP16 = ("16-mixed", "16-true", "16")
 EXTRAS = {
     "pytorch_lightning.loggers.WandbLogger": "wandb",
     "pytorch_lightning.loggers.MLFlowLogger": "mlflow",
+    "training_runs.loggers.TensorBoardLogger": "tensorboard",
 }
 
 Endless = Literal[-1] | PositiveInt  # -1: no end
@@ -124,7 +125,8 @@ def check_job(cfg: DictConfig, trains: bool = True) -> None:
     Raises:
         ConfigError: with one line for each problem.
     """
-    problems = [*find_problems(cfg, KEYS, arguments()), *lacking_packages(cfg)]
+    # What is not installed comes first: a class that builds on it cannot even be looked at.
+    problems = [*lacking_packages(cfg)] or [*find_problems(cfg, KEYS, arguments())]
     if trains:
         problems = problems or [*impossible(cfg)]
     problems = problems or [*refused_by_torch(cfg)]
