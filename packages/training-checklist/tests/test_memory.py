@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 from torchmetrics import CatMetric
-from training_checklist.experiments.memory.memory import largest_owner
+from training_checklist.probes.memory.peak_above_budget import largest_owner
 
 KEPT = []
 

@@ -113,7 +113,7 @@ class Experiment(Callback):
             try:
                 found = probe.findings(lab, settings.of_item(probe.item))
             except CannotJudge as reason:
-                self.unjudged.setdefault(probe.id, str(reason))
+                self.unjudged[probe.id] = str(reason)
             except Exception as error:
                 self.fail_itself(error, f"probe {probe.id}")
                 self.unjudged.setdefault(probe.id, f"it has failed itself: {type(error).__name__}: {error}")

@@ -65,8 +65,8 @@ def samples() -> list[tuple[Tensor, Tensor]]:
     return [(each, label) for each, label in zip(inputs, torch.arange(32) % 4, strict=True)]
 
 
-def loader() -> DataLoader:
-    return DataLoader(samples(), batch_size=16)
+def loader(batch_size: int = 16) -> DataLoader:
+    return DataLoader(samples(), batch_size)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 BLOCK = 512  # bytes; CUDA's allocator rounds up to multiples of it
 PARAMETERS, GRADIENTS, ACTIVATIONS = "parameters", "gradients", "activations"
 OPTIMIZER, BATCH, TEMPORARIES = "optimizer state", "batch", "temporaries"
+OF_PARAMETERS = (PARAMETERS, GRADIENTS, OPTIMIZER)  # parts of the peak that parameters bring along
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def predict(
             run = train if step == "training_step" else evaluate
             for _ in range(2):  # the first makes gradients and the optimizer's state, which are there at the second
                 tally.most, tally.kind = 0, BATCH
-                batch = apply_to_collection(raw, Tensor, partial(stand_in_batch, fake, batch_size(raw), times))
+                batch = apply_to_collection(raw, Tensor, partial(stand_in_batch, fake, samples_of(raw), times))
                 batch = copy._apply_batch_transfer_handler(batch, device=torch.device("cpu"), dataloader_idx=0)
                 run(copy, step, batch, tally, optimizers, autocast)
     parts, modules = Counter(), Counter()
@@ -214,7 +215,7 @@ def clone(optimizer: Any, pl_module: LightningModule, copy: LightningModule) -> 
     return twin
 
 
-def batch_size(raw: Any) -> int:
+def samples_of(raw: Any) -> int:
     """Return how many samples a batch has, or 0."""
     return next((len(tensor) for tensor in tensors(raw) if tensor.ndim), 0)
 

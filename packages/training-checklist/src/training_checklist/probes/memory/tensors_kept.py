@@ -1,0 +1,57 @@
+from torch import Tensor
+
+from training_checklist.instruments import MemoryUse, Small, in_bytes, rises
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe, Threshold
+
+
+def detect(use: MemoryUse, limits: Limits) -> Hits:
+    epochs = len(use.kept) - 1
+    for place in max(use.kept, key=len):
+        sizes = [size[place] for size in use.kept]
+        grown = sizes[-1] - sizes[0]
+        if place not in use.leaking and rises(sizes, least=3) and grown >= limits.min_kept_kb * 1024 * epochs:
+            yield Hit(
+                f"{place} keeps {in_bytes(grown)} more after {epochs} epochs of {len(use.graphs)} steps in all",
+                Place(note=place),
+                fix=Fix(
+                    f"clear it when the epoch ends: {place.rpartition('.')[2]}.clear(); or use a metric of torchmetrics"
+                ),
+            )
+
+
+class Collecting(Small):
+    """Keeps what it answers, of 16 bytes a sample, so many times over."""
+
+    times, cleared = 4, False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[Tensor] = []
+
+    def training_step(self, batch: list, batch_idx: int) -> Tensor:
+        self.answers.append(self(batch[0]).detach().repeat(self.times, 1))
+        return super().training_step(batch, batch_idx)
+
+    def on_train_epoch_end(self) -> None:
+        if self.cleared:
+            self.answers.clear()
+
+
+PROBE = Probe(
+    id="memory/tensors-kept",
+    item="memory",
+    question="Are the tensors that an epoch collects cleared when it is over?",
+    why="what is collected and never cleared fills memory in the end",
+    severity=WARNING,
+    fix=Fix("clear it when the epoch ends"),
+    detect=detect,
+    thresholds={
+        "min_kept_kb": Threshold(
+            1,
+            "KiB in an epoch: a list of losses, 4 bytes a step, is less for up to 256 steps",
+            healthy=type("Little", (Collecting,), {"times": 1}),
+        )
+    },
+    faulty=Collecting,
+    healthy=type("Clearing", (Collecting,), {"cleared": True}),
+)
