@@ -1,8 +1,9 @@
 from typing import Any
 
 from training_runs.loggers.csv import CSVLogger
+from training_runs.loggers.mlflow import MLFlowLogger
 
-__all__ = ["CSVLogger", "TensorBoardLogger"]
+__all__ = ["CSVLogger", "MLFlowLogger", "TensorBoardLogger"]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from contextlib import suppress
+from copy import deepcopy
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -31,6 +32,7 @@ from training_runs.checkpoints.moved_run import relocate
 from training_runs.errors import DiskError
 from training_runs.launching import ranks
 from training_runs.launching.progress import Progress
+from training_runs.loggers import kept_runs
 from training_runs.loggers.look import look
 from training_runs.records import changes, rerun, resume
 from training_runs.records.runs import (
@@ -60,13 +62,14 @@ class RunRecord(Callback):
     train/* of the last epoch, val/* of the epoch whose checkpoint is the best, test/* of that checkpoint; null where a
     value is no finite number.
     Hyperparameters go to the loggers from here, because only a set-up DataModule knows what data it really has.
+    `loggers` has the id of the run on W&B or MLflow by the name in `cfg.logger`: who goes on here does so there, too.
 
     A run that goes on is touched only when its checkpoint has been loaded: whatever is refused before leaves every
     byte in its directory as it was. To be the first of the callbacks, so that none has written by then.
     """
 
     def __init__(self, cfg: DictConfig) -> None:
-        self.cfg = cfg
+        self.task, self.cfg = cfg, deepcopy(cfg)  # what the job is built from, and what is recorded of it
         self.folder = Path(cfg.output_dir)
         self.begun = False
         self.lock: BaseFileLock | None = None
@@ -104,6 +107,7 @@ class RunRecord(Callback):
         elif rank_zero_only.rank == 0:
             self.lock = claim(self.folder)
         self.metrics = self.content["metrics"]
+        kept_runs.go_on(self.task, self.content.get("loggers", {}))
         if self.resume_point is None:
             self.begin()
         return self
@@ -217,6 +221,9 @@ class RunRecord(Callback):
         values = hyperparameters(self.cfg) | {"data.source": self.content["data"], "resume": None}
         for logger in trainer.loggers:
             logger.log_hyperparams(values)
+        if ids := kept_runs.ids(self.cfg, trainer.loggers):
+            self.content["loggers"] = ids
+            self.write()  # at once: it may be killed
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not self.begun:  # a checkpoint without callbacks

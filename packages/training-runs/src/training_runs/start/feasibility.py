@@ -26,6 +26,7 @@ FP16 = ("16-mixed", "16-true", "16")
 EXTRAS = {
     "pytorch_lightning.loggers.WandbLogger": "wandb",
     "pytorch_lightning.loggers.MLFlowLogger": "mlflow",
+    "training_runs.loggers.MLFlowLogger": "mlflow",
     "training_runs.loggers.TensorBoardLogger": "tensorboard",
 }
 
