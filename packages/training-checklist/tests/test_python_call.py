@@ -1,16 +1,20 @@
 """Without Hydra: from a script, a notebook or a test, on a LightningModule that is at hand."""
 
 import copy
+import gc
 import json
 import pickle
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-from training_checklist import check, probes
+from training_checklist import check, lightning, probes
 from training_checklist.engines.instead import put
+from training_checklist.lightning import NAME, NAMES
 
 
 def test_healthy_network_passes_and_stays_as_it_is(net, data):
@@ -229,3 +233,37 @@ def test_module_can_be_pickled_while_a_stand_in_is_in_the_place_of_its_method():
     assert module.train() == "instead"
     for copied in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
         assert copied.train() is copied
+
+
+def test_loaders_that_cannot_be_copied_skip_the_item_that_fits_twice(net, data):
+    loaders = {"train_dataloaders": (batch for batch in data().train_dataloader())}
+    verdict = check(net(), loaders=loaders, items=["reproducibility"])["reproducibility"]
+    assert "function that makes a datamodule" in verdict.skipped
+
+
+def test_training_on_a_stream_without_samples_of_its_own_is_looked_at(net, data):
+    class Stream:
+        def __iter__(self):
+            return iter(data().train_dataloader())
+
+    assert check(net(), loaders={"train_dataloaders": Stream()}, items=["limit_batches"]).passed
+
+
+def test_module_of_the_other_lightning_is_refused_by_its_name(net):
+    [name] = {*NAMES} - {NAME}
+    other = type("LightningModule", (), {"__module__": f"{name}.core.module"})
+    with pytest.raises(TypeError, match="import training_checklist after the module"):
+        check(type("Net", (other,), {})())
+
+
+def test_lightning_is_the_package_that_a_module_derives_from_where_both_are_imported(monkeypatch):
+    for name in NAMES:
+        made = type("LightningModule", (), {"__module__": f"{name}.core.module"})
+        monkeypatch.setitem(sys.modules, f"{name}.core.module", SimpleNamespace(LightningModule=made))
+        monkeypatch.setitem(sys.modules, f"{name}.trainer.trainer", made)
+    monkeypatch.setattr(lightning, "find_spec", lambda name: name)
+    for name in NAMES:
+        derived = type("Net", (sys.modules[f"{name}.core.module"].LightningModule,), {})
+        assert lightning.chosen() == name
+        del derived
+        gc.collect()

@@ -157,6 +157,19 @@ class Crashed:
     finding: tuple[str, str]
     after: bool
 
+    @property
+    def place(self) -> str:
+        """The file and the function of the project where it arose, or ""."""
+        return self.kind.partition(" in ")[2]
+
+    def arises_with(self, other: "Crashed") -> bool:
+        """Whether both come from one function."""
+        return (self.place or self.kind) == (other.place or other.kind)
+
+    def forestalls(self, other: "Crashed") -> bool:
+        """Whether a run that ends with this exception cannot come to the stage of the other one."""
+        return other.after or not self.after
+
 
 @dataclass
 class Verdict:

@@ -1,8 +1,9 @@
 """Lightning under the name by which the project imports it: `lightning.pytorch` or `pytorch_lightning`.
 
 They hold the same classes twice, and a module of one is none of the other's. A process has one project, so the name is
-chosen once: what is imported already decides, then what the program's own text names, the config, the files beside the
-program, which may be imported later, then what is installed.
+chosen once: what is imported already decides (where both are, the one that a LightningModule derives from), then what
+the program's own text names, the config, the files beside the program, which may be imported later, then what is
+installed.
 """
 
 import importlib
@@ -40,11 +41,20 @@ def chosen() -> str:
     loaded = [name for name in installed if f"{name}.trainer.trainer" in sys.modules]
     if len(installed) == 1 or len(loaded) == 1:
         return (loaded or installed)[0]
+    derived = [name for name in loaded if is_derived_from(name)]
+    if len(derived) == 1:
+        return derived[0]
     for text in (script(), config(), *beside()):
         named = [name for name in installed if IMPORTS[name].search(text)]
         if named:
             return named[0]
     return (loaded or installed[::-1])[0]
+
+
+def is_derived_from(name: str) -> bool:
+    """Whether a class outside of Lightning is a LightningModule of this package."""
+    classes = sys.modules[f"{name}.core.module"].LightningModule.__subclasses__()
+    return any(each.__module__.partition(".")[0] not in ("lightning", "pytorch_lightning") for each in classes)
 
 
 def script() -> str:

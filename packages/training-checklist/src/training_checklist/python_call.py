@@ -25,7 +25,7 @@ from training_checklist.experiments.without import Without
 from training_checklist.finding import ERROR, FAILED, Verdict
 from training_checklist.group import OWN
 from training_checklist.judging import cause, conclude, crashed, judge
-from training_checklist.lightning import LightningDataModule, LightningModule, Trainer, isolate_rng
+from training_checklist.lightning import NAME, LightningDataModule, LightningModule, Trainer, isolate_rng
 from training_checklist.reporting.files import markdown, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.wording import with_commands
@@ -85,7 +85,10 @@ def check(
 
     Raises:
         ValueError: there is no such item, or `checks` has a mistake.
+        TypeError: `module` or `datamodule` belongs to the other one of Lightning's two packages.
     """
+    refuse_other_lightning(module)
+    refuse_other_lightning(datamodule)
     configs = {item: load(item) for item in (alone() if items is None else items)}
     settings, problems = check_settings(dict(checks or {}), configs.values())
     if problems:
@@ -119,6 +122,12 @@ def run(
     needed = [name for name in config.hydra.callbacks if name not in ("debug", "debug_modes")]
     if needed and item not in WITH_TWO_FITS:
         return Verdict(item, question, skipped="it examines a Hydra application and its command, and this is a call")
+    if item in WITH_TWO_FITS:
+        try:
+            copy.deepcopy(dict(loaders))
+        except TypeError as error:
+            told = f"these loaders cannot be copied ({error}), and a second fit would go on where the first has ended"
+            return Verdict(item, question, skipped=f"{told}: give check() a function that makes a datamodule")
     root = OmegaConf.merge(config, {KEY: {name: dict(values) for name, values in settings.chosen.items()}})
     experiments, started, error = session.begin(settings), time.monotonic(), None
     folder.mkdir(parents=True, exist_ok=True)
@@ -140,7 +149,10 @@ def run(
     session.begin()
     if error is not None and verdict.error is None and item not in UNTRIED and cause(error, CheckFailed) is None:
         alone = {"default_root_dir": folder, **QUIET, **trainer, **limits(root.get("trainer", {}))}
-        if not fails_without(item, error, parts, loaders, alone):
+        other = error_without(item, parts, loaders, alone)
+        if other is not None and not crashed(other, None, False).arises_with(crashed(error, None, False)):
+            [verdict] = judge({item: question}, other, started)  # no further can the module be judged
+        elif other is None:
             told = crashed(error, None, False).told
             return Verdict(item, question, error=f"{item}: {told}\nonly with {item}, and not in the same fit without")
     return replace(verdict, findings=[with_commands(finding, item, None) for finding in verdict.findings])
@@ -159,17 +171,17 @@ def fit(experiment: Any, parts: tuple[Any, Any], loaders: Mapping[str, Any], opt
         pass
 
 
-def fails_without(
-    item: str, error: Exception, parts: tuple[Any, Any], loaders: Mapping[str, Any], options: Mapping[str, Any]
-) -> bool:
-    """Whether the same exception ends a fit of the same length without the item: else it is this package's fault."""
+def error_without(
+    item: str, parts: tuple[Any, Any], loaders: Mapping[str, Any], options: Mapping[str, Any]
+) -> Exception | None:
+    """Return what ends a fit of the same length without the item; None: it does not fail, and the item is to blame."""
     try:
         with isolate_rng():
             seed_all()
             fit(Without(stages=item == "fast_dev_run", ends=True), parts, loaders, options)
     except Exception as other:
-        return crashed(other, None, False).kind == crashed(error, None, False).kind
-    return False
+        return other
+    return None
 
 
 def fit_twice(
@@ -191,6 +203,17 @@ def fit_twice(
     finally:
         torch.set_num_threads(threads)
     experiment.other, experiment.rebuilt = first.recording, not isinstance(parts[0], LightningModule)
+
+
+def refuse_other_lightning(part: Any) -> None:
+    """Raise TypeError where a module belongs to the other one of Lightning's two packages."""
+    for base in type(part).__mro__:
+        name = base.__module__.partition(".core.")[0]
+        if base.__name__ in ("LightningModule", "LightningDataModule") and name != NAME:
+            raise TypeError(
+                f"{type(part).__name__} is a {base.__name__} of {name}, and training_checklist has found {NAME}: "
+                f"import training_checklist after the module, in a process that imports {name} alone"
+            )
 
 
 def made(part: Any) -> Any:

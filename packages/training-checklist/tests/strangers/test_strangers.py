@@ -201,6 +201,32 @@ def test_what_fails_under_an_item_alone_is_a_mistake_of_the_checklist(stranger):
     assert "not like this" in done.output
 
 
+def test_crash_that_a_logger_of_the_project_forestalls_without_an_item_is_the_projects(stranger):
+    """`fast_dev_run` has a logger that takes every call, and comes to mistakes behind one that another refuses."""
+    refused = "        self.logger.experiment.show()\n"
+    crash = "    def test_step(self, batch):\n"
+    later = stranger(
+        changed(
+            "net.py",
+            ("    def validation_step(self, batch):\n", f"    def validation_step(self, batch):\n{refused}"),
+            (crash, f"{crash}        raise ValueError('a mistake behind it')\n"),
+        )
+    ).check(items="fast_dev_run")
+    assert (later.code, later.verdict("fast_dev_run")) == (1, "failed"), later.output
+    assert "has no attribute 'show'" in later.output
+    here = stranger(
+        changed(
+            "net.py",
+            (
+                "    def validation_step(self, batch):\n",
+                f"    def validation_step(self, batch):\n{refused}        raise ValueError('a mistake behind it')\n",
+            ),
+        )
+    ).check(items="fast_dev_run")
+    assert (here.code, here.verdict("fast_dev_run")) == (1, "failed"), here.output
+    assert "a mistake behind it" in here.output
+
+
 def test_crash_of_the_training_step_is_the_projects_and_skips_what_needs_a_step(stranger):
     crash = "    def training_step(self, batch):\n        self.head(batch[0])"
     done = stranger(changed("net.py", ("    def training_step(self, batch):", crash))).check(

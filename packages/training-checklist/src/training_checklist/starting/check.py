@@ -146,7 +146,15 @@ class Check:
         """
         for crash in outcome.crashes:
             if UNTRIED.isdisjoint(items) and crash.kind not in self.own:
-                if not self._fails_without(items, crash):
+                trial = self._trial(items, crash)
+                met = any(each.arises_with(crash) for each in trial.crashes)
+                earlier = [each for each in trial.crashes if each.forestalls(crash)]
+                if earlier and not met:  # no further can the project be judged
+                    crash = earlier[0]
+                    for verdict in outcome.verdicts:
+                        verdict.findings = list(trial.verdicts[0].findings)
+                # Where the trial itself does not come to an end, nothing says that this package is to blame.
+                elif trial.told and not met:
                     told = f"{crash.told}\nonly with {', '.join(items)}, and not in the same run without"
                     for verdict in outcome.verdicts:
                         verdict.findings, verdict.error = [], verdict.error or f"{verdict.item}: {told}"
@@ -158,14 +166,14 @@ class Check:
             self.told.add(crash.kind)
         return outcome
 
-    def _fails_without(self, items: list[str], crash: Crashed) -> bool:
+    def _trial(self, items: list[str], crash: Crashed) -> Outcome:
+        """Return what the same run comes to without the items."""
         stages = True if "fast_dev_run" in items else None if crash.after else False
         trial = self.run(
             {"without": ""}, without(self.config, items, stages), self.folder / TRIAL, OUTPUT, TRIAL_SECONDS
         )
         shutil.rmtree(self.folder / TRIAL, ignore_errors=True)
-        # Where the trial itself does not come to an end, nothing says that this package is to blame.
-        return not trial.told or any(each.kind == crash.kind for each in trial.crashes)
+        return trial
 
     def _moved(self, text: str, work: Path, kept: Path) -> str:
         """Return what was said of files in the place that they have had, for the place that they have now."""

@@ -218,7 +218,9 @@ class LimitBatches(Experiment):
             for entering in self.ranges.values():
                 entering.columns.clear()
         self.judge(*self.ranges.values())
-        self.judge(*self.things.evidence(train[0].place_of("__getitem__")))
+        self.judge(
+            *self.things.evidence(train[0].place_of("__getitem__") if train else Place(loader="train_dataloader"))
+        )
         self.judge(*self.weighted.evidence, *self.positives.found.values())
         self.judge(Losses(self.losses, self.has_found(), Place(function="training_step")))
         sizes = [
@@ -544,12 +546,15 @@ class LimitBatches(Experiment):
         # Images of 8 bits have 256 values in each channel, unless they were interpolated.
         channels = min(first.shape[1:], default=0)
         few = len(values) > 2048 * channels >= 8 * len(values.unique())
-        pixels = keeps_bytes(train[0]) or (len(first.shape) == 4 and channels <= 4 and (few or claim is not None))
+        pixels = any(map(keeps_bytes, train[:1])) or (
+            len(first.shape) == 4 and channels <= 4 and (few or claim is not None)
+        )
         place = Place(loader="train_dataloader", module=self.layer, note=self.roles.input)
         (low, high), mean, std = values.aminmax(), float(values.mean()), float(values.std())
         self.facts["inputs"] = {"mean": mean, "std": std}
         levels = max(len(sample.unique()) for sample in self.entering[0])
-        return InputScale(mean, std, float(low), float(high), pixels, claim, place, levels, stored_levels(train[0]))
+        stored = next((stored_levels(split) for split in train[:1]), None)
+        return InputScale(mean, std, float(low), float(high), pixels, claim, place, levels, stored)
 
     def _described(self) -> list[str]:
         inputs = self.facts.get("inputs")
