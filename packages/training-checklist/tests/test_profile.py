@@ -6,8 +6,8 @@ import pytest
 import torch
 from pytorch_lightning import Callback
 from torch.utils.data import DataLoader, Dataset
-from training_checklist.evidence.step_times import Loader, StepTimes
-from training_checklist.rules.profile.waiting_for_data import RULE
+from training_checklist.lab.step_times import StepTimes
+from training_checklist.probes.profile.waiting_for_data import PROBE
 
 
 class Slow(Dataset):
@@ -173,8 +173,8 @@ def test_hook_that_takes_longer_than_the_step(examine, net, data, every):
 
 @pytest.mark.parametrize(("waited", "severity"), [(0.02, "remark"), (0.2, "failed")])
 def test_loading_at_the_usual_pace_is_a_remark(waited, severity):
-    times = StepTimes(waited, 0.005, 20, Loader("ImageFolder", 0, False, False), samples=32)
-    assert [finding.severity for finding in RULE.findings(times, {})] == [severity]
+    times = StepTimes(waited, 0.005, 20, DataLoader(range(64), 32))
+    assert [finding.severity for finding in PROBE.findings(times, {})] == [severity]
 
 
 class Searched(Dataset):

@@ -57,11 +57,11 @@ def slowest(known: dict[Any, Any]) -> Place:
         made = {name: each[4][most][3] for name, each in known.items() if most in each[4]}
         most = max(made, key=made.__getitem__, default=most)
         called[most] = made.get(most, 0.0)
-    note = "" if most is None or called[most] < MOST * own[inner] else named(most)
+    note = "" if most is None or called[most] < MOST * own[inner] else title_of(most)
     return Place(file=shorten(inner[0]), line=inner[1], function=inner[2], note=note)
 
 
-def named(function: tuple[str, int, str]) -> str:
+def title_of(function: tuple[str, int, str]) -> str:
     """Return what a reader calls a function that cProfile knows by file, line and name; "" of a comprehension."""
     file, _, name = function
     if file == BUILT_IN:

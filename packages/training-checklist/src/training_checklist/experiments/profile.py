@@ -4,26 +4,18 @@ import cProfile
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import takewhile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
-from torch.utils.data import DataLoader
 
 from training_checklist.engines.hooks import restore
 from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import pass_on
-from training_checklist.engines.repeated_work import repeated
-from training_checklist.engines.slow_code import profiled, share_in, slowest
-from training_checklist.engines.slow_hooks import slowest_hook
-from training_checklist.engines.splits import splits
-from training_checklist.evidence.step_times import Hook, Loader, RepeatedWork, StepTimes, TableReads
 from training_checklist.experiments.experiment import Experiment
-from training_checklist.finding import NOWHERE
+from training_checklist.lab.step_times import StepTimes
 from training_checklist.lightning import (
     Callback,
     Checkpoint,
@@ -31,12 +23,9 @@ from training_checklist.lightning import (
     LightningModule,
     ProgressBar,
     Trainer,
-    isolate_rng,
 )
 
 NAME = "trace.json"
-LOOK = 1.0  # seconds for which samples are loaded to see where their time goes
-SAMPLES = 64
 VIEW = "open it in https://ui.perfetto.dev or chrome://tracing"
 
 
@@ -61,8 +50,8 @@ class Profile(Experiment):
     ends_with_fit = True
     drops: tuple[type[Callback], ...] = (EarlyStopping, Checkpoint, ProgressBar)
 
-    def __init__(self, warm_up: int, traced: int, shown: int) -> None:
-        super().__init__()
+    def __init__(self, topics: Sequence[str], warm_up: int, traced: int, shown: int) -> None:
+        super().__init__(topics)
         self.warm_up, self.traced, self.shown = warm_up, traced, shown
         self.waited: list[float] = []
         self.computed: list[float] = []
@@ -122,28 +111,13 @@ class Profile(Experiment):
         if not self.waited or not self.computed:
             return
         waited, computed = typical(self.waited, getattr(self.loader, "num_workers", 0)), typical(self.computed, 0)
-        loads = self._loads()
-        with isolate_rng():
-            known = profiled(timely(loads))
-            share, function, place = repeated(timely(loads))
-        slow = slowest(known) if waited > computed else NOWHERE
-        samples = getattr(self.loader, "batch_size", None)
-        times = StepTimes(waited, computed, len(self.waited), settings(self.loader), slow, samples)
+        times = StepTimes(waited, computed, len(self.waited), self.loader, self.calls)
         self.facts |= {"waiting": times.share, "waited_s": waited, "computed_s": computed, "steps": times.steps}
         self.seen = (
             f"{1000 * waited:.1f} ms waiting for data + {1000 * computed:.1f} ms computing a step "
             f"({times.share:.0%} waiting, median of {times.steps})"
         )
-        in_tables, reader = share_in("pandas", known)
-        self.judge(times, RepeatedWork(function, share, times.share, place), Hook(*slowest_hook(self.calls)))
-        self.judge(TableReads(in_tables, times.share, reader))
-
-    def _loads(self) -> list[Callable[[], Any]]:
-        """Return calls that load a sample each once more, in this process."""
-        for split in splits("train", self.loader):
-            if split.indexable:
-                return [partial(split.items, [index]) for index in split.chosen(SAMPLES)]
-        return []
+        self.ask(self.probes, times)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         self._stop()
@@ -182,12 +156,6 @@ class Profile(Experiment):
             self.profiler.__exit__(None, None, None)
 
 
-def timely(calls: list[Callable[[], Any]]) -> Iterator[Callable[[], Any]]:
-    """Yield calls for as long as a look may take."""
-    until = time.monotonic() + LOOK
-    yield from takewhile(lambda _: time.monotonic() < until, calls)
-
-
 def now(pl_module: LightningModule) -> float:
     """Return the time when everything that was queued on the device is done."""
     if pl_module.device.type == "cuda":
@@ -200,10 +168,3 @@ def typical(seconds: list[float], workers: int) -> float:
     size = min(max(workers, 1), len(seconds))
     whole = range(0, len(seconds) - size + 1, size)
     return statistics.median(sum(seconds[start : start + size]) / size for start in whole)
-
-
-def settings(loader: Any) -> Loader:
-    if not isinstance(loader, DataLoader):
-        return Loader(type(loader).__name__)
-    kind = type(loader.dataset).__name__
-    return Loader(kind, loader.num_workers, loader.persistent_workers, loader.pin_memory)

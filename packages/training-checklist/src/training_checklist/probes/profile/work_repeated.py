@@ -1,12 +1,9 @@
-"""Which function makes the same for every sample, and takes most of the time of some code for it."""
-
 import inspect
 import io
 import pickle
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from types import CodeType, FrameType
@@ -14,11 +11,8 @@ from typing import Any
 
 from torch import Tensor
 
-from training_checklist.engines.fingerprints import digest
-from training_checklist.engines.own_code import is_own
-from training_checklist.engines.places import of_frame
-from training_checklist.engines.slow_code import named
-from training_checklist.finding import NOWHERE, Place
+from training_checklist.instruments import StepTimes, digest, is_own, of_frame, of_the_project, reading, title_of
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 PLAIN = (int, float, complex, str, bytes, tuple)  # of which two that are equal may be one object
 
@@ -39,6 +33,18 @@ class Made:
     calls: int = 0
     kept: bool = False
     spent: float = 0.0
+
+
+def detect(times: StepTimes, limits: Limits) -> Hits:
+    with of_the_project("the dataset, asked for samples again,"):
+        share, function, place = repeated(times.loads())
+    lost = share * times.share
+    if lost > limits.max_repeated:
+        yield Hit(
+            f"{function} makes the same for every sample, which takes {share:.0%} of the time of loading, "
+            f"and so {lost:.0%} of a step",
+            place,
+        )
 
 
 class Calls:
@@ -105,16 +111,47 @@ def repeated(calls: Iterable[Callable[[], Any]]) -> tuple[float, str, Place]:
         earlier = sys.getprofile()
         sys.setprofile(watching)
         try:
-            with suppress(Exception):  # of a sample that the run does not have
-                call()
+            call()
         finally:
             sys.setprofile(earlier)
         seconds += (time.perf_counter() - began - (watching.lost - lost)) if number > 1 else 0.0
-    again = {key: made for key, made in watching.made.items() if made.result and not made.kept}
     # As often as there are samples, or it may be a coincidence.
+    again = {key: made for key, made in watching.made.items() if made.result and not made.kept}
     again = {key: made for key, made in again.items() if made.calls >= number - 1 > 1}
     if not again or not seconds:
-        return 0.0, "", NOWHERE
+        return 0.0, "", Place()
     (code, _, _), most = max(again.items(), key=lambda item: item[1].spent)
-    name = code.co_qualname if is_own(code.co_filename) else named((code.co_filename, 0, code.co_name))
+    name = code.co_qualname if is_own(code.co_filename) else title_of((code.co_filename, 0, code.co_name))
     return min(most.spent / seconds, 1.0), name, most.place
+
+
+def made_anew(seconds: float) -> Callable[[int], Any]:
+    """Have the same table made so long for each sample, of which each takes 4 ms beside it."""
+
+    def table() -> list[int]:
+        time.sleep(seconds)
+        return [1, 2, 3]
+
+    def read(index: int) -> None:
+        table()
+        time.sleep(0.004)
+
+    return read
+
+
+PROBE = Probe(
+    id="profile/work-repeated",
+    item="profile",
+    question="Is what all samples share computed once, and not anew for each sample?",
+    why="a table, an archive or a filter bank that is the same for each sample can be kept where the dataset is made",
+    severity=WARNING,
+    fix=Fix("make it once, in __init__ of the dataset, and keep it there"),
+    detect=detect,
+    thresholds={
+        "max_repeated": Threshold(
+            0.1, "share of a step: less is lost in the differences between two runs of the same training"
+        )
+    },
+    faulty=reading(made_anew(0.001)),
+    healthy=reading(made_anew(0.0002)),
+)
