@@ -5,6 +5,7 @@ PyTorch's FakeTensorMode, which has no values, ends at the first mismatch and at
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -17,10 +18,12 @@ from torch.utils._pytree import tree_leaves, tree_map
 from training_checklist.engines.batches import leaves, tensors
 from training_checklist.engines.held import attributes, held
 from training_checklist.engines.places import Places
-from training_checklist.evidence.devices import Mix, Origin
-from training_checklist.finding import Place
+from training_checklist.finding import NOWHERE, Fix, Place
+from training_checklist.lab.shared import Subject
 from training_checklist.lightning import Trainer
+from training_checklist.rule import Hit
 
+WHY = "on an accelerator this step ends with an error about tensors on two devices; the CPU never shows it"
 HERE, FAR = torch.device("cpu"), torch.device("cuda", 0)
 # Operators that read some of their arguments on the CPU, whatever the device of the others.
 MIXES = (
@@ -31,6 +34,65 @@ MIXES = (
     "aten::_ctc_loss",
 )
 INDEXES = ("aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a tensor is that does not lie on the accelerator.
+
+    Args:
+        kind: "made", "moved", "numpy", "layer", "parameter", "attribute", "datamodule", "batch", "numbered",
+            "generator", "unknown", or "torch" where a module of torch itself refused; "asked" where the code follows
+            some device, which would be another one elsewhere.
+        name: the call that made it, "torch.ones", or what holds it, "net.positions", "batch['labels']".
+        place: of the call, or the attribute.
+    """
+
+    kind: str
+    name: str
+    place: Place = NOWHERE
+
+
+@dataclass(frozen=True)
+class Mix:
+    """An operation on tensors of two devices.
+
+    Args:
+        operation: of torch: "mul".
+        origin: of the tensor that is not where the others are.
+        used: where the operation is called.
+    """
+
+    operation: str
+    origin: Origin
+    used: Place
+
+    @property
+    def attribute(self) -> str:
+        """The last name of what holds the tensor: "positions"."""
+        return self.origin.name.partition(" ")[0].partition("[")[0].rpartition(".")[2]
+
+    def hit(self, what: str) -> Hit:
+        """Return the finding that `what` is: the operation, with the places of the tensor's origin and of its use."""
+        place = self.used.beside(parameter=self.origin.place.parameter)
+        if self.origin.place.line:
+            here = (self.origin.place.file, self.origin.place.line) == (place.file, place.line)
+            place = self.origin.place.beside(note="" if here else f"used in {self.used}")
+        return Hit(f"{self.operation} would mix cuda:0 and cpu: {what}", place)
+
+    def fixed(self, what: str, advice: str) -> Hit:
+        """Return the same with an advice that names the tensor."""
+        return replace(self.hit(what), fix=Fix(advice))
+
+
+@dataclass
+class AcceleratorStep(Subject):
+    """What was mixed in a step on a pretended accelerator."""
+
+    mixes: list[Mix]
+
+    def of(self, kind: str) -> list[Mix]:
+        return [mix for mix in self.mixes if mix.origin.kind == kind]
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """One step of every stage on an accelerator that this machine need not have."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,8 @@ import torch
 from training_checklist.engines.replay import call_step
 from training_checklist.engines.stages import PARTS, first_batch, has_stage
 from training_checklist.engines.stand_in import FirstBatches, put_in, replace_tensors, stand_in
-from training_checklist.evidence.devices import AcceleratorStep, Mix, Origin
-from training_checklist.experiments.device.accelerator import FAR, Accelerator, Far, keeping, pretended
 from training_checklist.experiments.experiment import Experiment
+from training_checklist.lab.accelerator import FAR, Accelerator, AcceleratorStep, Far, Mix, Origin, keeping, pretended
 from training_checklist.lightning import LightningModule, RunningStage, Trainer, isolate_rng
 
 # What runs before a step, where tensors may be moved.
@@ -30,8 +30,8 @@ class Device(Experiment):
 
     item = "device"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, topics: Sequence[str] = ()) -> None:
+        super().__init__(topics)
         self.batches: FirstBatches | None = None
         self.operations: dict[str, int] = {}
         self.unclear: dict[str, str] = {}  # why a step was not gone through to its end
@@ -91,7 +91,7 @@ class Device(Experiment):
             else:
                 self.unclear[step] = f"{step} ended early with {told(error)}"
         if mixes or self.operations[step]:
-            self.judge(AcceleratorStep(step, self.operations[step], mixes))
+            self.ask(self.probes, AcceleratorStep(mixes))
 
 
 def line_of(error: Exception) -> str:
