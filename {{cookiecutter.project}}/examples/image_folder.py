@@ -21,6 +21,7 @@ from torchvision.transforms.v2.functional import pil_to_tensor
 from training_config.errors import ConfigError
 from training_config.values import Fraction
 from training_runs.errors import DataError
+from training_runs.sampling.folds import split
 from training_runs.sampling.seeded_dataset import SeededDataset
 
 from {{ cookiecutter.package }}.class_folders import subfolders
@@ -179,11 +180,17 @@ class ImageFolderDataModule(ImageDataModule):
     def _split(self, parts: dict[str, Samples]) -> None:
         """Take for test and val, where they are not there, their shares of what is for training."""
         left = 1.0
+        if self.fold is not None:
+            parts["train"] = parts.get("train", []) + parts.pop("val", [])
         for name, share in self.shares.items():
             if name not in parts:
-                parts["train"], parts[name] = split_by_class(parts.get("train", []), share / left, self.split_seed)
+                fold = self.fold if name == "val" else None
+                parts["train"], parts[name] = split_by_class(
+                    parts.get("train", []), share / left, self.split_seed, fold, self.folds
+                )
                 left -= share
-                log.info("%s: %g of each class is for %s, %d images", self.source, share, name, len(parts[name]))
+                taken = f"{share:g} of each class" if fold is None else f"fold {fold} of {self.folds}"
+                log.info("%s: %s is for %s, %d images", self.source, taken, name, len(parts[name]))
 
     def _check(self, parts: dict[str, Samples]) -> None:
         for name in PARTS:
@@ -198,8 +205,8 @@ class ImageFolderDataModule(ImageDataModule):
                 log.warning("%s: %s has no image of %s", self.source, name, ", ".join(lacking))
 
 
-def split_by_class(samples: Samples, share: float, seed: int) -> tuple[Samples, Samples]:
-    """Return the samples that stay and those that are taken: of each class a share, at least one, never all."""
+def split_by_class(samples: Samples, share: float, seed: int, fold: int | None, folds: int) -> tuple[Samples, Samples]:
+    """Return the samples that stay and those that are taken: of each class a share (not none, not all), or a fold."""
     by_class: dict[int, list[int]] = {}
     for index, (_, label) in enumerate(samples):
         by_class.setdefault(label, []).append(index)
@@ -207,7 +214,8 @@ def split_by_class(samples: Samples, share: float, seed: int) -> tuple[Samples, 
     taken: set[int] = set()
     for _, indices in sorted(by_class.items()):
         count = min(max(1, round(share * len(indices))), len(indices) - 1)
-        taken.update(indices[place] for place in torch.randperm(len(indices), generator=generator)[:count].tolist())
+        _, places = split(torch.randperm(len(indices), generator=generator), count, fold, folds)
+        taken.update(indices[place] for place in places.tolist())
     kept = [sample for index, sample in enumerate(samples) if index not in taken]
     return kept, [samples[index] for index in sorted(taken)]
 

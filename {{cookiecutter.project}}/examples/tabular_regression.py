@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics import MeanAbsoluteError, MetricCollection, R2Score
 from training_config.errors import ConfigError
 from training_runs.sampling.epoch_sampler import EpochSampler
+from training_runs.sampling.folds import split
 
 Row = dict[str, str]  # a cell by the name of its column
 
@@ -29,8 +30,11 @@ class TableData(LightningDataModule):
         features: PositiveInt,
         batch_size: PositiveInt,
         seed: NonNegativeInt,
+        fold: NonNegativeInt | None = None,
+        folds: PositiveInt = 5,
     ) -> None:
         super().__init__()
+        self.fold, self.folds = fold, folds
         self.csv, self.target, self.unit, self.features = csv, target, unit, features
         self.batch_size, self.seed = batch_size, seed
         self.source = "Friedman's function" if csv is None else Path(csv).name
@@ -41,7 +45,9 @@ class TableData(LightningDataModule):
         if self.target not in rows[0]:
             raise ConfigError(f"data.target={self.target} is no column of {self.csv}; it has {', '.join(rows[0])}")
         order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))  # one split for every seed
-        parts = order.tensor_split([len(order) * 3 // 5, len(order) * 4 // 5])
+        rest, test = order.tensor_split([len(order) * 4 // 5])
+        train, val = split(rest, len(rest) // 4, self.fold, self.folds)
+        parts = (train, val, test)
         self.columns = Columns([rows[index] for index in parts[0]], self.target)
         features, targets = self.columns.features(rows), self.columns.table(rows, [self.target])[:, 0] / self.unit
         if features.shape[1] != self.features:

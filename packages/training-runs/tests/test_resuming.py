@@ -158,6 +158,7 @@ VARIANTS = {
     "augmented batches, cosine": ["data._target_=augmented_data.Shifted", "scheduler=cosine"],
     "accumulation, one_cycle": ["trainer.accumulate_grad_batches=2", "scheduler=one_cycle"],
     "validation amid the epoch": ["+trainer.val_check_interval=2", "scheduler=plateau"],
+    "moving average": ["callbacks=[checkpoint,early_stopping,lr_monitor,ema]", "callbacks.ema.decay=0.5"],
     "number of steps": ["+trainer.max_steps=17", "trainer.max_epochs=null"],
 }
 
@@ -165,7 +166,9 @@ VARIANTS = {
 @pytest.mark.parametrize(
     "variant",
     [
-        name if name in ("sgd", "own workers, augmented samples") else pytest.param(name, marks=pytest.mark.slow)
+        name
+        if name in ("sgd", "own workers, augmented samples", "moving average")
+        else pytest.param(name, marks=pytest.mark.slow)
         for name in VARIANTS
     ],
 )
@@ -174,6 +177,13 @@ def test_run_that_was_killed_amid_an_epoch_ends_as_if_it_had_not_been(variant, s
     assert differences(resumed(stopped(11, *overrides)), whole(*overrides)) == []
     if "data._target_" not in str(overrides):  # a DataModule of the project's own, with its sampler
         assert "not resumable" not in str([str(warning.message) for warning in recwarn])
+
+
+def test_finished_run_with_a_moving_average_goes_on_as_if_it_had_not_ended(script_in, tmp_path, resumed, whole):
+    overrides = VARIANTS["moving average"]
+    stop_at(0)
+    script_in(tmp_path, "train.py", *SMALL, *overrides, STOP, "trainer.max_epochs=2")
+    assert differences(resumed(the_run(tmp_path), "trainer.max_epochs=3"), whole(*overrides)) == []
 
 
 def test_default_callbacks_go_on_amid_an_epoch(stopped, resumed, whole):

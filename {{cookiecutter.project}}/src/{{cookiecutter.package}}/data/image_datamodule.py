@@ -15,6 +15,7 @@ from training_config.errors import ConfigError
 from training_runs.errors import DataError
 from training_runs.sampling.batches_on_device import CPU, Where, cutting_device
 from training_runs.sampling.epoch_sampler import EpochSampler
+from training_runs.sampling.folds import split
 from training_runs.sampling.workers import outlive_stop
 
 from ..image_shape import ImageShape
@@ -42,6 +43,7 @@ class ImageDataModule(LightningDataModule):
         std: likewise.
         val_size: images taken from the training part for validation.
         split_seed: chooses which ones. Apart from `seed`, so that runs with different seeds share a validation set.
+        fold: instead of `val_size` images one of so many `folds` validates.
         device: where batches are cut; see `cutting_device`.
     """
 
@@ -61,6 +63,8 @@ class ImageDataModule(LightningDataModule):
         val_size: PositiveInt,
         split_seed: int,
         device: Where = "auto",
+        fold: NonNegativeInt | None = None,
+        folds: PositiveInt = 5,
     ) -> None:
         super().__init__()
         if len(class_names) != num_classes:
@@ -80,7 +84,7 @@ class ImageDataModule(LightningDataModule):
         # (C, 1, 1), in units of uint8 pixels
         self.mean = torch.tensor(mean).view(-1, 1, 1) * 255
         self.std = torch.tensor(std).view(-1, 1, 1) * 255
-        self.val_size, self.split_seed = val_size, split_seed
+        self.val_size, self.split_seed, self.fold, self.folds = val_size, split_seed, fold, folds
         self.predict_files: Sequence[Path] | None = None  # eval.py predict=... sets it
 
     def load(self, train: bool) -> Batch:
@@ -103,7 +107,7 @@ class ImageDataModule(LightningDataModule):
                     f"{self.source} has {len(labels)} training images"
                 )
             order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(self.split_seed))
-            train, val = order[self.val_size :], order[: self.val_size]
+            train, val = split(order, self.val_size, self.fold, self.folds)
             self.train_set = InMemoryDataset(images[train], labels[train])
             self.val_set = InMemoryDataset(images[val], labels[val])
         if stage in ("test", "predict") and not hasattr(self, "test_set"):

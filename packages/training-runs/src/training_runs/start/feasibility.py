@@ -57,6 +57,8 @@ DIRECTORIES = ("dirpath", "save_dir", "folder")  # arguments that name one
 # Keys of train.yaml that are no arguments of a class.
 KEYS = {
     "seed": Annotated[int, Field(ge=0, le=2**32 - 1)] | None,
+    "fold": NonNegativeInt | None,
+    "folds": PositiveInt,
     "monitor": Annotated[str, Field(min_length=1, title="the name of a metric, such as val/loss")],
     "mode": Literal["min", "max"],
     "test": bool,
@@ -156,6 +158,8 @@ def impossible(cfg: DictConfig) -> Iterator[str]:
                 f"{group} has no _target_; name a class in its config (_target_: package.module.Class), "
                 f"or choose an option of conf/{group}"
             )
+    if chosen(cfg, "fold") is not None and chosen(cfg, "data.fold") is None:
+        yield f"fold={cfg.fold} chooses nothing: data takes no fold; see cross-validation in docs/sweeps.md"
     for key in ("criterion", "optimizer", "scheduler.scheduler"):
         part = chosen(cfg, key)
         if part is not None and chosen(cfg, f"{key}._target_") is None:

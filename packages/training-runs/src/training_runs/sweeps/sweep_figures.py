@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from training_runs.figures import STYLE
+from training_runs.sweeps.sweep_summary import REPEATS
 
-SEED = "seed"
 WIDE = 20  # ratio of the largest to the smallest value from which on an axis is logarithmic
 
 
@@ -17,7 +17,7 @@ WIDE = 20  # ratio of the largest to the smallest value from which on an axis is
 def swept_keys(overrides: Sequence[Mapping[str, str]], scores: Sequence[float], metric: str, best: int) -> Figure:
     """Draw the metric of every job against the value of each swept key.
 
-    The seed is an axis only where nothing else was swept.
+    Seed and fold are axes only where nothing else was swept.
 
     Args:
         overrides: for each job, the value of every swept key.
@@ -25,7 +25,7 @@ def swept_keys(overrides: Sequence[Mapping[str, str]], scores: Sequence[float], 
         metric: what they are of.
         best: index of the best job.
     """
-    keys = [key for key in overrides[0] if key != SEED] or [SEED]
+    keys = [key for key in overrides[0] if key not in REPEATS] or [*overrides[0]]
     figure = Figure(figsize=(3.0 * len(keys), 2.4), layout="constrained")
     plots = figure.subplots(1, len(keys), squeeze=False, sharey=True).flat
     for axes, key in zip(plots, keys, strict=True):

@@ -25,7 +25,7 @@ from training_runs.records.runs import command_line, is_alive, known_record, wri
 from training_runs.reports.report import cell, verdicts, write_sweep_report
 from training_runs.sweeps.unfinished_jobs import start_unfinished
 
-SEED = "seed"
+REPEATS = ("seed", "fold")  # keys that make another run of one setting
 NETWORK = logging.getLogger("pytorch_lightning.callbacks.model_summary")
 METRICS = ("val", "test")  # the splits whose metrics are columns
 
@@ -132,7 +132,7 @@ def summarise(folder: Path) -> list[dict[str, Any]]:
         writer = csv.DictWriter(file, fieldnames=list(table[0]))
         writer.writeheader()
         writer.writerows(table)
-    spread = over_seeds(rows, monitor)
+    spread = over_repeats(rows, monitor)
     (folder / "summary.md").write_text(markdown(folder, table, spread), encoding="utf-8")
     draw(folder / "figures", scored, keys, monitor, best)
     write_sweep_report(folder, table, spread, None if best is None else best["job"])
@@ -191,19 +191,21 @@ def table_row(row: dict[str, Any], keys: list[str], metrics: list[str], best: bo
     )
 
 
-def over_seeds(rows: list[dict[str, Any]], monitor: str) -> list[str]:
-    """Return a line with mean and deviation of `monitor` for all jobs that differ in the seed alone.
+def over_repeats(rows: list[dict[str, Any]], monitor: str) -> list[str]:
+    """Return a line with mean and deviation of `monitor` for all jobs that differ in seed or fold alone.
 
-    The deviation is the standard deviation of a sample (n - 1). There is no line where the seed was not swept.
+    The deviation is the standard deviation of a sample (n - 1). There is no line where neither was swept.
     """
     keys = swept_keys(rows)
+    repeats = [key for key in REPEATS if key in keys]
     scores: dict[str, list[float]] = {}
-    for row in rows if SEED in keys else ():
-        setting = " ".join(f"{key}={row['overrides'].get(key, '')}" for key in keys if key != SEED)
+    for row in rows if repeats else ():
+        setting = " ".join(f"{key}={row['overrides'].get(key, '')}" for key in keys if key not in repeats)
         if row["metrics"].get(monitor) is not None:
             scores.setdefault(setting or "all jobs", []).append(row["metrics"][monitor])
+    named = repeats[0] + "s" if len(repeats) == 1 else "seeds and folds"
     return [
-        f"{setting}: {monitor} {mean(tried):.4f} ± {stdev(tried):.4f} over {len(tried)} seeds"
+        f"{setting}: {monitor} {mean(tried):.4f} ± {stdev(tried):.4f} over {len(tried)} {named}"
         for setting, tried in scores.items()
         if len(tried) > 1
     ]
