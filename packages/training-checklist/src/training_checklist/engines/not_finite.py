@@ -12,9 +12,31 @@ from torch import Tensor
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.graph import Graph, operation
 from training_checklist.engines.tracer import Call
-from training_checklist.evidence.numerics import BadOperation
+from training_checklist.finding import NOWHERE, Place
 
 CHANGES_ITS_INPUT = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__")
+
+
+@dataclass
+class BadOperation:
+    """The first operation that made Inf or NaN.
+
+    Args:
+        kind: "Inf" or "NaN".
+        name: of the operation; as autograd calls it where its backward made it.
+        dtype: of what it made: "float16".
+        given: abs-max of what went in.
+        exact: abs-max of the result in FP32, None where that is not finite either, or not known.
+        reached: path of the first module that has it among its inputs.
+    """
+
+    kind: str
+    name: str
+    place: Place = NOWHERE
+    dtype: str = "float32"
+    given: float = 0.0
+    exact: float | None = None
+    reached: str = ""
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """Backward passes that make NaN or Inf, with the operation of the forward pass that is to blame."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,9 +10,9 @@ from training_checklist.engines.around_step import around_step
 from training_checklist.engines.not_finite import NotFinite, finite
 from training_checklist.engines.replay import loss_in
 from training_checklist.engines.tracer import Tracer
-from training_checklist.evidence.numerics import BackwardPasses
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import Finding
+from training_checklist.lab.numerics import BackwardPasses, Numbers
 from training_checklist.lightning import LightningModule, Trainer
 
 
@@ -23,8 +24,9 @@ class Anomaly(Experiment):
 
     item = "anomaly"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, topics: Sequence[str] = ()) -> None:
+        super().__init__(topics)
+        self.numbers = Numbers()
         self.watch = NotFinite()
         self.steps = 0
         self.loss = 0.0
@@ -44,7 +46,7 @@ class Anomaly(Experiment):
         self.loss = float(loss.detach().sum())
         if not torch.isfinite(loss).all():
             forward = self.watch.behind(loss, self.returned)
-            self.judge(BackwardPasses(self.steps, loss=self.loss, forward=forward))
+            self.ask(self.probes, self.numbers, backward=BackwardPasses(self.steps, loss=self.loss, forward=forward))
 
     def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.steps += 1
@@ -57,7 +59,7 @@ class Anomaly(Experiment):
         self.watch.clear()  # it holds the graph of a step
         self.returned = None
         if self.steps and not self.findings:
-            self.judge(BackwardPasses(self.steps, loss=self.loss))
+            self.ask(self.probes, self.numbers, backward=BackwardPasses(self.steps, loss=self.loss))
 
     def explain(self, error: Exception) -> Finding | None:
         """Return what autograd's own anomaly mode has made an exception of."""
@@ -69,4 +71,5 @@ class Anomaly(Experiment):
 
     def _judge_backward(self, reaches: bool) -> None:
         if not self.findings:  # what comes after it follows from it
-            self.judge(BackwardPasses(self.steps, self.watch.backward, self.loss, reaches))
+            passes = BackwardPasses(self.steps, self.watch.backward, self.loss, reaches)
+            self.ask(self.probes, self.numbers, backward=passes)

@@ -106,8 +106,13 @@ class Experiment(Callback):
                     for finding in found:
                         self.add(finding)
 
-    def ask(self, probes: Iterable[Probe], lab: Any) -> None:
-        """Have probes look at what this item examines. One that fails itself is a tool error; the others go on."""
+    def ask(self, probes: Iterable[Probe], lab: Any, **known: Any) -> None:
+        """Have probes look at what this item examines. One that fails itself is a tool error; the others go on.
+
+        Args:
+            known: what has become known of it meanwhile, by the attributes that it declares.
+        """
+        vars(lab).update(known)
         settings = session.settings()
         for probe in probes:
             try:

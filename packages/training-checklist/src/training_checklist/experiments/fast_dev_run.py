@@ -34,8 +34,7 @@ class FastDevRun(Experiment):
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         self.ran.append("train")
         loss = reported_loss(outputs, trainer)
-        self.stages.pl_module, self.stages.first_loss = pl_module, None if loss is None else float(loss)
-        self.ask(self.probes, self.stages)
+        self.ask(self.probes, self.stages, pl_module=pl_module, first_loss=None if loss is None else float(loss))
         if loss is not None:
             self.facts["first_loss"] = float(loss)
             self.seen = f"first loss {float(loss):.4g}"
@@ -58,8 +57,7 @@ class FastDevRun(Experiment):
 
     def conclude(self, folder: Path) -> None:
         if self.ran:  # else nothing says that the item has been at work
-            self.stages.loaded_weights = loads.seen()
-            self.ask(self.probes, self.stages)
+            self.ask(self.probes, self.stages, loaded_weights=loads.seen())
 
     def _run(self, stage: str, trainer: Trainer, pl_module: LightningModule, datamodule: Any) -> None:
         """Run a stage as the project would; what it raises there is said, and the next stage follows."""
@@ -74,5 +72,4 @@ class FastDevRun(Experiment):
 
     def _look_at_metrics(self, trainer: Trainer) -> None:
         known = {name: value for name, value in trainer.callback_metrics.items() if value.numel() == 1}
-        self.stages.metrics = {name: float(value) for name, value in known.items()}
-        self.ask(self.probes, self.stages)
+        self.ask(self.probes, self.stages, metrics={name: float(value) for name, value in known.items()})

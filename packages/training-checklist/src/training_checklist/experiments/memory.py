@@ -44,8 +44,7 @@ class Memory(Experiment):
         self.hooks: list[RemovableHandle] = []
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.use.trainer, self.use.pl_module = trainer, pl_module
-        self.ask(self.probes, self.use)
+        self.ask(self.probes, self.use, trainer=trainer, pl_module=pl_module)
         if self.has_found():
             stop(trainer)
 

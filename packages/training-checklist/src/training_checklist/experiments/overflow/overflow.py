@@ -10,21 +10,14 @@ from torch import Tensor
 
 from training_checklist import session
 from training_checklist.engines.around_step import around_step
-from training_checklist.engines.not_finite import NotFinite, finite, floats, largest
+from training_checklist.engines.not_finite import BadOperation, NotFinite, finite, floats, largest
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import call_step, isolated, loss_in
 from training_checklist.engines.tracer import Call, Tracer
-from training_checklist.evidence.numerics import (
-    BackwardPasses,
-    BadOperation,
-    ClippedNorms,
-    ForwardPass,
-    HalfRange,
-    OwnTensor,
-)
 from training_checklist.experiments.experiment import Experiment, stop
 from training_checklist.experiments.overflow.forward_frames import Frames
 from training_checklist.finding import Finding, Place
+from training_checklist.lab.numerics import BackwardPasses, ForwardPass, Numbers
 from training_checklist.lightning import LightningModule, Trainer, collect_rng_states, is_overridden, set_rng_states
 
 MIXED = ("16-mixed", "bf16-mixed")  # Lightning makes the second of the first on a CPU
@@ -38,14 +31,14 @@ class Replay:
     loss: float = math.nan
     forward: BadOperation | None = None
     backward: BadOperation | None = None
-    half: HalfRange = field(default_factory=lambda: HalfRange(0.0))
+    half: dict[Place, float] = field(default_factory=dict)
     error: str = ""
 
     def look(self, call: Call) -> None:
         """Keep the largest FP16 value."""
         for tensor in floats(call.made):
-            if tensor.dtype == torch.float16 and float(largest(tensor)) > self.half.largest:
-                self.half = HalfRange(float(largest(tensor)), call.place)
+            if tensor.dtype == torch.float16 and float(largest(tensor)) > max(self.half.values(), default=0.0):
+                self.half = {call.place: float(largest(tensor))}
 
 
 class Overflow(Experiment):
@@ -61,9 +54,10 @@ class Overflow(Experiment):
     item = "overflow"
 
     def __init__(
-        self, probe: bool | None, frames: int, trace_batches: list[int], abort_after_batch: int | None
+        self, topics: list[str], probe: bool | None, frames: int, trace_batches: list, abort_after_batch: int | None
     ) -> None:
-        super().__init__()
+        super().__init__(topics)
+        self.numbers = Numbers()
         self.probe, self.kept = probe, frames
         self.trace_batches, self.abort_after_batch = list(trace_batches), abort_after_batch
         self.largest: dict[str, float] = {}  # abs-max of a module's output over all steps
@@ -107,7 +101,7 @@ class Overflow(Experiment):
             if math.isfinite(value):
                 self.largest[path] = max(value, self.largest.get(path, 0))
                 if dtype == torch.float16:
-                    self.judge(HalfRange(value, Place(module=path, batch=self.batch_idx)))
+                    self.numbers.largest_in_fp16[Place(module=path, batch=self.batch_idx)] = value
         if not math.isfinite(self.loss):  # what does not reach the loss is a mask, say
             bad = [path for (path, *_), value in zip(outputs, values, strict=True) if not math.isfinite(value)]
             self._judge_forward(trainer, pl_module, bad, loss)
@@ -126,7 +120,8 @@ class Overflow(Experiment):
         # A scaler skips steps while it looks for its scale.
         if scaler is None or self.bad_gradients == self.steps + 1 == trainer.num_training_batches:
             bad = self.live.backward if self.live is not None else self._replay_own(trainer, pl_module).backward
-            self.judge(BackwardPasses(self.steps, bad or BadOperation("NaN or Inf", "an operation"), self.loss, True))
+            bad = bad or BadOperation("NaN or Inf", "an operation")
+            self.ask(self.probes, self.numbers, backward=BackwardPasses(self.steps, bad, self.loss, reaches=True))
             stop(trainer)
 
     def on_train_batch_end(
@@ -157,10 +152,12 @@ class Overflow(Experiment):
             return
         hooks = [name for name in CLIP_HOOKS if is_overridden(name, pl_module)]
         hook = next((name for name in hooks if name != "training_step" or not pl_module.automatic_optimization), None)
-        clip = Place(key="trainer.gradient_clip_val", value=str(trainer.gradient_clip_val))
-        self.judge(ClippedNorms(self.norms, of_function(getattr(type(pl_module), hook)) if hook else clip))
+        clips = Place(key="trainer.gradient_clip_val", value=str(trainer.gradient_clip_val))
+        clips = of_function(getattr(type(pl_module), hook)) if hook else clips
+        self.ask(self.probes, self.numbers, norms=self.norms, clips=clips)
         if not self.findings:
-            self.judge(ForwardPass(self.loss, ""), BackwardPasses(self.steps, loss=self.loss))
+            forward, backward = ForwardPass(self.loss, ""), BackwardPasses(self.steps, loss=self.loss)
+            self.ask(self.probes, self.numbers, forward=forward, backward=backward)
         path = max(self.largest, key=self.largest.get, default="")
         self.facts["largest"] = self.largest
         if path:
@@ -179,10 +176,10 @@ class Overflow(Experiment):
         if tried.forward is not None and not math.isfinite(tried.loss):
             only = self._replay_own(trainer, pl_module).forward is None
             seen = f"in FP16 autocast, tried on batch {self.batch_idx}, the loss is {tried.loss}"
-            self.judge(ForwardPass(tried.loss, seen, tried.forward, only_fp16=only))
+            self.ask(self.probes, self.numbers, forward=ForwardPass(tried.loss, seen, tried.forward, only_fp16=only))
             return
-        bad = tried.backward
-        self.judge(BackwardPasses(self.steps, bad, tried.loss, reaches=bad is not None, fp16=True), tried.half)
+        self.numbers.largest_in_fp16 |= tried.half
+        self.ask(self.probes, self.numbers, backward_in_fp16=BackwardPasses(self.steps, tried.backward, tried.loss))
 
     def _tell(self, title: str) -> None:
         print(f"\n{title}: abs-min and abs-max", *self.frames.table(), sep="\n", flush=True)
@@ -201,7 +198,7 @@ class Overflow(Experiment):
         elif not found.batch:
             live = self.live
             found.bad = live.behind(loss) if live is not None else self._replay_own(trainer, pl_module).forward
-        self.judge(found)
+        self.ask(self.probes, self.numbers, forward=found)
 
     def _replay_own(self, trainer: Trainer, pl_module: LightningModule) -> Replay:
         return self._replay(pl_module, trainer.precision_plugin.forward_context())
@@ -248,17 +245,19 @@ def detect_overflow(tensor: Tensor, name: str) -> bool:
 
     Under +debug=overflow it is a finding as well.
     """
-    value = float(largest(tensor.detach())) if tensor.numel() else 0.0
+    value, check = float(largest(tensor.detach())) if tensor.numel() else 0.0, session.find("overflow")
     if math.isfinite(value):
+        if check is not None:
+            check.numbers.shown.setdefault(name, "")
         return False
     nan, inf = int(tensor.isnan().sum()), int(tensor.isinf().sum())
     known = tensor.detach()[tensor.isfinite()].abs()
     rest = f"the rest {float(known.min()):.3g} to {float(known.max()):.3g}" if known.numel() else "nothing else"
     what = f"{name}: {nan} NaN and {inf} Inf of {tensor.numel()} ({str(tensor.dtype).removeprefix('torch.')}), {rest}"
     print(what, flush=True)
-    check = session.find("overflow")
     if check is not None:
-        check.judge(OwnTensor(what, finite=False, place=Place(note=name)))
+        check.numbers.shown[name] = what
+        check.ask(check.probes, check.numbers)
     return True
 
 

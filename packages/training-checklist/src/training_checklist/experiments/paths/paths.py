@@ -152,9 +152,7 @@ class Paths(Experiment):
         self.job = self._job()
         self.judge(*self._outside(), *self._records(), *self._checkpoints(), *self._logged(), self._directory())
         # What a script does with a checkpoint when training is over: no other item has it saved and loaded.
-        stages = Stages()
-        stages.loaded_weights = loads.seen()
-        self.ask([session.settings().rules["run/weights-not-loaded"]], stages)
+        self.ask([session.settings().rules["run/weights-not-loaded"]], Stages(), loaded_weights=loads.seen())
         self.seen = f"{', '.join(self.found) or 'nothing'} in the run's directory"
 
     def _job(self) -> DictConfig:

@@ -1,30 +1,12 @@
 """Numbers that are not finite, or not far from it: what made them."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from training_checklist.finding import NOWHERE, Place
-
-
-@dataclass
-class BadOperation:
-    """The first operation that made Inf or NaN.
-
-    Args:
-        kind: "Inf" or "NaN".
-        name: of the operation; as autograd calls it where its backward made it.
-        dtype: of what it made: "float16".
-        given: abs-max of what went in.
-        exact: abs-max of the result in FP32, None where that is not finite either, or not known.
-        reached: path of the first module that has it among its inputs.
-    """
-
-    kind: str
-    name: str
-    place: Place = NOWHERE
-    dtype: str = "float32"
-    given: float = 0.0
-    exact: float | None = None
-    reached: str = ""
+from training_checklist.engines.not_finite import BadOperation
+from training_checklist.finding import Place
+from training_checklist.lab.examples import Example, project
+from training_checklist.lab.shared import Subject
 
 
 @dataclass
@@ -37,7 +19,6 @@ class BackwardPasses:
         loss: of the last of them.
         reaches: whether it reached the gradient of a parameter; False where something on its way put 0 in its place.
         forward: the operation that made a loss that is not finite.
-        fp16: whether they were a trial in FP16 autocast.
     """
 
     steps: int
@@ -45,7 +26,6 @@ class BackwardPasses:
     loss: float = 0.0
     reaches: bool = False
     forward: BadOperation | None = None
-    fp16: bool = False
 
 
 @dataclass
@@ -73,35 +53,28 @@ class ForwardPass:
     eps: tuple[float, str, str] | None = None
 
 
-@dataclass
-class HalfRange:
-    """The largest finite value that was FP16, and where."""
+class Numbers(Subject):
+    """What is known of the numbers of a run.
 
-    largest: float
-    place: Place = NOWHERE
-
-
-@dataclass
-class ClippedNorms:
-    """Norm of all gradients as backward made them, and as the optimizer's step got them, by step.
-
-    Args:
-        place: of what clips them.
+    Attributes:
+        backward_in_fp16: that of a step that was tried in FP16 autocast, None where none was.
+        largest_in_fp16: finite values, each with the place of the operation or module that made it.
+        norms: of all gradients as backward made them, and as the optimizer's step got them, by step.
+        clips: place of what clips them.
+        shown: what each tensor holds that the project has given to `detect_overflow`, "" where it is finite.
     """
 
+    backward: BackwardPasses
+    backward_in_fp16: BackwardPasses | None = None
+    forward: ForwardPass
     norms: list[tuple[float, float]]
-    place: Place = NOWHERE
+    clips: Place
+
+    def __init__(self) -> None:
+        self.largest_in_fp16: dict[Place, float] = {}
+        self.shown: dict[str, str] = {}
 
 
-@dataclass
-class OwnTensor:
-    """A tensor that the project has shown to `detect_overflow`.
-
-    Args:
-        what: what it holds, in words.
-        finite: whether that is all finite.
-    """
-
-    what: str
-    finite: bool
-    place: Place = NOWHERE
+def mixed(loss: Any) -> Example:
+    """Make an example of a loss that is trained, and tried in FP16, in mixed precision."""
+    return Example(project(loss).module, trainer={"precision": "bf16-mixed"})

@@ -1,27 +1,27 @@
 import math
-from collections.abc import Iterator
-from typing import Any
+import operator
 
-from training_checklist.engines.parameter_names import shown
-from training_checklist.evidence.numerics import ForwardPass
-from training_checklist.finding import FAILED, Fix, Place
-from training_checklist.rule import Hit, Rule
+import torch
+from torch import nn
+
+from training_checklist.instruments import Numbers, shown, with_part
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
 
 
-def judge(step: ForwardPass, limits: Any) -> Iterator[Hit]:
+def detect(numbers: Numbers, limits: Limits) -> Hits:
+    step = numbers.forward
     if step.weights and step.eps is None:
         yield Hit(f"{step.seen}: weights are NaN or Inf already", Place(parameter=shown(step.weights)))
 
 
-RULE = Rule(
+PROBE = Probe(
     id="numerics/weights-not-finite",
     item="overflow",
     question="Are the weights finite that a step starts from?",
     why="they were made so before this step, by their initialisation, a checkpoint, or the step before",
     severity=FAILED,
-    evidence=ForwardPass,
-    judge=judge,
+    detect=detect,
     fix=Fix("in step 0 look at how they are initialised or loaded; later, at the step before", items=("gradients",)),
-    faulty=lambda: ForwardPass(math.nan, "the loss is nan", weights=["head.bias"]),
-    healthy=lambda: ForwardPass(2.3, ""),
+    faulty=with_part(lambda: nn.Parameter(torch.tensor(math.nan)), operator.add),
+    healthy=with_part(lambda: nn.Parameter(torch.tensor(0.0)), operator.add),
 )

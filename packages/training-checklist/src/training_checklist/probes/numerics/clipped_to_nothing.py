@@ -1,16 +1,16 @@
 import math
-from collections.abc import Iterator
-from typing import Any
 
-from training_checklist.evidence.numerics import ClippedNorms
-from training_checklist.finding import FAILED, Fix, Place
-from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
+from torch.nn import functional
+
+from training_checklist.instruments import Example, Numbers, project
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 SCALE = 65536  # that torch.amp.GradScaler starts from
+STEEP = project(lambda answers, labels: 100 * functional.cross_entropy(answers, labels)).module  # norms are beyond 1
 
 
-def judge(clipped: ClippedNorms, limits: Any) -> Iterator[Hit]:
-    known = [(given, used) for given, used in clipped.norms if 0 < given < math.inf and used > 0]
+def detect(numbers: Numbers, limits: Limits) -> Hits:
+    known = [(given, used) for given, used in numbers.norms if 0 < given < math.inf and used > 0]
     if not known:
         raise CannotJudge("no step of a single optimizer was seen with gradients before and after clipping")
     if not all(used < limits.clipped * min(1, given) for given, used in known):
@@ -19,23 +19,20 @@ def judge(clipped: ClippedNorms, limits: Any) -> Iterator[Hit]:
     yield Hit(
         f"gradients shrink from a norm of {given:.3g} after backward to {used:.3g} in the optimizer's step, "
         f"in all of {len(known)} steps",
-        clipped.place,
+        numbers.clips,
         f"steps follow what is left of them; {used * SCALE:.3g} / {SCALE} is {used:.3g}: "
         f"a clip of gradients that a scaler has multiplied by {SCALE} cuts them by that too",
     )
 
 
-RULE = Rule(
+PROBE = Probe(
     id="numerics/clipped-to-nothing",
     item="overflow",
-    question="Does clipping leave the optimizer a gradient of a usual size?",
+    question="Does gradient clipping leave the optimizer gradients of a usual size?",
     why="steps follow what is left of them",
     severity=FAILED,
-    evidence=ClippedNorms,
-    judge=judge,
     fix=Fix("clip after unscaling: take the clipping out of the hook", ("trainer.gradient_clip_val=1.0",)),
-    faulty=lambda: ClippedNorms([(2.0, 1.5e-5), (3.0, 1.5e-5)], Place(function="Net.on_after_backward")),
-    healthy=lambda: ClippedNorms([(2.0, 0.1), (3.0, 0.1)]),
+    detect=detect,
     thresholds={
         "clipped": Threshold(
             1e-3,
@@ -43,4 +40,6 @@ RULE = Rule(
             "recipes reach from 0.1 (DETR, arXiv:2005.12872) to 40 (A3C, arXiv:1602.01783)",
         )
     },
+    faulty=Example(STEEP, trainer={"gradient_clip_val": 6e-4}),
+    healthy=Example(STEEP, trainer={"gradient_clip_val": 2e-3}),
 )

@@ -1,12 +1,11 @@
-from collections.abc import Iterator
-from typing import Any
+from torch.nn import functional
 
-from training_checklist.evidence.numerics import BadOperation, ForwardPass
-from training_checklist.finding import FAILED, Fix, Place
-from training_checklist.rule import Hit, Rule
+from training_checklist.instruments import Numbers, mixed
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
 
 
-def judge(step: ForwardPass, limits: Any) -> Iterator[Hit]:
+def detect(numbers: Numbers, limits: Limits) -> Hits:
+    step = numbers.forward
     bad = step.bad
     if bad is None or not (step.only_fp16 or (bad.dtype == "float16" and bad.exact is not None)):
         return
@@ -23,17 +22,14 @@ def judge(step: ForwardPass, limits: Any) -> Iterator[Hit]:
     )
 
 
-RULE = Rule(
+PROBE = Probe(
     id="numerics/leaves-16-bit-range",
     item="overflow",
-    question="Is what is finite in FP32 finite in FP16, too?",
+    question="Are values that are finite in FP32 finite in FP16, too?",
     why="it leaves the 16-bit range, which ends at 65504, and below 6e-8 everything is 0: NaN follows",
     severity=FAILED,
-    evidence=ForwardPass,
-    judge=judge,
+    detect=detect,
     fix=Fix("run the module in FP32"),
-    faulty=lambda: ForwardPass(
-        float("nan"), "the loss is nan", BadOperation("Inf", "mul", Place(module="net"), "float16", 7.0, 4e6)
-    ),
-    healthy=lambda: ForwardPass(2.3, ""),
+    faulty=mixed(lambda answers, labels: functional.cross_entropy(6e5 * answers / 6e5, labels)),
+    healthy=mixed(lambda answers, labels: functional.cross_entropy(6e2 * answers / 6e2, labels)),
 )

@@ -1,13 +1,13 @@
 import math
-from collections.abc import Iterator
-from typing import Any
 
-from training_checklist.evidence.numerics import BadOperation, ForwardPass
-from training_checklist.finding import FAILED, Fix, Place
-from training_checklist.rule import Hit, Rule
+from torch.nn import functional
+
+from training_checklist.instruments import Numbers
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
 
 
-def judge(step: ForwardPass, limits: Any) -> Iterator[Hit]:
+def detect(numbers: Numbers, limits: Limits) -> Hits:
+    step = numbers.forward
     bad = step.bad
     if math.isfinite(step.loss) or step.weights or step.batch:
         return
@@ -21,16 +21,15 @@ def judge(step: ForwardPass, limits: Any) -> Iterator[Hit]:
         )
 
 
-RULE = Rule(
+PROBE = Probe(
     id="numerics/forward-not-finite",
     item="overflow",
-    question="Is the loss finite?",
+    question="Is the loss finite, as far as no 16-bit range, weight or batch is to blame?",
     why="the 16-bit range is not to blame, FP32 has it too: a division by 0, a log or root at the edge, "
     "exp of too much, or Inf - Inf",
     severity=FAILED,
-    evidence=ForwardPass,
-    judge=judge,
+    detect=detect,
     fix=Fix("keep the operand away from the edge: x / (std + 1e-6), x.clamp_min(1e-6).log()"),
-    faulty=lambda: ForwardPass(math.nan, "the loss is nan", BadOperation("NaN", "div", Place(module="net"))),
-    healthy=lambda: ForwardPass(2.3, ""),
+    faulty=lambda answers, labels: (0 * functional.cross_entropy(answers, labels)).log(),
+    healthy=lambda answers, labels: (1 + functional.cross_entropy(answers, labels)).log(),
 )
