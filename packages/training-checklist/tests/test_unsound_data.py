@@ -9,8 +9,8 @@ from pytorch_lightning import LightningDataModule, LightningModule
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, TensorDataset
-from training_checklist.evidence.loading import History
-from training_checklist.rules import own_rules
+from training_checklist import probes
+from training_checklist.lab import examples
 
 SERIES, DAYS, PAST, AHEAD = 6, 120, 16, 7
 
@@ -149,9 +149,14 @@ def test_collate_that_sorts_one_part_of_the_batch_alone_is_found(forecast):
 
 
 def test_hidden_randomness_leaves_the_rule_without_a_verdict():
-    [rule] = [each for each in own_rules() if each.id == "data/sample-depends-on-history"]
-    with pytest.raises(Exception, match="random in a way"):
-        list(rule.findings(History(64, 64, 64, hidden=True), {}))
+    hidden = np.random.default_rng(1)
+
+    def noisy(index, inputs, label):
+        return inputs + torch.from_numpy(hidden.normal(size=8)).float(), label
+
+    probe = probes.load("data/sample-depends-on-history")
+    item = examples.run(probe, examples.of_data(lambda: examples.Changed(noisy)))
+    assert "random in a way" in item.unjudged[probe.id]
 
 
 IMAGES = {

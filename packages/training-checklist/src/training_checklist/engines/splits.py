@@ -23,7 +23,7 @@ LISTED = 100_000  # indices of a sampler that are looked at: some 10 ms
 Key = int | tuple[int, ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class Split:
     """A loader and what it loads.
 

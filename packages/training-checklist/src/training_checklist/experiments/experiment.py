@@ -42,6 +42,7 @@ WITHOUT_WORKERS = {
 }
 
 
+RAISES = "the project's code raises"
 MANY_STEPS = 1000  # of a run that no schedule is too long for: a thousandth of it is a step
 
 
@@ -120,6 +121,9 @@ class Experiment(Callback):
             except CannotJudge as reason:
                 self.unjudged[probe.id] = str(reason)
             except Exception as error:
+                if not is_tool_error(error):  # it came through `pass_on`
+                    self.unjudged.setdefault(probe.id, f"{RAISES} {type(error).__name__}: {error}")
+                    continue
                 self.fail_itself(error, f"probe {probe.id}")
                 self.unjudged.setdefault(probe.id, f"it has failed itself: {type(error).__name__}: {error}")
             else:

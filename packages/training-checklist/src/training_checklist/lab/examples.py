@@ -23,7 +23,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from training_checklist import session
 from training_checklist.engines import own_code, places
@@ -89,13 +89,60 @@ class Example:
 
     Args:
         module: makes the LightningModule.
-        loader: makes the DataLoader of training, and of validation where the module has a validation_step.
+        loader: makes the DataLoader of training, and of validation where the module has a validation_step; None: the
+            module makes its own.
+        held_out: makes that of validation, where it is another one.
         trainer: further arguments of the Trainer.
     """
 
     module: Callable[[], LightningModule] = Small
-    loader: Callable[[], DataLoader] = loader
+    loader: Callable[[], DataLoader] | None = loader
+    held_out: Callable[[], DataLoader] | None = None
     trainer: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Validated(Small):
+    """Small, with a validation that asks for the same loss."""
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.loss(self(batch[0]), batch[1])
+
+
+def labelled(number: int = 160) -> TensorDataset:
+    """Return numbers around four centres, with the centre as label; the numbers are others each time."""
+    centres = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(number) % 4
+    return TensorDataset(centres[labels] + 0.3 * torch.randn(number, 8), labels)
+
+
+class Changed(Dataset):
+    """Samples of a dataset, each put through a function of its index and its parts."""
+
+    def __init__(self, change: Callable[..., Any], dataset: Any = None) -> None:
+        self.change, self.dataset = change, labelled() if dataset is None else dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.change(index, *self.dataset[index])
+
+
+def of_data(
+    train: Callable[[], Any] = labelled,
+    held_out: Callable[[], Any] = labelled,
+    test: Callable[[], Any] | None = None,
+    module: type[LightningModule] = Validated,
+    **options: Any,
+) -> Example:
+    """Return an example by what makes its datasets, or loaders of one's own; options are those of `DataLoader`."""
+
+    def loads(make: Callable[[], Any], **shuffle: Any) -> DataLoader:
+        made = make()
+        return made if isinstance(made, DataLoader) else DataLoader(made, **{"batch_size": 16, **shuffle, **options})
+
+    parts = {} if test is None else {"test_dataloader": lambda self: loads(test)}
+    return Example(type("Held", (module,), parts), lambda: loads(train, shuffle=True), lambda: loads(held_out))
 
 
 def project(example: Any) -> Example:
@@ -124,17 +171,18 @@ def run(probe: Probe, example: Any, chosen: Mapping[str, Any] | None = None) -> 
         places.kind.cache_clear()
         try:
             with session.aside(settings), recorded_loads([probe.item]):
-                module, loader = content.module(), content.loader()
+                module, loader = content.module(), content.loader and content.loader()
+                held_out = loader if content.held_out is None else content.held_out()
                 own_code.EXAMPLES.update(map(inspect.getfile, written_here(module)))
                 places.kind.cache_clear()
                 item = instantiate(OmegaConf.to_container(config.callbacks)[f"debug_{probe.item}"] | {"topics": ()})
-                item.probes = [probe]
+                item.probes, item.judge = [probe], lambda *_: None  # it asks no rule of the older form
                 one = {"accelerator": "cpu", "devices": 1}
                 options = {**one, **OmegaConf.to_container(config.trainer), **content.trainer, **QUIET}
                 session.add(item)
                 trainer = Trainer(**options, default_root_dir=folder, callbacks=[item])
                 try:
-                    trainer.fit(module, loader, loader if is_overridden("validation_step", module) else None)
+                    trainer.fit(module, loader, held_out if is_overridden("validation_step", module) else None)
                     after_fit(trainer)
                 except Exception as error:
                     if item.explain(error) is None:

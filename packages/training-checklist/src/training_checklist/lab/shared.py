@@ -27,23 +27,31 @@ class Subject:
         return self
 
 
-def once(make: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Make a thing of a step when it is first asked for, and hand the same to all who ask; or the reason why not."""
+def once(make: Callable[..., T]) -> Callable[..., T]:
+    """Make a thing of a step, or of data, when it is first asked for, and hand the same to all who ask; or why not.
+
+    Whatever else it is made of tells it from others, such as one of the splits.
+    """
 
     @wraps(make)
-    def shared(step: Any) -> T:
-        made = vars(step).setdefault("made", {})
-        if make not in made:
+    def shared(lab: Any, *of: Any) -> T:
+        made, key = vars(lab).setdefault("made", {}), (make, *of)
+        if key not in made:
             try:
-                made[make] = make(step), None
+                made[key] = make(lab, *of), None
             except CannotJudge as reason:
-                made[make] = None, str(reason)
-        thing, reason = made[make]
+                made[key] = None, str(reason)
+        thing, reason = made[key]
         if reason is not None:
             raise CannotJudge(reason)
         return thing
 
     return shared
+
+
+def known(lab: Any, make: Callable[..., T]) -> T | None:
+    """Return what was made `@once` already; None where it was not, or could not be."""
+    return vars(lab).get("made", {}).get((make.__wrapped__,), (None, None))[0]
 
 
 @contextmanager

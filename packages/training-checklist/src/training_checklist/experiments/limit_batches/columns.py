@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from training_checklist.evidence.columns import CodesOfSplits, Column, Columns, ColumnsOfSplits, FittedTo, RowNumbers
-from training_checklist.experiments.limit_batches.roles import Roles
-from training_checklist.experiments.limit_batches.samples import LEAST, Part, load, one_number
+from training_checklist.experiments.limit_batches.samples import one_number
+from training_checklist.lab.data import LEAST, Part, load
+from training_checklist.lab.roles import Roles
 from training_checklist.lightning import Trainer
 
 MOST = 64  # columns of which each is held against each

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from training_checklist.evidence.values import PixelTargets
-from training_checklist.experiments.limit_batches.roles import Roles
-from training_checklist.experiments.limit_batches.samples import Part
+from training_checklist.lab.data import Part
+from training_checklist.lab.roles import Roles
 
 SAMPLES = 128
 CLASSES = 64  # different numbers of a target, of which each is a class

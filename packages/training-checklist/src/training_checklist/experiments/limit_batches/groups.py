@@ -10,7 +10,7 @@ import numpy as np
 from training_checklist.engines.drawn_indices import length
 from training_checklist.engines.splits import Split
 from training_checklist.evidence.shared import SharedGroups
-from training_checklist.experiments.limit_batches.stored_samples import origin
+from training_checklist.lab.stored import origin
 
 # Of whom networks are asked about others than they were trained on. Users and items of a shop are known ones.
 PERSONS = re.compile(r"(patient|subject|participant|speaker|person|donor|animal|volunteer)(s|_?ids?|_?names?)?", re.I)

@@ -12,15 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training_checklist.diagnosis.diagnose import diagnose
 from training_checklist.engines.around_step import around_step
-from training_checklist.engines.batches import leaves, tensors
+from training_checklist.engines.batches import leaves
 from training_checklist.engines.compared import compared_leaves
 from training_checklist.engines.criteria import Criteria
 from training_checklist.engines.entrances import MULTIPLIES, Entrances
-from training_checklist.engines.own_code import is_tool_error, pass_on
-from training_checklist.engines.replay import call_step, isolated, reported_loss
-from training_checklist.engines.splits import Split, as_in, splits
+from training_checklist.engines.own_code import is_tool_error
+from training_checklist.engines.replay import reported_loss
+from training_checklist.engines.splits import Split, splits
 from training_checklist.engines.tracer import Tracer
 from training_checklist.evidence.labels import (
     LabelCounts,
@@ -30,7 +29,6 @@ from training_checklist.evidence.labels import (
     SplitLabels,
     TrainingLabels,
 )
-from training_checklist.evidence.loading import Orders, SampleSizes, ShortBatch, SplitFails
 from training_checklist.evidence.values import (
     Entering,
     Form,
@@ -41,10 +39,9 @@ from training_checklist.evidence.values import (
     SplitScales,
     TokenRange,
 )
-from training_checklist.experiments.experiment import Experiment
+from training_checklist.experiments.experiment import RAISES, Experiment
 from training_checklist.experiments.limit_batches.claim import average, named_by_transforms
 from training_checklist.experiments.limit_batches.class_weights import WeightedClasses, WeightedPositives
-from training_checklist.experiments.limit_batches.collated import collated
 from training_checklist.experiments.limit_batches.columns import (
     codes_of_splits,
     columns,
@@ -55,45 +52,37 @@ from training_checklist.experiments.limit_batches.columns import (
 )
 from training_checklist.experiments.limit_batches.dense_targets import pixel_targets
 from training_checklist.experiments.limit_batches.groups import shared_groups
-from training_checklist.experiments.limit_batches.history import history
 from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
 from training_checklist.experiments.limit_batches.masks import masks
-from training_checklist.experiments.limit_batches.neighbours import neighbours
-from training_checklist.experiments.limit_batches.reseeding import frozen, reseeded
-from training_checklist.experiments.limit_batches.roles import Roles, roles_of
 from training_checklist.experiments.limit_batches.samples import (
-    Part,
-    bytes_read,
-    company,
-    load,
-    loader_size,
     not_finite,
-    order_of,
-    reloaded,
     same_inputs,
     scale_of,
-    set_up_again,
     split_targets,
     target_copies,
 )
 from training_checklist.experiments.limit_batches.shared_parts import shared_parts
-from training_checklist.experiments.limit_batches.stored_samples import (
+from training_checklist.experiments.limit_batches.texts import held_out_tokens, text_lengths, token_share
+from training_checklist.experiments.limit_batches.token_labels import bags, ignored_tokens, token_fit, token_labels
+from training_checklist.experiments.limit_batches.whole_numbers import coarse_numbers
+from training_checklist.experiments.limit_batches.windows import ThingsInSequences, target_parts
+from training_checklist.finding import Finding, Place
+from training_checklist.lab.data import OVER, RAISED, UNREAD, Data, Part, in_order, order_of
+from training_checklist.lab.data import part as part_of
+from training_checklist.lab.loading import is_plain, mixed_by_collate
+from training_checklist.lab.roles import Roles, roles_of
+from training_checklist.lab.stored import (
     origin,
     raw_row,
-    row_size,
     shared_recordings,
     shared_samples,
     stored_inputs,
     stored_labels,
     tested_again,
 )
-from training_checklist.experiments.limit_batches.texts import held_out_tokens, text_lengths, token_share
-from training_checklist.experiments.limit_batches.token_labels import bags, ignored_tokens, token_fit, token_labels
-from training_checklist.experiments.limit_batches.while_loading import while_loading
-from training_checklist.experiments.limit_batches.whole_numbers import coarse_numbers
-from training_checklist.experiments.limit_batches.windows import ThingsInSequences, target_parts
-from training_checklist.finding import Finding, Place
-from training_checklist.lightning import LightningModule, Trainer, is_overridden
+from training_checklist.lightning import LightningModule, Trainer
+from training_checklist.probe import Probe
+from training_checklist.rule import CannotJudge
 
 SHOWN = 8  # samples that are looked at as they are kept
 
@@ -125,14 +114,15 @@ class LimitBatches(Experiment):
         std: float | Sequence[float] | str | None,
         samples: int,
         seconds: float,
+        topics: Sequence[str],
     ) -> None:
-        super().__init__()
+        super().__init__(topics)
         known = not any(value is None or isinstance(value, str) for value in (mean, std))
         self.claim = (average(mean), average(std)) if known else None
-        self.samples, self.seconds, self.until = samples, seconds, 0.0
+        self.samples, self.seconds = samples, seconds
+        self.data: Data | None = None
         self.criteria, self.entrances = Criteria(), Entrances()
         self.source: Any = None
-        self.roles: Roles | None = None
         self.batch_idx = 0
         self.forms: list[Form] = []
         self.losses: list[float] = []
@@ -142,7 +132,6 @@ class LimitBatches(Experiment):
         self.entering: list[Tensor] = []  # what the first layer takes, batch by batch
         self.layer = ""
         self.ranges: dict[tuple[str, str], Entering] = {}  # by place in the batch and layer
-        self.in_order = False
         self.things = ThingsInSequences()
         self.tables: dict[str, Part] = {}  # splits that were read as a whole
 
@@ -151,8 +140,8 @@ class LimitBatches(Experiment):
         self.source = trainer.fit_loop._data_source
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        for split in splits("train", trainer.train_dataloader):  # before anything is read
-            self._look(history, split, trainer, self.seconds / 2)
+        self._see(trainer, pl_module, splits("train", trainer.train_dataloader))
+        self.ask(self.of(UNREAD), self.data)
         tracer = Tracer(pl_module, self.entrances, self.criteria)
         self.watching.enter_context(around_step(pl_module, tracer))
 
@@ -166,7 +155,7 @@ class LimitBatches(Experiment):
     ) -> None:
         self._judge_indices()
         if self.roles is None:
-            self.roles = roles_of(batch, self.entrances, self.criteria)
+            self.data.roles = roles_of(batch, self.entrances, self.criteria)
             self.roles.compared = self._compared(trainer, pl_module, batch)
             self._look(masks, trainer, pl_module, batch, self.roles)
             self._look(coarse_numbers, batch)
@@ -193,25 +182,27 @@ class LimitBatches(Experiment):
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.watching.close()
-        if self.roles is None:  # Lightning trains nothing, and says so in a warning, where a loader is empty
-            for split in splits("train", self.source.dataloader()):
-                self._look(loader_size, split)
+        if self.data is None:  # Lightning trains nothing, and says so in a warning, where a loader is empty
+            self._see(trainer, pl_module, splits("train", self.source.dataloader()))
+        self.data.until = time.monotonic() + self.seconds
+        if self.roles is not None:
+            self._judge(trainer, pl_module)
+        self.ask(sorted(self.of(OVER), key=lambda probe: probe.symptom), self.data)
+        if self.roles is None:
             if not self.findings:
                 self.skip("no batch was run")
             return
-        self.until = time.monotonic() + self.seconds
-        train = splits("train", trainer.train_dataloader)
-        held_out = splits("val", trainer.val_dataloaders) + self._test_splits(trainer, pl_module)
+        sizes = [
+            f"{each.name.removesuffix('_dataloader')} {each.samples or 'unknown (no length)'}"
+            for each in self.data.splits
+        ]
+        self.seen = "; ".join([f"samples: {', '.join(sizes)}", *self._described()])
+
+    def _judge(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        train, held_out = self.data.loaders, self.data.held_out
         self.judge(Forms(self.forms, self.roles.inputs))
-        for split in (*train, *held_out):
-            self._look(loader_size, split)
         if len(train) == 1:
-            self._look(bytes_read, train[0], self.until)
-            self._look(reseeded, train[0], trainer)
             self._look(text_lengths, train[0], self.until)
-            self._look(frozen, train[0], trainer, self.until)
-            self._look(while_loading, train[0], trainer)
-            self._look(self._short_batch, train[0], trainer, pl_module)
             self._judge_splits(train[0], held_out, trainer)
         self._look(self._input_scale, train, trainer)
         if self.has_found("data/inputs-off-scale", "data/unlike-claim"):  # which says it of all columns
@@ -223,21 +214,31 @@ class LimitBatches(Experiment):
         )
         self.judge(*self.weighted.evidence, *self.positives.found.values())
         self.judge(Losses(self.losses, self.has_found(), Place(function="training_step")))
-        sizes = [
-            f"{each.name.removesuffix('_dataloader')} {each.samples or 'unknown (no length)'}"
-            for each in (*train, *held_out)
-        ]
-        self.seen = "; ".join([f"samples: {', '.join(sizes)}", *self._described()])
 
     def explain(self, error: Exception) -> Finding | None:
         """Return the labels or tokens without a row, or the samples of another size, that an exception is about."""
         known = len(self.findings)
-        if isinstance(error, RuntimeError) and "stack expects each tensor" in str(error):
-            for split in splits("train", self.source.dataloader()):
-                self._look(self._sample_sizes, split, error)
-        else:
-            self._judge_indices()
+        if self.data is not None:
+            self.data.error = error
+            self.ask(self.of(RAISED), self.data)
+        self._judge_indices()
         return self.findings[known] if len(self.findings) > known else None
+
+    @property
+    def roles(self) -> Roles | None:
+        return None if self.data is None else vars(self.data).get("roles")
+
+    @property
+    def until(self) -> float:
+        return self.data.until
+
+    def of(self, moment: str) -> list[Probe]:
+        """Return the probes that are asked at a moment: when a fit is over those that name none."""
+        named = [(probe, {UNREAD, OVER, RAISED} & {*probe.steps} or {OVER}) for probe in self.probes]
+        return [probe for probe, moments in named if moment in moments]
+
+    def _see(self, trainer: Trainer, pl_module: LightningModule, loaders: list[Split]) -> None:
+        self.data = Data(trainer, pl_module, loaders, self.samples, self.seconds, self.findings)
 
     def _look(self, see: Callable[..., Any], *given: Any) -> None:
         """Judge evidence that the run itself does not bring: it may be had in a way that only a loader knows."""
@@ -246,21 +247,9 @@ class LimitBatches(Experiment):
         except Exception as error:
             if is_tool_error(error):
                 self.fail_itself(error, self.item)
-            self.facts.setdefault(
-                "not_looked_at", f"samples beyond the batches of the run: {type(error).__name__}: {error}"
-            )
+            self.facts.setdefault("not_looked_at", f"{RAISES} {type(error).__name__}: {error}")
         else:
             self.judge(*(each for each in (evidence if isinstance(evidence, list) else [evidence]) if each is not None))
-
-    def _sample_sizes(self, split: Split, error: Exception) -> SampleSizes:
-        until = time.monotonic() + self.seconds
-        sizes: dict[str, list[int]] = {}
-        for index in range(split.samples) if split.indexable else ():
-            largest = max(tensors(split.items([index])), key=row_size, default=None)
-            if largest is None or time.monotonic() > until:
-                break
-            sizes.setdefault("x".join(map(str, largest.shape)), []).append(index)
-        return SampleSizes(sizes, str(error), split.place)
 
     def _compared(self, trainer: Trainer, pl_module: LightningModule, batch: Any) -> frozenset[str]:
         """Return the places in a batch that the loss depends on and no layer sees; none where no copy can tell."""
@@ -336,60 +325,18 @@ class LimitBatches(Experiment):
             if place == self.roles.target and where.loader == "train_dataloader":
                 self.seen_labels.append(leaf.detach().cpu())
 
-    def _short_batch(self, split: Split, trainer: Trainer, pl_module: LightningModule) -> ShortBatch | None:
-        """Take the step of the last batch of an epoch, which this run does not come to, after one of a whole batch."""
-        usual = split.loader.batch_size
-        if not split.indexable or usual is None or split.loader.drop_last or split.samples < usual:
-            return None
-        rest = split.samples % usual
-        # Manual optimisation would train, and other ranks may wait in the middle of a step.
-        if rest == 0 or not pl_module.automatic_optimization or trainer.world_size > 1:
-            return None
-        with isolated(pl_module), as_in("train", trainer), trainer.precision_plugin.forward_context():
-            for number in (usual, rest):
-                [(_, batch)] = split.fetch(split.chosen(number), trainer, self.until, number)
-                try:
-                    call_step(pl_module, "training_step", batch)
-                except Exception as error:
-                    found = diagnose(error)
-                    place = found.place.beside(loader=split.name)
-                    return ShortBatch(rest, usual, found.what, place) if number == rest else None
-        return ShortBatch(rest, usual, None)
-
-    def _test_splits(self, trainer: Trainer, pl_module: LightningModule) -> list[Split]:
-        source = pl_module if trainer.datamodule is None else trainer.datamodule
-        if not is_overridden("test_dataloader", source):
-            return []
-        try:
-            pass_on(source.setup, "test")
-            found = splits("test", pass_on(source.test_dataloader))
-        except Exception as error:  # the run itself does not need it
-            place = Place(loader="test_dataloader", function=f"{type(source).__name__}.setup('test'), test_dataloader")
-            self.judge(SplitFails(f"{type(error).__name__}: {error}", place))
-            return []
-        self.judge(SplitFails(""))
-        # A sample that stays as it first came out is another one in a new dataset.
-        kept = self.has_found("data/augmented-once")
-        for split in [] if kept else splits("train", trainer.train_dataloader)[:1]:
-            self._look(set_up_again, split, source)
-        return found
-
     def _judge_splits(self, train: Split, held_out: list[Split], trainer: Trainer) -> None:
-        self._look(lambda: self._orders(train, held_out))
         parts: dict[str, Part] = {}
         for split in (train, *held_out):
-            self._look(lambda split=split: self._load(parts, split, trainer))
+            self._look(lambda split=split: self._load(parts, split))
         own = parts.get(train.name, Part(train))
         for split in held_out:
             other = parts.get(split.name, Part(split))
-            self._look(reloaded, split, self.roles, trainer, self.until)
             self._look(shared_samples, train, split, self.until)
             self._look(shared_recordings, train, split)
             self._look(self._scales, own, other)
             self._look(columns_of_splits, own, other, self.roles)
             self._look(split_targets, own, other, self.roles)
-            self._look(company, split, self.roles, trainer, self.until)
-            self._look(collated, split, trainer, self.until)
             self._look(shared_parts, own, other, self.roles)
             self._look(shared_groups, train, split, self.roles.classes)
             self._look(pixel_targets, own, other, self.roles)
@@ -398,12 +345,10 @@ class LimitBatches(Experiment):
         by_stage = [[split for split in held_out if split.stage == stage] for stage in ("val", "test")]
         for validated, tested in product(*by_stage):
             self._look(tested_again, validated, tested, self.until)
-        if self.in_order and train.indexable:
-            self._look(neighbours, train, self.roles, trainer, self.until)
         self._look(target_copies, own, self.roles)
         self._look(target_parts, own, self.roles)
         self._look(columns, own, self.roles)
-        if not self.has_found("data/samples-mixed-by-collate"):  # then a sample that is loaded alone is another one
+        if not any(self._mixed(split) for split in held_out):  # then a sample that is loaded alone is another one
             self._look(same_inputs, own, self.roles, trainer, self.until)
         if self.roles.classes is not None:
             others = [parts[each.name] for each in held_out if each.name in parts]
@@ -416,28 +361,23 @@ class LimitBatches(Experiment):
                 self._look(token_fit, own, other, self.roles)
             self._look(self._label_fits, own, others, trainer)
 
-    def _orders(self, train: Split, held_out: list[Split]) -> Orders:
-        orders = Orders(order_of(train), [order for split in held_out if (order := order_of(split)) is not None])
-        order = orders.train
-        if order is not None:
-            self.facts["train_order"] = f"{'in order' if order.ascending else 'shuffled'} ({order.sampler})"
-        self.in_order = order.ascending if order is not None else not train.indexable
-        return orders
+    def _mixed(self, split: Split) -> bool:
+        try:
+            return bool(mixed_by_collate(self.data, split))
+        except CannotJudge:
+            return False
 
-    def _load(self, parts: dict[str, Part], split: Split, trainer: Trainer) -> None:
-        """Load some samples from all over a split, in half of the time that is left."""
-        until = time.monotonic() + max(self.until - time.monotonic(), 0) / 2
-        chosen = split.chosen(self.samples) if split.indexable else []
-        part = parts[split.name] = load(split, chosen, self.roles, trainer, until)
-        for place in self.roles.direct & set(part.values):
-            self._judge_values(place, part.values[place], split.place, part.indices)
+    def _load(self, parts: dict[str, Part], split: Split) -> None:
+        own = parts[split.name] = part_of(self.data, split)
+        for place in self.roles.direct & set(own.values):
+            self._judge_values(place, own.values[place], split.place, own.indices)
         for place, rows in self.roles.tables.items():
             if split.stage == "train":
-                self.judge(*token_share(part, place, rows))
-            if place in part.values:
-                self._judge_tokens(part.values[place], rows, place, split.place, part.indices)
-            elif place in part.chunks:  # of several lengths
-                tokens = torch.cat([chunk.flatten() for chunk in part.chunks[place]])
+                self.judge(*token_share(own, place, rows))
+            if place in own.values:
+                self._judge_tokens(own.values[place], rows, place, split.place, own.indices)
+            elif place in own.chunks:  # of several lengths
+                tokens = torch.cat([chunk.flatten() for chunk in own.chunks[place]])
                 self._judge_tokens(tokens, rows, place, split.place, [None] * len(tokens))
 
     def _tables(self, own: Part, other: Part, trainer: Trainer) -> list[Any]:
@@ -497,7 +437,7 @@ class LimitBatches(Experiment):
 
     def _label_runs(self, split: Split, labels: Tensor) -> LabelRuns | None:
         """Return how labels follow one another where training reads them in the order of the dataset."""
-        if not self.in_order or not len(labels):
+        if not in_order(self.data) or not len(labels):
             return None
         place = split.place.beside(note=f"sampler {split.sampler} over {split.place.note}")
         runs = 1 + int((labels[1:] != labels[:-1]).sum())
@@ -522,8 +462,7 @@ class LimitBatches(Experiment):
         """Hold labels against inputs as the network gets them, and training labels against plain ones too."""
         labels, chosen = own.of(self.roles.target), (self.roles.classes, self.roles.ignored)
         train = sample_of(self._inputs(own), labels, *chosen)
-        again = reloaded(own.split, self.roles, trainer, self.until)
-        plain = train if again is not None and not again.differ else None
+        plain = train if is_plain(self.data) else None
         if plain is None and labels is not None:
             plain = sample_of(stored_inputs(own.split.dataset, own.indices), labels, *chosen)
         found: list[LabelFit] = []
@@ -560,8 +499,12 @@ class LimitBatches(Experiment):
         inputs = self.facts.get("inputs")
         parts = [] if inputs is None else [f"inputs: mean {inputs['mean']:.2f}, std {inputs['std']:.2f}"]
         parts += [] if self.roles.classes is None else [f"{self.roles.classes} classes"]
-        parts += [f"training set {self.facts['train_order']}"] if "train_order" in self.facts else []
-        return [*parts, f"not looked at: {self.facts['not_looked_at']}"] if "not_looked_at" in self.facts else parts
+        if len(self.data.loaders) == 1 and self.data.train.order() is not None:
+            order = order_of(self.data, self.data.train)
+            parts.append(f"training set {'in order' if order.ascending else 'shuffled'} ({order.sampler})")
+        raised = [each for each in self.unjudged.values() if each.startswith(RAISES)]
+        raised = next(iter(raised), self.facts.get("not_looked_at"))
+        return parts if raised is None else [*parts, f"not looked at: samples beyond the batches of the run: {raised}"]
 
 
 def outside(indices: Tensor, number: int) -> tuple[list[int], int, int, int | None]:

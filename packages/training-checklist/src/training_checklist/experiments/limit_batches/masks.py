@@ -11,8 +11,8 @@ from training_checklist.engines.batches import leaves
 from training_checklist.engines.compared import SAMPLES, first_of, moved_look, replaced
 from training_checklist.engines.splits import splits
 from training_checklist.evidence.values import Mask
-from training_checklist.experiments.limit_batches.roles import Roles
 from training_checklist.finding import Place
+from training_checklist.lab.roles import Roles
 from training_checklist.lightning import LightningModule, Trainer
 
 BESIDE = ("token_type_ids']", "special_tokens_mask']")  # of tokenizers, which many networks do not ask for

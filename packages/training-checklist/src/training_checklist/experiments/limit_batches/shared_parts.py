@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from training_checklist.evidence.shared import SharedParts
-from training_checklist.experiments.limit_batches.roles import Roles
-from training_checklist.experiments.limit_batches.samples import Part
+from training_checklist.lab.data import Part
+from training_checklist.lab.roles import Roles
 
 SHORTEST = 4  # numbers in a row
 CHANCE = 1e-4  # that any of the runs that are compared is the same by chance

@@ -8,8 +8,8 @@ from torch.utils._pytree import tree_leaves
 
 from training_checklist.engines.splits import Split
 from training_checklist.evidence.labels import HeldOutToken, TextLengths, TokenShare
-from training_checklist.experiments.limit_batches.roles import Roles
-from training_checklist.experiments.limit_batches.samples import LEAST, Part
+from training_checklist.lab.data import LEAST, Part
+from training_checklist.lab.roles import Roles
 
 TEXTS = 200
 MARKS = 2 / 3  # of the texts begin with a mark, or with padding on their left

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from training_checklist.evidence.labels import IgnoredTokens, LabelFit, TokenLabels
 from training_checklist.experiments.limit_batches.label_fit import FEATURES, LEAST
-from training_checklist.experiments.limit_batches.roles import Roles
-from training_checklist.experiments.limit_batches.samples import Part
+from training_checklist.lab.data import Part
+from training_checklist.lab.roles import Roles
 
 NO_LABEL = -(2**31)
 SHIFTS = (-2, -1, 0, 1, 2)  # a mark in front or at the end, and both

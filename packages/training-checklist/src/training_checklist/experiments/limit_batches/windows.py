@@ -9,9 +9,9 @@ from torch import Tensor
 
 from training_checklist.engines.batches import leaves
 from training_checklist.evidence.values import TargetParts
-from training_checklist.experiments.limit_batches.roles import Roles
-from training_checklist.experiments.limit_batches.samples import LEAST, Part
 from training_checklist.finding import Place
+from training_checklist.lab.data import LEAST, Part
+from training_checklist.lab.roles import Roles
 
 MOST_NUMBERS = 256  # of a target, which are held against each number of a window
 LONGEST = 20_000  # numbers of a window

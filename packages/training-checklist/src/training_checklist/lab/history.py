@@ -1,7 +1,6 @@
 """Whether a sample is the same whatever was loaded before it, tried on copies of a dataset that is still unread."""
 
 import time
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +13,12 @@ from training_checklist.engines.held import kept
 from training_checklist.engines.random_state import GENERATORS, state_of, with_state
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.splits import Split, load_items
-from training_checklist.evidence.loading import History
-from training_checklist.experiments.limit_batches.stored_samples import Loaded, Unseen, pieces, told_apart
+from training_checklist.finding import Place
+from training_checklist.lab.data import Data, by_index
+from training_checklist.lab.shared import once
+from training_checklist.lab.stored import Loaded, Unseen, pieces, told_apart
 from training_checklist.lightning import Trainer, isolate_rng
+from training_checklist.rule import CannotJudge
 
 SAMPLES = 64  # of 60 series and 90 days, 23 pairs share a day: enough to see a cache whose key lacks one of the two
 SEEDS = 10  # of a sample, which no other one has
@@ -38,40 +40,63 @@ class Loads:
     hidden: bool = False
 
 
-def history(split: Split, trainer: Trainer, seconds: float) -> History | None:
-    """Load samples in two orders, each from a copy of the dataset; None where it cannot be copied or is too large."""
-    if not split.indexable:
-        return None
-    name, until = type(split.dataset).__name__, time.monotonic() + seconds
+@dataclass
+class History:
+    """Samples of the training set, loaded in two orders from copies of it, with the same random numbers each time.
+
+    Args:
+        unsteady: how many were others when they were loaded a second time at once.
+        moved: how many were others in the other order.
+        changed: what the dataset keeps otherwise since: "Windows.sales".
+        marked: how many were others, with the same random numbers, after they had been loaded with other ones.
+        frozen: how many of these were what those other ones had made.
+    """
+
+    samples: int
+    unsteady: int
+    moved: int
+    changed: list[str]
+    marked: int
+    frozen: int
+    place: Place
+
+
+@once
+def history(data: Data) -> History:
+    """Load samples in two orders, each from a copy of the dataset that is still unread.
+
+    Raises:
+        CannotJudge: it cannot be copied, is too large, or has random numbers that cannot be held still.
+    """
+    split = by_index(data.train)
+    name, until = type(split.dataset).__name__, time.monotonic() + data.seconds / 2
     if sum(each.nbytes for _, each in kept(split.dataset, name, (Tensor, np.ndarray))) > LARGEST:
-        return None
+        raise CannotJudge(f"the dataset keeps more than {LARGEST} bytes: too much for a copy")
     chosen = split.chosen(SAMPLES)
-    found, loads = [], None
+    found = []
     for order, seeds in ((chosen, (0, 0, 1)), (chosen[::-1], (0,)), (chosen, (1,))):
-        with suppress(Unseen):
-            loads = load_in(order, seeds, split, trainer, until)
-        if loads is None:
-            return None
-        found.append(loads)
+        try:
+            found.append(load_in(order, seeds, split, data.trainer, until))
+        except Unseen as kind:
+            raise CannotJudge(f"a sample holds something that cannot be compared: {kind}") from None
     one, backwards, alone = found
     unsteady = [index for index in chosen if one.results[index][0] != one.results[index][1]]
     moved = [index for index in chosen if one.results[index][0] != backwards.results[index][0]]
     marked = [index for index in chosen if one.results[index][2] != alone.results[index][0]]
     frozen = [index for index in marked if one.results[index][2] == one.results[index][0]]
-    hidden = one.hidden or (bool(unsteady) and not one.changed)
-    index = next(iter(unsteady or moved or marked), None)
-    place = split.place_of("__getitem__").beside(sample=index)
-    counts = len(chosen), len(unsteady), len(moved)
-    return History(*counts, one.changed, hidden, len(marked), len(frozen), place)
+    if one.hidden or (unsteady and not one.changed):
+        raise CannotJudge("samples are random in a way that cannot be held still")
+    place = split.place_of("__getitem__").beside(sample=next(iter(unsteady or moved or marked), None))
+    return History(len(chosen), len(unsteady), len(moved), one.changed, len(marked), len(frozen), place)
 
 
-def load_in(order: list[int], seeds: tuple[int, ...], split: Split, trainer: Trainer, until: float) -> Loads | None:
+def load_in(order: list[int], seeds: tuple[int, ...], split: Split, trainer: Trainer, until: float) -> Loads:
     """Load samples from a copy of the dataset, until the clock shows `until`, each with each of the seeds."""
     parts = (trainer, trainer.lightning_module, trainer.datamodule)
     try:
         dataset = deepcopy(split.dataset, {id(part): part for part in parts if part is not None})
-    except Exception:  # an open file, a lock, a connection
-        return None
+    except Exception as error:  # an open file, a lock, a connection
+        raise CannotJudge(f"the dataset cannot be copied: {type(error).__name__}") from None
     name, loads = type(dataset).__name__, Loads()
     generators = [(generator, state_of(generator)) for _, generator in kept(dataset, name, GENERATORS)]
     before = {path: digest_of(each) for path, each in kept(dataset, name, (Tensor, np.ndarray))}
@@ -79,7 +104,7 @@ def load_in(order: list[int], seeds: tuple[int, ...], split: Split, trainer: Tra
         for index in order:
             for seed in seeds:
                 if time.monotonic() > until:
-                    return None
+                    raise CannotJudge("samples are too slow to be loaded several times")
                 for generator, state in generators:
                     with_state(generator, state)
                 seed_all(seed + SEEDS * index)  # of one seed for all, rare changes may come to none of them

@@ -1,0 +1,35 @@
+import torch
+from torch.utils.data import DataLoader, WeightedRandomSampler
+
+from training_checklist.instruments import CHANCE, Data, at_least, labelled, of_data, order_of
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    order, samples = order_of(data, data.train), data.train.samples
+    # Weights make draws uneven, but hardly ever keep the second half of an epoch from bringing any sample anew.
+    later = order.drawn // 2
+    exhausted = order.new == 0 and order.distinct < min(order.drawn, samples)
+    if exhausted and at_least(later, later, order.distinct / samples) < CHANCE:
+        yield Hit(
+            f"{order.sampler} draws {order.distinct} different samples again and again, {order.drawn} times in all; "
+            f"{samples - order.distinct} of the {samples} samples of the training set are never drawn",
+            order.place,
+        )
+
+
+def weighted(weights: torch.Tensor) -> DataLoader:
+    return DataLoader(labelled(), 16, sampler=WeightedRandomSampler(weights, 160))
+
+
+PROBE = Probe(
+    id="data/few-distinct-samples",
+    item="limit_batches",
+    question="Can every sample of the training set be drawn, where some are drawn many times?",
+    why="the network learns those few by heart and never sees the others",
+    severity=FAILED,
+    fix=Fix("WeightedRandomSampler takes one weight for each sample, as in weights_of_classes[labels]"),
+    detect=detect,
+    faulty=of_data(lambda: weighted(torch.tensor([1.0, 2.0, 3.0, 4.0]))),
+    healthy=of_data(lambda: weighted(torch.tensor([1.0, 2.0, 3.0, 4.0])[torch.arange(160) % 4])),
+)

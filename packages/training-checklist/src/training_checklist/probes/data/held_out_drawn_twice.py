@@ -1,0 +1,35 @@
+from torch.utils.data import DataLoader, RandomSampler
+
+from training_checklist.instruments import Data, Split, labelled, of_data, order_of
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    def look(split: Split) -> Hits:
+        order = order_of(data, split)
+        if order.plain and order.distinct < order.drawn:
+            yield Hit(
+                f"{order.sampler} draws {order.distinct} different samples of {split.name} in {order.drawn} draws: "
+                "some are counted more than once",
+                order.place,
+            )
+
+    return data.of_each(look)
+
+
+def validated(replacement: bool) -> DataLoader:
+    samples = labelled()
+    return DataLoader(samples, 16, sampler=RandomSampler(samples, replacement))
+
+
+PROBE = Probe(
+    id="data/held-out-drawn-twice",
+    item="limit_batches",
+    question="Is every held-out sample measured once?",
+    why="metrics weigh samples by how often they are drawn, and change with every pass where that is random",
+    severity=WARNING,
+    fix=Fix("no sampler and shuffle=False for validation and testing"),
+    detect=detect,
+    faulty=of_data(held_out=lambda: validated(replacement=True)),
+    healthy=of_data(held_out=lambda: validated(replacement=False)),
+)

@@ -1,0 +1,41 @@
+import torch
+
+from training_checklist.instruments import Changed, Data, Split, by_index, differing, of_data, reloaded
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    def look(split: Split) -> Hits:
+        roles, (first, second) = data.roles, reloaded(data, by_index(split))
+        inputs, again = first.of(roles.input), second.of(roles.input)
+        differ = differing(inputs, again)
+        targets = first.of(roles.target), second.of(roles.target)
+        known = targets[0] is not None and targets[1] is not None
+        random = not known or bool(differing(*(each[: len(inputs)] for each in targets)).any())
+        larger = known and inputs[0].numel() > targets[0][0].numel()
+        if not differ.any():
+            return
+        if roles.classes is None and (random or not larger):
+            # Masked tokens, or noise that a network is to remove, may be drawn anew in every pass.
+            raise CannotJudge(
+                "inputs of held-out samples are random, and the criterion does not tell whether they may be"
+            )
+        yield Hit(
+            f"{int(differ.sum())} of {len(inputs)} samples of {split.name} differ when they are loaded again",
+            split.place.beside(sample=first.indices[int(differ.nonzero()[0, 0])]),
+        )
+
+    return data.of_each(look)
+
+
+PROBE = Probe(
+    id="data/held-out-is-random",
+    item="limit_batches",
+    question="Are held-out samples the same whenever they are loaded?",
+    why="random augmentation of validation or test data: metrics change from one pass to the next",
+    severity=FAILED,
+    fix=Fix("give this split transforms without randomness"),
+    detect=detect,
+    faulty=of_data(held_out=lambda: Changed(lambda index, x, y: (x + torch.randn(8), y))),
+    healthy=of_data(held_out=lambda: Changed(lambda index, x, y: (x + index, y))),
+)

@@ -1,0 +1,27 @@
+from torch.utils.data import DataLoader
+
+from training_checklist.instruments import Data, batches, labelled, of_data
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    for split in data.splits if "roles" in vars(data) else data.loaders:
+        if batches(split) == 0 and (split.samples or split.stage == "train"):
+            yield Hit(
+                f"{split.name} has no batch: {split.samples or 0} samples, batch_size={split.loader.batch_size}, "
+                f"drop_last={split.loader.drop_last}",
+                split.place,
+            )
+
+
+PROBE = Probe(
+    id="data/no-batch",
+    item="limit_batches",
+    question="Does every loader have a batch?",
+    why="nothing is done with its samples, and the run ends as if it had been",
+    severity=FAILED,
+    fix=Fix("a batch_size of at most the number of samples, or drop_last=False"),
+    detect=detect,
+    faulty=of_data(lambda: DataLoader(labelled(10), 16, drop_last=True)),
+    healthy=of_data(lambda: DataLoader(labelled(10), 16)),
+)

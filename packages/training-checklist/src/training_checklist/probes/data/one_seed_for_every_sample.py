@@ -1,0 +1,33 @@
+import torch
+
+from training_checklist.instruments import TOGETHER, Changed, Data, by_index, of_data, seeds_of
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    split = by_index(data.train, least=TOGETHER)
+    seen = [seeds_of(split, data.trainer, index, seed=index)[0] for index in split.chosen(TOGETHER)]
+    for line, seed in seen[0].items():
+        if all(each.get(line) == seed for each in seen):
+            yield Hit(
+                f"for each of {TOGETHER} samples a generator of random numbers begins anew, with seed {seed} each time",
+                line.beside(loader="train_dataloader"),
+            )
+            return
+
+
+def noisy(seed: int) -> Changed:
+    return Changed(lambda index, x, y: (x + torch.randn(8, generator=torch.Generator().manual_seed(seed * index)), y))
+
+
+PROBE = Probe(
+    id="data/one-seed-for-every-sample",
+    item="limit_batches",
+    question="Do samples have random numbers of their own?",
+    why="augmentation does the very same to every sample in every epoch: it is a fixed change, and no augmentation",
+    severity=FAILED,
+    fix=Fix("draw from torch's own generator, which each worker seeds; or make one generator, outside of __getitem__"),
+    detect=detect,
+    faulty=of_data(lambda: noisy(0)),
+    healthy=of_data(lambda: noisy(1)),
+)

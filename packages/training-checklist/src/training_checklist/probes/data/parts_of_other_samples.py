@@ -1,0 +1,123 @@
+from itertools import combinations, permutations
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+from torch.utils.data import DataLoader, default_collate
+
+from training_checklist.instruments import TOGETHER, Data, Split, by_index, is_within, labelled, leaves, of_data
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+LEAST = 16  # numbers of a sample: fewer can be in another order by chance
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    return data.of_each(lambda split: collated(data, split))
+
+
+def collated(data: Data, split: Split) -> Hits:
+    """Load a few samples together and alone, of what is the same each time."""
+    chosen = by_index(split, least=TOGETHER).chosen(TOGETHER)
+    together, again = (rows_of(data, split, chosen) for _ in range(2))
+    alone = [rows_of(data, split, [index]) for index in chosen]
+    steady = [
+        place
+        for place, rows in together.items()
+        if place in again and same(rows, again[place]) and all(place in each for each in alone)
+    ]
+    matches = {
+        place: [{r for r, row in enumerate(together[place]) if is_within(each[place][0], row)} for each in alone]
+        for place in steady
+    }
+    apart = []
+    for one, other in combinations([place for place, rows in matches.items() if all(rows)], 2):
+        number = sum(not mine & others for mine, others in zip(matches[one], matches[other], strict=True))
+        if number and not all(same(each[one], each[other]) for each in alone):  # of a copy, rolled for its negatives
+            apart.append((number, one, other))
+    if apart:  # one order that is wrong shows in many pairs
+        number, one, other = max(apart, key=lambda each: each[0])
+        yield Hit(
+            f"{one} and {other} of a batch are in different orders: {number} of {TOGETHER} samples get the {other} of "
+            "another one",
+            split.place_of("collate_fn").beside(note=f"{one}, {other}"),
+        )
+    samples = [list(map(as_tensor, tree_leaves(sample))) for sample in split.items(chosen)]
+    for place in steady:
+        if len(samples) == TOGETHER and scrambled(together[place], samples):
+            yield Hit(
+                f"{place} of a batch has the values of its samples in another arrangement, in all of {TOGETHER}",
+                split.place_of("collate_fn").beside(note=place),
+                "pixels or time steps that were neighbours are not: view and reshape read memory in order, and move no "
+                "dimension",
+                Fix("stack the samples as they are, or x.permute(...) by which dimensions move"),
+            )
+
+
+def rows_of(data: Data, split: Split, indices: list[int]) -> dict[str, Tensor]:
+    """Return every tensor of a batch of some samples that has one entry for each."""
+    [(_, batch)] = split.fetch(indices, data.trainer, data.until, len(indices))
+    found = {place: leaf.detach().cpu() for place, leaf in leaves(batch).items()}
+    return {place: leaf for place, leaf in found.items() if leaf.ndim and len(leaf) == len(indices)}
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and bool(((one == other) | (one != one)).all())
+
+
+def as_tensor(value: Any) -> Tensor | None:
+    try:
+        return torch.as_tensor(value).cpu()
+    except (TypeError, ValueError, RuntimeError):  # text, an image
+        return None
+
+
+def scrambled(rows: Tensor, samples: list[list[Tensor | None]]) -> bool:
+    """Whether each row has the numbers of a part of its sample, in an arrangement that moves no whole dimension."""
+    if rows[0].ndim < 2 or rows[0].numel() < LEAST:
+        return False
+    pairs = [(row, rearranged(row, sample)) for row, sample in zip(rows, samples, strict=True)]
+    return all(part is not None and not moved(row, part) for row, part in pairs)
+
+
+def rearranged(row: Tensor, sample: list[Tensor | None]) -> Tensor | None:
+    """Return the part of a sample that has the same numbers as a row of a batch, and another order."""
+    for part in sample:
+        alike = part is not None and (part.shape, part.dtype) == (row.shape, row.dtype) and not same(part, row)
+        if alike and same(part.flatten().sort().values, row.flatten().sort().values):
+            return part
+    return None
+
+
+def moved(row: Tensor, part: Tensor) -> bool:
+    """Whether slices along one dimension, or dimensions, have changed places: a flip, BGR for RGB, a transposition."""
+    for order in permutations(range(part.ndim)):
+        if same(part.permute(order), row):
+            return True
+    for dim in range(row.ndim):
+        slices = [{each.numpy().tobytes() for each in one.unbind(dim)} for one in (row.contiguous(), part.contiguous())]
+        if slices[0] == slices[1]:
+            return True
+    return False
+
+
+def sorting(both: bool) -> DataLoader:
+    def collate(samples: list) -> list[Tensor]:
+        inputs, labels = default_collate(samples)
+        order = inputs[:, 0].argsort()
+        return [inputs[order], labels[order] if both else labels]
+
+    return DataLoader(labelled(), 16, collate_fn=collate)
+
+
+PROBE = Probe(
+    id="data/parts-of-other-samples",
+    item="limit_batches",
+    question="Does collate keep together what belongs to one sample?",
+    why="inputs are learnt with what belongs to others, or as noise",
+    severity=FAILED,
+    fix=Fix("apply one order to all parts of the batch"),
+    detect=detect,
+    faulty=of_data(held_out=lambda: sorting(both=False)),
+    healthy=of_data(held_out=lambda: sorting(both=True)),
+)

@@ -1,0 +1,69 @@
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from training_checklist.instruments import TOGETHER, Changed, Data, by_index, in_bytes, isolate_rng, of_data
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+READ = Path("/proc/self/io")  # Linux's count of the bytes that this process has read
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    split = by_index(data.train)
+    chosen = split.chosen(TOGETHER)
+    if not READ.is_file():
+        raise CannotJudge("the system does not tell what has been read")
+    with isolate_rng():
+        split.items(chosen)  # what is read once and kept
+        if time.monotonic() > data.until:
+            raise CannotJudge("samples are too slow to be loaded twice")
+        before = read_so_far()
+        given = sum(each.nbytes for each in tree_leaves(split.items(chosen)) if isinstance(each, (Tensor, np.ndarray)))
+        read, given = (read_so_far() - before) // len(chosen), given // len(chosen)
+    if given and read > max(limits.times_read * given, limits.least_read):
+        yield Hit(
+            f"loading a sample of {in_bytes(given)} reads {in_bytes(read)} from files, each time",
+            split.place_of("__getitem__"),
+        )
+
+
+def read_so_far() -> int:
+    return int(re.search(rb"rchar: (\d+)", READ.read_bytes())[1])
+
+
+def reading(size: int, given: int = 1) -> Changed:
+    """Return samples for which so many bytes are read, and so many numbers given beside their own 40 bytes."""
+
+    def change(index: int, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        with Path("/dev/zero").open("rb", buffering=0) as file:
+            file.read(size)
+        return x, y, torch.zeros(given)
+
+    return Changed(change)
+
+
+PROBE = Probe(
+    id="data/reads-far-more-than-it-gives",
+    item="limit_batches",
+    question="Does loading a sample read about as much as the sample holds?",
+    why="a whole file is read for each part of it, and an epoch reads it as often as it has samples",
+    severity=WARNING,
+    fix=Fix("read it once in __init__, or let numpy.load(..., mmap_mode='r') read parts of an .npy file"),
+    detect=detect,
+    faulty=of_data(lambda: reading(100_000)),
+    healthy=of_data(lambda: reading(40_000)),
+    thresholds={
+        "times_read": Threshold(
+            100,
+            "times its size: a crop of 224x224 from a photograph of 12 megapixels reads five times its own",
+            faulty=of_data(lambda: reading(200_000, 240)),
+            healthy=of_data(lambda: reading(200_000, 990)),
+        ),
+        "least_read": Threshold(65_536, "bytes: opening a file reads its first blocks, of 4 to 16 KiB"),
+    },
+)

@@ -1,0 +1,59 @@
+from typing import Any
+
+from torch import Tensor
+
+from training_checklist.instruments import UNREAD, Changed, Data, history, of_data
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    seen = history(data)
+    where = ", ".join(seen.changed[:3])
+    if seen.unsteady:
+        yield Hit(
+            f"{seen.unsteady} of {seen.samples} samples are others when they are loaded again: loading changes what "
+            f"the dataset keeps in {where}",
+            seen.place.beside(note=where),
+            "each epoch and each split that shares these data gets other values",
+            Fix("copy before you change: x = x / scale, and not x /= scale, on a slice of what is kept"),
+        )
+    elif seen.marked > seen.frozen:
+        yield Hit(
+            f"{seen.marked} of {seen.samples} samples are others, with the same random numbers, when they have been "
+            f"loaded before: augmentation changes what the dataset keeps{f' in {where}' if where else ''}",
+            seen.place.beside(note=where),
+            "what augmentation does to a sample adds up from epoch to epoch",
+            Fix("copy before you change: image = self.images[index].clone(), and no slice of what is kept"),
+        )
+    elif seen.moved:
+        yield Hit(
+            f"{seen.moved} of {seen.samples} samples are others when samples after them are loaded first, with the "
+            "same random numbers",
+            seen.place,
+        )
+
+
+class ByDay(Changed):
+    """Knows a sample by a part of its index, or by all of it."""
+
+    def __init__(self, days: int) -> None:
+        super().__init__(lambda index, x, y: (x, y))
+        self.days, self.cache = days, {}
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Any]:
+        return self.cache.setdefault(index % self.days, super().__getitem__(index))
+
+
+PROBE = Probe(
+    id="data/sample-depends-on-history",
+    item="limit_batches",
+    question="Is a sample the same whatever was loaded before it?",
+    why="an index does not stand for one sample: a cache that knows a sample by a part of its index only gives "
+    "several the first one's data",
+    severity=FAILED,
+    fix=Fix("key the cache in __getitem__ by the whole index"),
+    steps=(UNREAD,),
+    detect=detect,
+    faulty=of_data(lambda: ByDay(16)),
+    healthy=of_data(lambda: ByDay(160)),
+)

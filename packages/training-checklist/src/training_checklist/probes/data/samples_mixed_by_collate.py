@@ -1,0 +1,38 @@
+import torch
+from torch.utils.data import DataLoader, default_collate
+
+from training_checklist.instruments import Data, Split, labelled, mixed_by_collate, of_data
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    def look(split: Split) -> Hits:
+        for place, number in mixed_by_collate(data, split).items():
+            yield Hit(
+                f"{place} of a sample depends on the other samples of its batch: alone, each of {number} has other "
+                "values than together",
+                split.place.beside(note=place),
+            )
+
+    return data.of_each(look)
+
+
+def collated(reduce: bool) -> DataLoader:
+    def collate(samples: list) -> list[torch.Tensor]:
+        inputs, labels = default_collate(samples)
+        return [inputs - inputs.mean(0) if reduce else inputs - 1, labels]
+
+    return DataLoader(labelled(), 16, collate_fn=collate)
+
+
+PROBE = Probe(
+    id="data/samples-mixed-by-collate",
+    item="limit_batches",
+    question="Is a sample the same whatever the batch that it comes in?",
+    why="what the network is given changes with batch size, order and the last batch; one sample alone means nothing",
+    severity=WARNING,
+    fix=Fix("use statistics of the whole training set in collate_fn and in transfer hooks, not those of the batch"),
+    detect=detect,
+    faulty=of_data(held_out=lambda: collated(reduce=True)),
+    healthy=of_data(held_out=lambda: collated(reduce=False)),
+)

@@ -1,0 +1,91 @@
+import time
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Subset, random_split
+
+from training_checklist.instruments import (
+    Data,
+    Example,
+    Validated,
+    by_index,
+    content_of,
+    history,
+    known,
+    labelled,
+    of_function,
+    pass_on,
+    splits,
+    tested,
+)
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+# Of each set. Two thirds of a pool of up to 10,000 share three of 200 samples or more, of which seldom none is met.
+SHARED = 200
+SECONDS = 3  # of the five that limit_batches takes for samples beyond those of the run
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    before, (found, error) = known(data, history), tested(data)
+    if error or not found:
+        raise CannotJudge(error or "setup('test') is not called: nothing is tested")
+    if before is not None and 0 < before.frozen == before.marked:
+        raise CannotJudge("a sample that stays as it first came out is another one in a new dataset")
+    dataset, now = by_index(data.train).dataset, splits("train", pass_on(data.source.train_dataloader))
+    first = content_of(dataset)
+    if len(now) != 1 or first is None or first != content_of(dataset):
+        raise CannotJudge("the training set gives no sample twice in the same way")
+    if first == content_of(now[0].dataset):
+        return
+    if not share_a_sample(dataset, now[0].dataset):
+        raise CannotJudge("setup makes other samples each time, and splits none anew")
+    line = of_function(type(data.source).setup)
+    yield Hit(
+        "setup('test') has made another training set than setup('fit') did: the split is drawn anew",
+        data.train.place.beside(file=line.file, line=line.line, function=line.function),
+    )
+
+
+def share_a_sample(one: Any, other: Any) -> bool:
+    """Whether two sets have a sample in common, as splits of one pool have; true, too, where that takes too long."""
+    if isinstance(one, Subset) and isinstance(other, Subset):
+        return True
+    until, found = time.monotonic() + SECONDS, []
+    for dataset in (one, other):
+        count = len(dataset)
+        keys = sorted({count * part // SHARED for part in range(SHARED)})
+        found.append({content_of(dataset, [key]) for key in keys if time.monotonic() < until} - {None})
+    return time.monotonic() > until or not all(found) or not found[0].isdisjoint(found[1])
+
+
+class Drawn(Validated):
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool, self.generator = labelled(), torch.default_generator
+
+    def setup(self, stage: str) -> None:
+        self.parts = random_split(self.pool, [100, 60], generator=self.generator)
+
+    def train_dataloader(self) -> DataLoader:
+        return DataLoader(self.parts[0], 16)
+
+    val_dataloader = test_dataloader = lambda self: DataLoader(self.parts[1], 16)
+
+
+class DrawnOnce(Drawn):
+    def setup(self, stage: str) -> None:
+        self.generator = torch.Generator().manual_seed(0)
+        super().setup(stage)
+
+
+PROBE = Probe(
+    id="data/split-drawn-anew",
+    item="limit_batches",
+    question="Is the split the same whenever setup is called?",
+    why="setup is called for each stage: what is tested on then was trained on before",
+    severity=FAILED,
+    fix=Fix("draw it by a seed of its own: torch.randperm(n, generator=torch.Generator().manual_seed(seed))"),
+    detect=detect,
+    faulty=Example(Drawn, None),
+    healthy=Example(DrawnOnce, None),
+)

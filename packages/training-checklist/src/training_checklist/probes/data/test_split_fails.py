@@ -1,0 +1,26 @@
+from training_checklist.instruments import Data, labelled, of_data, tested
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    error = tested(data)[1]
+    if error:
+        function = f"{type(data.source).__name__}.setup('test'), test_dataloader"
+        yield Hit(f"the test split cannot be loaded: {error}", Place(loader="test_dataloader", function=function))
+
+
+def missing() -> None:
+    raise FileNotFoundError("data/test")
+
+
+PROBE = Probe(
+    id="data/test-split-fails",
+    item="limit_batches",
+    question="Can the test split be loaded?",
+    why="testing after training will end in the same error",
+    severity=WARNING,
+    fix=Fix(items=("fast_dev_run",)),
+    detect=detect,
+    faulty=of_data(test=missing),
+    healthy=of_data(test=labelled),
+)
