@@ -83,7 +83,11 @@ def examine(tmp_path) -> Callable[..., Verdict]:
         seed_everything(0, verbose=False)
         check = instantiate(config["callbacks"][f"debug_{item}"])
         session.add(check)
-        options = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False} | config["trainer"] | trainer
+        options = (
+            {"accelerator": "cpu", "logger": False, "enable_checkpointing": False}
+            | config.get("trainer", {"max_epochs": 1})
+            | trainer
+        )
         quiet = {"enable_progress_bar": False, "enable_model_summary": False, "default_root_dir": tmp_path}
         try:
             trainer = Trainer(**options, **quiet, callbacks=[check, *more])

@@ -18,6 +18,12 @@ ITEMS = {path.name.removesuffix(".yaml") for path in (resources.files("training_
 NUMBERS = [(probe, name) for probe in PROBES for name, each in probe.thresholds.items()]
 
 
+@pytest.fixture(autouse=True)
+def no_figure(monkeypatch):
+    """Examples of watch draw nothing: it takes a second each time."""
+    monkeypatch.setattr("training_checklist.experiments.watch.watch.draw", lambda *_: "")
+
+
 def by_id(probe):
     return probe.id
 

@@ -74,6 +74,7 @@ MODULES = {
     "lab.step_times": ("StepTimes", "loading", "reading"),
     "lab.stored": ("row_size",),
     "lab.texts": ("Reader", "texts"),
+    "lab.whole_training": ("WholeTraining", "ends", "looked_at", "measured", "parts"),
     "lightning": ("Callback", "CombinedLoader", "LightningDataModule", "LightningModule", "isolate_rng"),
 }
 

@@ -93,12 +93,14 @@ class Example:
             module makes its own.
         held_out: makes that of validation, where it is another one.
         trainer: further arguments of the Trainer.
+        item: further arguments of the item.
     """
 
     module: Callable[[], LightningModule] = Small
     loader: Callable[[], DataLoader] | None = loader
     held_out: Callable[[], DataLoader] | None = None
     trainer: Mapping[str, Any] = field(default_factory=dict)
+    item: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Validated(Small):
@@ -160,7 +162,7 @@ def run(probe: Probe, example: Any, chosen: Mapping[str, Any] | None = None) -> 
     Args:
         chosen: thresholds, by name.
     """
-    config = OmegaConf.load(files("training_checklist.conf") / OWN / f"{probe.item}.yaml")
+    config = OmegaConf.to_container(OmegaConf.load(files("training_checklist.conf") / OWN / f"{probe.item}.yaml"))
     content = project(example)
     settings = Settings({probe.item: dict(chosen or {})})
     with TemporaryDirectory() as folder, warnings.catch_warnings(), redirect_stdout(io.StringIO()), isolate_rng():
@@ -175,10 +177,10 @@ def run(probe: Probe, example: Any, chosen: Mapping[str, Any] | None = None) -> 
                 held_out = loader if content.held_out is None else content.held_out()
                 own_code.EXAMPLES.update(map(inspect.getfile, written_here(module)))
                 places.kind.cache_clear()
-                item = instantiate(OmegaConf.to_container(config.callbacks)[f"debug_{probe.item}"] | {"topics": ()})
-                item.probes, item.judge = [probe], lambda *_: None  # it asks no rule of the older form
+                item = instantiate(config["callbacks"][f"debug_{probe.item}"] | content.item | {"topics": ()})
+                item.probes, item.judge = [probe], lambda *_, **__: None  # it asks no rule of the older form
                 one = {"accelerator": "cpu", "devices": 1}
-                options = {**one, **OmegaConf.to_container(config.trainer), **content.trainer, **QUIET}
+                options = {**one, **config.get("trainer", {}), **content.trainer, **QUIET}
                 session.add(item)
                 trainer = Trainer(**options, default_root_dir=folder, callbacks=[item])
                 try:

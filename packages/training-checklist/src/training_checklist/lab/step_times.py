@@ -82,4 +82,4 @@ def reading(read: Callable[[int], Any], batch_size: int = 16, computing: float =
             time.sleep(computing)
             return super().training_step(batch, batch_idx)
 
-    return Example(Computing, lambda: DataLoader(Read(read), batch_size), {"limit_train_batches": 12})
+    return Example(Computing, lambda: DataLoader(Read(read), batch_size), trainer={"limit_train_batches": 12})

@@ -17,13 +17,31 @@ from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.tracer import Listener, Tracer
 from training_checklist.engines.uncopied import Uncopied
-from training_checklist.evidence.whole_training import WatchedStep
 from training_checklist.experiments.gradients.activations import FlatUnits, Seen
 from training_checklist.experiments.gradients.gradient_sizes import Signals, learning_modules
 from training_checklist.experiments.gradients.optimizer_steps import dense
 from training_checklist.lightning import LightningModule
 
 ENTRIES = 4096  # of each weight that are compared with what they were: a copy of all would double the weights' memory
+
+
+@dataclass(frozen=True)
+class WatchedStep:
+    """One step of an optimizer.
+
+    Args:
+        step: of the training.
+        ratio: how far it moved the weights, of their norm; exactly 0 where none has changed.
+        gradient: norm of the gradients that it was given.
+        rate: its greatest learning rate, None where it has none.
+        moved: whether a weight is another than at the look before; None of the first one.
+    """
+
+    step: int
+    ratio: float
+    gradient: float
+    rate: float | None = None
+    moved: bool | None = None
 
 
 @dataclass

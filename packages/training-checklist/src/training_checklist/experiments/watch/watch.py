@@ -1,6 +1,7 @@
 """A whole training, as long as it is: how far steps go, gradients, units, outputs, speed and memory."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, ClassVar
@@ -13,17 +14,9 @@ from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.watch.figure import draw
 from training_checklist.experiments.watch.look import Look, Looked
 from training_checklist.experiments.watch.pace import Pace
-from training_checklist.experiments.watch.seen_in_all import (
-    last_gradients,
-    memory_of_device,
-    memory_of_process,
-    optimizer_series,
-    output_scales,
-    speed,
-    unit_lives,
-)
 from training_checklist.experiments.watch.series import Point, points, write_table
 from training_checklist.experiments.watch.timeline import Timeline
+from training_checklist.lab.whole_training import LEAST, WholeTraining, ends
 from training_checklist.lightning import Callback, LightningModule, Trainer
 
 MOST = 256  # looks that are kept; of twice as many every second one goes
@@ -40,8 +33,8 @@ class Watch(Experiment):
     drops: ClassVar[tuple[type[Callback], ...]] = ()
     eager = False
 
-    def __init__(self, share: float) -> None:
-        super().__init__()
+    def __init__(self, topics: Sequence[str], share: float) -> None:
+        super().__init__(topics)
         self.share = share
         self.pace: Pace | None = None
         self.look: Look | None = None
@@ -104,15 +97,9 @@ class Watch(Experiment):
     def conclude(self, folder: Path) -> None:
         if self.pace is None or not self.pace.steps:
             return
-        self.judge(
-            *optimizer_series(self.looked, self.optimizers),
-            unit_lives(self.looked),
-            output_scales(self.looked),
-            speed(self.timeline.blocks),
-            memory_of_process(self.timeline.blocks),
-            memory_of_device(self.timeline.blocks, self.timeline.device),
-        )
-        if len(self.optimizers) == 1:  # of several losses, none has one depth
+        timeline = self.timeline
+        self.ask(self.probes, WholeTraining(self.looked, timeline.blocks, self.optimizers, timeline.device))
+        if len(self.optimizers) == 1 and len(self.looked) >= 3 * LEAST:  # of several losses, none has one depth
             self.judge(AlongDepth(last_gradients(self.looked)), owner="gradients")
         series = points(self.looked, self.timeline.blocks, self.optimizers)
         self._tell(series)
@@ -152,3 +139,10 @@ class Watch(Experiment):
             resident = [block.resident for block in blocks if block.resident is not None]
             said += [f"memory {in_bytes(resident[0])} -> {in_bytes(resident[-1])}"] if resident else []
         self.seen = "; ".join(said)
+
+
+def last_gradients(looked: list[Looked]) -> dict[str, float]:
+    """Return the median gradient at each module's output in the last third of the looks."""
+    _, last = ends(looked)
+    names = [name for name in last[0].gradients if all(name in look.gradients for look in last)]
+    return {name: median(look.gradients[name] for look in last) for name in names}

@@ -48,7 +48,7 @@ def keeping(part: Callable[[Small, list, Tensor], Any], by_name: bool = True, **
         made.history = kept if by_name else None
         return made
 
-    return Example(module, partial(loader, 4), trainer)
+    return Example(module, partial(loader, 4), trainer=trainer)
 
 
 PROBE = Probe(
