@@ -42,7 +42,7 @@ SHORT = {
 }
 # Experiments with data of their own.
 OWN_DATA = [
-    f"+experiment={name}" for name in ("tabular_regression", "text_classifier", "segmentation", "several_labels")
+    f"+experiment={name}" for name in ("tabular_regression", "text_classifier", "segmentation", "several_labels", "gan")
 ]
 SHORTER = {"hydra.sweeper.n_trials=20": "hydra.sweeper.n_trials=2", "4": "2"}
 # What trains nothing, or goes on with what has been trained.

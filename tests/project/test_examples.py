@@ -22,6 +22,7 @@ EXAMPLES = {
     "tabular_regression": ((), {"predictions.csv"}, "TableData has no class_names"),
     "text_classifier": ((), {"predictions.csv"} | FIGURES, "TextData has no image_shape"),
     "segmentation": (("data.batch_size=4",), set(), "CanvasData has no predict_dataloader"),
+    "gan": ((), set(), "GAN has no predict_step"),
     "fine_tuning": (
         ("data=mnist_sample", "model.net.weights=weights.pth", "callbacks.unfreeze.epoch=1"),
         {"predictions.csv"} | FIGURES | MISTAKES,
