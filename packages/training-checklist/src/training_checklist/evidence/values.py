@@ -1,6 +1,5 @@
 """The numbers in batches."""
 
-import math
 from dataclasses import dataclass, field
 
 from training_checklist.finding import NOWHERE, Place
@@ -144,106 +143,6 @@ class InputScale:
 
 
 @dataclass
-class Scale:
-    """The inputs of one split.
-
-    Args:
-        error: standard error of the mean.
-        block_means: of consecutive parts of the split, in the order of the dataset.
-        block_stds: likewise.
-    """
-
-    name: str
-    mean: float
-    std: float
-    error: float
-    block_means: list[float] = field(default_factory=list)
-    block_stds: list[float] = field(default_factory=list)
-
-
-@dataclass
-class SplitScales:
-    """The inputs of the training set and of another split."""
-
-    train: Scale
-    other: Scale
-    place: Place = NOWHERE
-
-    def differ(self, max_shift: float, max_ratio: float) -> bool:
-        """Whether means are apart by more deviations, or deviations by a greater factor, beyond drift and error."""
-        train, other = self.train, self.other
-        largest, smallest = max(train.std, other.std), max(min(train.std, other.std), 1e-12)
-        # Data that drift from one part of a split to the next may drift as far again to the next split.
-        drift = max(spread(train.block_means), spread(other.block_means)) + 4 * (train.error + other.error)
-        growth = max(ratio(train.block_stds), ratio(other.block_stds))
-        shifted = abs(train.mean - other.mean) - drift > max_shift * largest
-        return shifted or largest / smallest > max_ratio * growth
-
-
-def spread(values: list[float]) -> float:
-    return max(values) - min(values) if values else 0.0
-
-
-def ratio(values: list[float]) -> float:
-    return max(values) / min(values) if values and min(values) > 0 else 1.0 if not values else math.inf
-
-
-@dataclass
-class SplitTargets:
-    """The targets of a regression, one number for each sample, in the training set and in another split.
-
-    Args:
-        low: least target of the training set.
-        high: largest.
-        ordered: whether they rise, or fall, from one sample of the dataset to the next.
-    """
-
-    train: Scale
-    other: Scale
-    low: float
-    high: float
-    ordered: bool = False
-    place: Place = NOWHERE
-
-    @property
-    def scales(self) -> SplitScales:
-        return SplitScales(self.train, self.other)
-
-
-@dataclass
-class TargetCopies:
-    """How much of the target's variance each column of the inputs leaves, by the column's place in the batch.
-
-    Args:
-        target: its place.
-    """
-
-    target: str
-    columns: dict[str, float]
-    samples: int
-    place: Place = NOWHERE
-
-
-@dataclass
-class TargetParts:
-    """Numbers of a target of which each stands at one place of the inputs, in all samples.
-
-    Args:
-        target: its place in the batch.
-        numbers: of it, that are not the same in all samples.
-        found: places of its numbers, "batch[1][:, 0]", and of the inputs that are them up to scale and shift.
-        kinds: different numbers, where the target is one that stands for a thing, such as an item.
-    """
-
-    target: str
-    numbers: int
-    found: list[tuple[str, str]]
-    samples: int
-    place: Place = NOWHERE
-    kinds: int | None = None
-
-
-@dataclass
 class Mask:
     """Zeros and ones for the parts of each sample of a training batch, or how long each sample is.
 
@@ -265,25 +164,6 @@ class Losses:
 
     values: list[float]
     excused: bool
-    place: Place = NOWHERE
-
-
-@dataclass
-class PixelTargets:
-    """Targets with a class for each pixel, held against their images as they are, and turned or mirrored.
-
-    Args:
-        samples: of the training set; turned: those whose target would fit clearly better turned or mirrored.
-        held_out: samples of another split; held_turned: likewise.
-        turn: that fits most of them, such as "mirrored left to right".
-        place: of the training set.
-    """
-
-    samples: int
-    turned: int
-    held_out: int
-    held_turned: int
-    turn: str = ""
     place: Place = NOWHERE
 
 

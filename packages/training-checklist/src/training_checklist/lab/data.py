@@ -39,6 +39,7 @@ class Data(Subject):
     Attributes:
         until: when that is, by `time.monotonic()`.
         error: what the run has raised.
+        whole_numbers: of each training batch of the run, by their places in it.
         roles: of the tensors of a batch.
     """
 
@@ -57,6 +58,7 @@ class Data(Subject):
         self.number, self.seconds, self.findings = number, seconds, findings
         self.until = time.monotonic() + seconds
         self.error: Exception | None = None
+        self.whole_numbers: list[dict[str, Tensor]] = []
 
     @property
     def source(self) -> Any:

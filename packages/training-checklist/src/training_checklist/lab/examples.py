@@ -110,11 +110,26 @@ class Validated(Small):
         self.loss(self(batch[0]), batch[1])
 
 
+class Regression(Validated):
+    """Numbers of a window or a row into up to four numbers."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs.flatten(1))
+
+    def loss(self, answers: Tensor, targets: Tensor) -> Tensor:
+        return functional.mse_loss(answers[:, : targets.shape[1]], targets)
+
+
 def labelled(number: int = 160) -> TensorDataset:
     """Return numbers around four centres, with the centre as label; the numbers are others each time."""
     centres = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(number) % 4
     return TensorDataset(centres[labels] + 0.3 * torch.randn(number, 8), labels)
+
+
+def normal(*size: int, seed: int = 0) -> Tensor:
+    """Return random numbers that are the same each time."""
+    return torch.randn(*size, generator=torch.Generator().manual_seed(seed))
 
 
 class Changed(Dataset):

@@ -18,11 +18,13 @@ from torch.utils.data import Dataset, IterableDataset
 from training_checklist.engines.batches import DEPTH, parts
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.splits import Split
-from training_checklist.evidence.shared import SharedRecordings, SharedSamples, TestedAgain
+from training_checklist.finding import Place
+from training_checklist.lab.data import Data, by_index
+from training_checklist.lab.shared import once
+from training_checklist.rule import CannotJudge
 
 COMPARED = 150  # samples that are compared with each other
 MANY_NUMBERS = 16  # in which two images or recordings differ, and two rows of a table need not
-RECORDINGS = 3  # and fewer are no list of recordings
 WORDS = 3  # more of them than a name has
 LONGEST_PATH = 255  # letters of a name that a file system takes
 SMALLEST_ROW = 4  # numbers; fewer are too likely to be the same by chance
@@ -85,11 +87,11 @@ def row_size(row: Any) -> int:
     return int(torch.Size(shape).numel()) if shape else 0
 
 
-def digest(row: Any) -> int:
+def digest_row(row: Any) -> int:
     """Hash the part of a row that is largest, so that a label beside it does not count."""
     if isinstance(row, (list, tuple)):
         numbers = all(isinstance(value, (int, float)) for value in row)
-        return hash(tuple(row)) if numbers else digest(largest(row))
+        return hash(tuple(row)) if numbers else digest_row(largest(row))
     if isinstance(row, Tensor):
         row = row.detach().cpu()
         row = (row.float() if row.dtype == torch.bfloat16 else row).contiguous().numpy()  # NumPy has no bfloat16
@@ -188,84 +190,65 @@ def stored_labels(dataset: Any, indices: list[int], labels: Tensor) -> Tensor | 
     return None
 
 
-def shared_samples(train: Split, split: Split, until: float) -> SharedSamples | None:
-    """Compare what two splits keep, before any augmentation; None where nothing tells."""
-    if not (train.indexable and split.indexable):
-        return None
-    base, inside = origin(train.dataset)
-    other, outside = origin(split.dataset)
+@dataclass
+class SharedSamples:
+    """Samples of a split that another one has too.
+
+    Args:
+        shared: how many.
+        total: of the split, or as many as were looked at.
+        same_dataset: whether both are parts of one dataset, so that indices tell.
+        rows: of the other split that were looked at.
+        repeatable: whether two samples of such data may well be equal by chance, as rows of a table.
+        repeated: rows of the other split that it has more than once.
+        place: of the first.
+    """
+
+    shared: int
+    total: int
+    same_dataset: bool
+    rows: int
+    place: Place
+    repeatable: bool = False
+    repeated: int = 0
+
+
+@once
+def shared_samples(data: Data, train: Split, split: Split) -> SharedSamples:
+    """Compare what two splits keep, before any augmentation.
+
+    Raises:
+        CannotJudge: nothing tells.
+    """
+    base, inside = origin(by_index(train).dataset)
+    other, outside = origin(by_index(split).dataset)
+    read = None
     if other is base:
-        common = set(range(len(base)) if inside is None else inside)
-        asked = range(len(base)) if outside is None else outside
-        positions = [position for position, index in enumerate(asked) if index in common]
-        first = positions[0] if positions else 0
-        return SharedSamples(
-            split.name,
-            len(positions),
-            split.samples,
-            first,
-            same_dataset=True,
-            rows=len(common),
-            of_several=split.of_several,
-            place=split.place,
-        )
-    if inside is None and outside is None and type(base) is type(other):
+        read = range(len(base)) if inside is None else inside, range(len(base)) if outside is None else outside
+    elif inside is None and outside is None and type(base) is type(other):
         one, two = rows_read(base), rows_read(other)
-        if one is not None and two is not None and one[1] == two[1]:
-            common = set(one[0])
-            found = [place for place, row in enumerate(two[0]) if row in common]
-            first = found[0] if found else 0
-            counts = (split.name, len(found), len(two[0]), first)
-            return SharedSamples(
-                *counts, same_dataset=True, rows=len(common), of_several=split.of_several, place=split.place
-            )
+        read = (one[0], two[0]) if one is not None and two is not None and one[1] == two[1] else None
+    if read is not None:
+        common = set(read[0])
+        found = [place for place, row in enumerate(read[1]) if row in common]
+        return SharedSamples(len(found), len(read[1]), True, len(common), at_first(split, found))
     try:
-        rows, others = stored_rows(base, inside, train, until), stored_rows(other, outside, split, until)
-    except Unseen:
-        return None
+        rows, others = (stored_rows(*each, data.until) for each in ((base, inside, train), (other, outside, split)))
+    except Unseen as kind:
+        raise CannotJudge(f"a sample holds something that cannot be compared: {kind}") from None
     if not rows or not others:
-        return None
-    keys, other_keys = files_told_apart(rows, others, until)
+        raise CannotJudge(f"{split.name} or {train.name} keeps nothing that tells its samples apart")
+    keys, other_keys = files_told_apart(rows, others, data.until)
     counts = Counter(keys)
     repeated = sum(count for count in counts.values() if count > 1)
     named = all(name_in(row) is not None for row in rows[:COMPARED])
     repeatable = bool(repeated) if named else not are_unlikely_to_repeat(rows)
-    positions = [i for i, key in enumerate(other_keys) if key in counts and (repeatable or not is_blank(others[i]))]
-    first = positions[0] if positions else 0
-    shared = (split.name, len(positions), len(others), first)
-    return SharedSamples(*shared, False, repeatable, repeated, len(rows), split.of_several, split.place)
+    found = [i for i, key in enumerate(other_keys) if key in counts and (repeatable or not is_blank(others[i]))]
+    return SharedSamples(len(found), len(others), False, len(rows), at_first(split, found), repeatable, repeated)
 
 
-def tested_again(validated: Split, tested: Split, until: float) -> TestedAgain | None:
-    """Return how many samples of a split that is tested are those that training is validated with."""
-    found = shared_samples(validated, tested, until)
-    if found is None or found.repeatable:
-        return None
-    return TestedAgain(tested.name, validated.name, found.shared, found.total, tested.place)
-
-
-def shared_recordings(train: Split, split: Split) -> SharedRecordings | None:
-    """Compare the lists of tensors that two datasets keep, such as recordings of which samples are windows.
-
-    None where both keep the same: then each may read a part of it.
-    """
-    (base, _), (other, _) = origin(train.dataset), origin(split.dataset)
-    if base is other or type(base) is not type(other):
-        return None
-    for name, kept in getattr(other, "__dict__", {}).items():
-        own, theirs = tensors_in(getattr(base, name, None)), tensors_in(kept)
-        if len(theirs) < RECORDINGS or len(own) <= len(theirs):
-            continue
-        known = {digest(each) for each in own}
-        shared = sum(digest(each) in known for each in theirs)
-        return SharedRecordings(name, split.name, shared, len(theirs), split.place)
-    return None
-
-
-def tensors_in(kept: Any) -> list[Any]:
-    """Return the tensors or arrays of a list of nothing else, each with enough numbers to be told from others."""
-    whole = isinstance(kept, (list, tuple)) and all(isinstance(each, (Tensor, np.ndarray)) for each in kept)
-    return list(kept) if whole and all(len(each.reshape(-1)) >= MANY_NUMBERS for each in kept) else []
+def at_first(split: Split, positions: list[int]) -> Place:
+    return split.place.beside(sample=positions[0] if positions else 0)
 
 
 def rows_read(dataset: Any) -> tuple[list[int], list[int]] | None:
@@ -288,7 +271,7 @@ def rows_read(dataset: Any) -> tuple[list[int], list[int]] | None:
             continue
         read = [value for value in kept if len(value) > int(rows.max())]
         if read:
-            return rows.tolist(), [hash(str(value)) if isinstance(value, list) else digest(value) for value in read]
+            return rows.tolist(), [hash(str(value)) if isinstance(value, list) else digest_row(value) for value in read]
     return None
 
 
@@ -321,7 +304,7 @@ def loaded(split: Split, index: int) -> Loaded:
 
 def told_apart(row: Any) -> Any:
     """Return what tells a row from others: of a loaded sample all of it, of a stored one the largest part."""
-    return tuple(map(digest, row.pieces)) if isinstance(row, Loaded) else digest(row)
+    return tuple(map(digest_row, row.pieces)) if isinstance(row, Loaded) else digest_row(row)
 
 
 def files_told_apart(rows: list[Any], others: list[Any], until: float) -> tuple[list[Any], list[Any]]:

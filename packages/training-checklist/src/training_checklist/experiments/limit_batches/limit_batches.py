@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -36,36 +35,20 @@ from training_checklist.evidence.values import (
     InputScale,
     LabelRange,
     Losses,
-    SplitScales,
     TokenRange,
 )
 from training_checklist.experiments.experiment import RAISES, Experiment
 from training_checklist.experiments.limit_batches.claim import average, named_by_transforms
 from training_checklist.experiments.limit_batches.class_weights import WeightedClasses, WeightedPositives
-from training_checklist.experiments.limit_batches.columns import (
-    codes_of_splits,
-    columns,
-    columns_of_splits,
-    fitted_to,
-    row_numbers,
-    whole_table,
-)
-from training_checklist.experiments.limit_batches.dense_targets import pixel_targets
-from training_checklist.experiments.limit_batches.groups import shared_groups
 from training_checklist.experiments.limit_batches.label_fit import of_known_classes, sample_of, tables
 from training_checklist.experiments.limit_batches.masks import masks
 from training_checklist.experiments.limit_batches.samples import (
     not_finite,
     same_inputs,
-    scale_of,
-    split_targets,
-    target_copies,
 )
-from training_checklist.experiments.limit_batches.shared_parts import shared_parts
 from training_checklist.experiments.limit_batches.texts import held_out_tokens, text_lengths, token_share
 from training_checklist.experiments.limit_batches.token_labels import bags, ignored_tokens, token_fit, token_labels
 from training_checklist.experiments.limit_batches.whole_numbers import coarse_numbers
-from training_checklist.experiments.limit_batches.windows import ThingsInSequences, target_parts
 from training_checklist.finding import Finding, Place
 from training_checklist.lab.data import OVER, RAISED, UNREAD, Data, Part, in_order, order_of
 from training_checklist.lab.data import part as part_of
@@ -74,11 +57,8 @@ from training_checklist.lab.roles import Roles, roles_of
 from training_checklist.lab.stored import (
     origin,
     raw_row,
-    shared_recordings,
-    shared_samples,
     stored_inputs,
     stored_labels,
-    tested_again,
 )
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import Probe
@@ -132,8 +112,6 @@ class LimitBatches(Experiment):
         self.entering: list[Tensor] = []  # what the first layer takes, batch by batch
         self.layer = ""
         self.ranges: dict[tuple[str, str], Entering] = {}  # by place in the batch and layer
-        self.things = ThingsInSequences()
-        self.tables: dict[str, Part] = {}  # splits that were read as a whole
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
@@ -164,7 +142,8 @@ class LimitBatches(Experiment):
             self._judge_values(entrance.leaf, entrance.value, where)
         self._see_layer()
         self._see_batch(batch, where)
-        self.things.see(batch)
+        whole = {place: leaf for place, leaf in leaves(batch).items() if leaf.ndim and not leaf.is_floating_point()}
+        self.data.whole_numbers.append({place: leaf.cpu() for place, leaf in whole.items()})
         loss = reported_loss(outputs, trainer)
         self.losses += [] if loss is None else [float(loss)]
         self.weighted.add(self.criteria.calls)
@@ -209,9 +188,6 @@ class LimitBatches(Experiment):
             for entering in self.ranges.values():
                 entering.columns.clear()
         self.judge(*self.ranges.values())
-        self.judge(
-            *self.things.evidence(train[0].place_of("__getitem__") if train else Place(loader="train_dataloader"))
-        )
         self.judge(*self.weighted.evidence, *self.positives.found.values())
         self.judge(Losses(self.losses, self.has_found(), Place(function="training_step")))
 
@@ -332,22 +308,7 @@ class LimitBatches(Experiment):
         own = parts.get(train.name, Part(train))
         for split in held_out:
             other = parts.get(split.name, Part(split))
-            self._look(shared_samples, train, split, self.until)
-            self._look(shared_recordings, train, split)
-            self._look(self._scales, own, other)
-            self._look(columns_of_splits, own, other, self.roles)
-            self._look(split_targets, own, other, self.roles)
-            self._look(shared_parts, own, other, self.roles)
-            self._look(shared_groups, train, split, self.roles.classes)
-            self._look(pixel_targets, own, other, self.roles)
             self._look(held_out_tokens, own, other, self.roles)
-            self._look(self._tables, own, other, trainer)
-        by_stage = [[split for split in held_out if split.stage == stage] for stage in ("val", "test")]
-        for validated, tested in product(*by_stage):
-            self._look(tested_again, validated, tested, self.until)
-        self._look(target_copies, own, self.roles)
-        self._look(target_parts, own, self.roles)
-        self._look(columns, own, self.roles)
         if not any(self._mixed(split) for split in held_out):  # then a sample that is loaded alone is another one
             self._look(same_inputs, own, self.roles, trainer, self.until)
         if self.roles.classes is not None:
@@ -379,22 +340,6 @@ class LimitBatches(Experiment):
             elif place in own.chunks:  # of several lengths
                 tokens = torch.cat([chunk.flatten() for chunk in own.chunks[place]])
                 self._judge_tokens(tokens, rows, place, split.place, [None] * len(tokens))
-
-    def _tables(self, own: Part, other: Part, trainer: Trainer) -> list[Any]:
-        numbered: list[Any] = []
-        if own.split.name not in self.tables:
-            self.tables[own.split.name] = whole_table(own, self.roles, trainer, self.until)
-            numbered = row_numbers(self.tables[own.split.name], self.roles)
-        whole = self.tables[own.split.name], whole_table(other, self.roles, trainer, self.until)
-        return [*numbered, *fitted_to(*whole, self.roles), *codes_of_splits(*whole, self.roles)]
-
-    def _scales(self, own: Part, other: Part) -> list[SplitScales]:
-        found = []
-        for name in sorted(self.roles.inputs):
-            one, two = (scale_of(part.split.name, part.of(name)) for part in (own, other))
-            place = other.split.place if name == self.roles.input else other.split.place.beside(note=name)
-            found += [] if one is None or two is None else [SplitScales(one, two, place)]
-        return found
 
     def _split_labels(self, own: Part, others: list[Part]) -> list[Any]:
         labels = {part.split.name: self._labels(part) for part in (own, *others)}

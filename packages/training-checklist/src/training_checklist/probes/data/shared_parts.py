@@ -1,11 +1,9 @@
-"""Parts that samples of two splits have in common, such as days of windows and corners of tiles that overlap."""
-
 import torch
 from torch import Tensor
+from torch.utils.data import TensorDataset
 
-from training_checklist.evidence.shared import SharedParts
-from training_checklist.lab.data import Part
-from training_checklist.lab.roles import Roles
+from training_checklist.instruments import Data, Example, Regression, Split, normal, of_data, part
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe, Threshold
 
 SHORTEST = 4  # numbers in a row
 CHANCE = 1e-4  # that any of the runs that are compared is the same by chance
@@ -18,23 +16,30 @@ COUNTED = 20_000  # values by which it is estimated how many different ones ther
 DIFFERENT = 0.1
 
 
-def shared_parts(own: Part, other: Part, roles: Roles) -> list[SharedParts]:
+def detect(data: Data, limits: Limits) -> Hits:
     """Look for runs of numbers of held-out samples in training samples.
 
     What is compared with answers must be new; what enters the network only where it is an image: the past of a series
     may be known.
     """
-    found = []
-    for place in sorted(own.values.keys() & other.values.keys()):
-        known, held = rows(own.values[place]), rows(other.values[place])
-        is_image = own.values[place].ndim >= 4 and place in roles.inputs
-        is_series = own.values[place].ndim <= 3 and place in roles.compared
-        if not (is_image or is_series) or known is None or held is None or known.shape[1:] != held.shape[1:]:
-            continue
-        parts = compare(known, held)
-        if parts is not None:
-            found.append(SharedParts(place, len(held), *parts, other.split.place))
-    return found
+
+    def look(split: Split) -> Hits:
+        one, two, roles = part(data, data.train).values, part(data, split).values, data.roles
+        for place in sorted(one.keys() & two.keys()):
+            known, held = rows(one[place]), rows(two[place])
+            is_image = one[place].ndim >= 4 and place in roles.inputs
+            is_series = one[place].ndim <= 3 and place in roles.compared
+            if not (is_image or is_series) or known is None or held is None or known.shape[1:] != held.shape[1:]:
+                continue
+            shared, length = compare(known, held) or (0, 0)
+            if shared > limits.max_shared_parts * len(held):
+                yield Hit(
+                    f"{shared} of {len(held)} samples that were looked at have parts of training samples in {place}: "
+                    f"{length} numbers in a row, or more, the same to the last bit",
+                    split.place.beside(note=place),
+                )
+
+    return data.of_each(look)
 
 
 def rows(values: Tensor) -> Tensor | None:
@@ -76,3 +81,30 @@ def fingerprints(values: Tensor, length: int, filling: Tensor) -> Tensor:
     changes = (windows[..., 1:] != windows[..., :-1]).sum(-1) >= length // 2
     full = (values != filling).unfold(-1, length, 1).all(-1)
     return torch.where(changes & full, keys, 0).flatten(1)
+
+
+def with_copies(number: int, of: int) -> Example:
+    """Hold out samples of which so many have the target of a training sample."""
+    train, held = normal(160, 4), normal(of, 4, seed=1)
+    held[:number] = train[:number]
+    inputs = normal(160, 8), normal(of, 8, seed=1)
+    return of_data(lambda: TensorDataset(inputs[0], train), lambda: TensorDataset(inputs[1], held), module=Regression)
+
+
+PROBE = Probe(
+    id="data/shared-parts",
+    item="limit_batches",
+    question="Are held-out samples free of parts of training samples?",
+    why="windows or tiles that overlap were split at random: the network knows a part of the answers by heart, and its "
+    "metrics there say nothing about new data",
+    severity=FAILED,
+    fix=Fix("split the recordings or scenes first, by time or by place, and cut each part into windows or tiles then"),
+    detect=detect,
+    faulty=with_copies(2, of=100),
+    healthy=with_copies(1, of=200),
+    thresholds={
+        "max_shared_parts": Threshold(
+            0.01, "share of held-out samples, as for whole ones (data/shared-samples): exact copies are rarer than that"
+        )
+    },
+)

@@ -1,5 +1,3 @@
-"""Samples that come from one person: known by the name of what keeps them together."""
-
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -7,25 +5,30 @@ from typing import Any
 
 import numpy as np
 
-from training_checklist.engines.drawn_indices import length
-from training_checklist.engines.splits import Split
-from training_checklist.evidence.shared import SharedGroups
-from training_checklist.lab.stored import origin
+from training_checklist.instruments import Changed, Data, Split, labelled, length, of_data, origin
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 # Of whom networks are asked about others than they were trained on. Users and items of a shop are known ones.
 PERSONS = re.compile(r"(patient|subject|participant|speaker|person|donor|animal|volunteer)(s|_?ids?|_?names?)?", re.I)
 
 
-def shared_groups(train: Split, held: Split, classes: int | None) -> SharedGroups | None:
-    """Return how many held-out samples are of persons that the training set has; None where no persons are named."""
-    name, own = next(persons_of(train.dataset), ("", []))
-    theirs = dict(persons_of(held.dataset)).get(name, [])
+def detect(data: Data, limits: Limits) -> Hits:
+    name, own = next(persons_of(data.train.dataset), ("", []))
     known = set(own)
-    # As many persons as classes: they are what is to be told apart.
-    if not own or not theirs or len(known) == classes:
-        return None
-    shared = sum(person in known for person in theirs)
-    return SharedGroups(name, held.name, len(known), len(own), shared, len(theirs), held.place)
+    if not own or len(known) == data.roles.classes:  # as many persons as classes: they are what is to be told apart
+        raise CannotJudge("the training set names no persons that its samples are of")
+
+    def look(split: Split) -> Hits:
+        theirs = dict(persons_of(split.dataset)).get(name, [])
+        shared = sum(person in known for person in theirs)
+        if len(known) > 1 and shared > limits.max_persons * len(theirs):
+            yield Hit(
+                f"{shared} of {len(theirs)} samples of {split.name} are of {name} that the training set has others of: "
+                f"{len(own)} samples of {len(known)}",
+                split.place.beside(note=name),
+            )
+
+    return data.of_each(look)
 
 
 def persons_of(dataset: Any) -> Iterator[tuple[str, list[Any]]]:
@@ -72,3 +75,27 @@ def read_rows(base: Any, column: list[Any]) -> list[Any] | None:
             if whole and len(indices) and indices.min() >= 0 and indices.max() < len(column):
                 return [column[index] for index in indices.tolist()]
     return None
+
+
+class Patients(Changed):
+    """Five samples of each patient, from a first one on."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__(lambda index, x, y: (x, y), [*labelled(100)])  # what it wraps is looked into
+        self.patients = [first + index // 5 for index in range(100)]
+
+
+PROBE = Probe(
+    id="data/persons-in-both-splits",
+    item="limit_batches",
+    question="Are other persons held out than those that are trained on?",
+    why="a network that knows a person by their other samples is better on these than it will be on somebody new",
+    severity=WARNING,
+    fix=Fix("split persons and not samples, as sklearn's GroupShuffleSplit does; leave it if they are always known"),
+    detect=detect,
+    faulty=of_data(lambda: Patients(0), lambda: Patients(6)),
+    healthy=of_data(lambda: Patients(0), lambda: Patients(14)),
+    thresholds={
+        "max_persons": Threshold(0.5, "of the held-out samples: a few persons may have been counted twice on purpose")
+    },
+)

@@ -1,0 +1,101 @@
+"""The columns of tables, and the channels of images and sequences."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from training_checklist.engines.splits import Split
+from training_checklist.lab.data import LEAST, Data, Part, load, part
+from training_checklist.lab.shared import once
+from training_checklist.rule import CannotJudge
+
+MOST = 64  # columns of which each is held against each
+ROWS = 50_000  # of a table that is read as a whole
+# Of the standard error of a mean: what chance brings so near to 0 is one column in 125, and its deviation as near to 1
+# one of these in 125.
+EXACT = 0.01
+
+
+def tables(data: Data, own: Part) -> Iterator[tuple[str, Tensor]]:
+    """Yield place and values of each tensor of numbers that enters the network, where there are enough samples."""
+    for place in sorted(data.roles.inputs):
+        values = own.of(place)
+        if values is None or len(values) < LEAST or values.ndim < 2 or not values.is_floating_point():
+            continue
+        if values.isfinite().all():
+            yield place, values
+
+
+@once
+def whole_table(data: Data, split: Split) -> Part:
+    """Return all samples of a split where they are rows of a table; some where they are not, or too many."""
+    some = part(data, split)
+    if not any(values.ndim == 2 for _, values in tables(data, some)) or split.samples > ROWS:
+        return some
+    whole = load(split, list(range(split.samples)), data.roles, data.trainer, data.until)
+    return whole if len(whole.indices) == split.samples else some  # time was too short
+
+
+def shift(one: tuple[Tensor, Tensor], two: tuple[Tensor, Tensor]) -> float:
+    """Return how far two columns are apart, in standard errors of the difference, of their means and these errors."""
+    errors = torch.hypot(one[1], two[1]).clamp_min(1e-12)
+    return float(((one[0] - two[0]).abs() / errors).max())
+
+
+@dataclass
+class Scaling:
+    """Columns of which mean and deviation are 0 and 1, or least and largest value, over the samples of some splits.
+
+    Args:
+        standard: how many columns have mean 0 and deviation 1, over the samples of "train", "other" or "both".
+        ranged: how many reach from 0 to 1 and no further, likewise.
+        columns: how many there are that have more than two values.
+    """
+
+    place: str
+    standard: dict[str, int]
+    ranged: dict[str, int]
+    columns: int
+
+
+@once
+def scaling(data: Data, split: Split) -> list[Scaling]:
+    """See which samples tables and targets were scaled by, where both splits are there as a whole.
+
+    Raises:
+        CannotJudge: they are not.
+    """
+    own, other = whole_table(data, data.train), whole_table(data, split)
+    if any(len(each.indices) != each.split.samples for each in (own, other)):
+        raise CannotJudge("not all samples of both splits were looked at")
+    known = [(place, values) for place, values in tables(data, own) if values.ndim == 2]
+    target = own.of(data.roles.target)
+    if target is not None and target.numel() == len(target) and target.is_floating_point():
+        known.append((data.roles.target, target))
+    found = []
+    for place, values in known:
+        held = other.of(place)
+        if held is None:
+            continue
+        one, two = (each.reshape(len(each), -1).double() for each in (values, held))
+        if one.shape[1] != two.shape[1] or min(len(one), len(two)) < LEAST:
+            continue
+        both = torch.cat([one, two])
+        if torch.equal(one.mean(0), two.mean(0)) or not both.isfinite().all():
+            continue
+        kept = [len(column.unique()) > 2 for column in both.T]
+        of = {"train": one[:, kept], "other": two[:, kept], "both": both[:, kept]}
+        standard = {name: int(is_standard(each).sum()) for name, each in of.items()}
+        ranged = {name: int(((each.amin(0) == 0) & (each.amax(0) == 1)).sum()) for name, each in of.items()}
+        found.append(Scaling(place, standard, ranged, sum(kept)))
+    return found
+
+
+def is_standard(values: Tensor) -> Tensor:
+    """Return for each column of (N, columns) whether its mean is 0 and its deviation 1, by either definition."""
+    near = EXACT / len(values) ** 0.5
+    deviations = [values.std(0, correction=correction) for correction in (0, 1)]
+    one = torch.stack([(each - 1).abs() < near for each in deviations]).any(0)
+    return (values.mean(0).abs() < near) & one

@@ -1,0 +1,117 @@
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import TensorDataset
+
+from training_checklist.instruments import LEAST, Data, Example, Regression, normal, of_data, part
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
+
+MOST_NUMBERS = 256  # of a target, which are held against each number of a window
+LONGEST = 20_000  # numbers of a window
+KINDS = 20  # of a number that stands for a thing: of fewer, it may well be a class that is told beside a sequence
+ROUNDING = 1e-6  # of a correlation: float32 keeps 7 digits, and a sum of squares loses one
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    yield from of_windows(data, limits)
+    yield from of_things(data)
+
+
+def of_windows(data: Data, limits: Limits) -> Hits:
+    """Hold each number that the loss compares with against each of the inputs, where these are windows."""
+    roles, own = data.roles, part(data, data.train)
+    inputs = [(place, own.of(place)) for place in sorted(roles.inputs - {roles.target} - roles.compared)]
+    known = [(place, values) for place, values in inputs if values is not None and values.is_floating_point()]
+    windows = [(place, values) for place, values in known if values.ndim > 2 and values[0].numel() <= LONGEST]
+    for name in sorted(roles.compared | {roles.target} - {None}) if windows else ():
+        target = own.of(name)
+        if target is None or not target.is_floating_point() or len(target) < LEAST:
+            continue
+        if target[0].numel() > MOST_NUMBERS or (target[0].numel() == 1 and name != roles.target):
+            continue
+        answers, varies = standardised(target)
+        found: dict[str, str] = {}
+        for place, values in windows:
+            rows, _ = standardised(values)
+            alike = (answers.T @ rows / len(rows)).abs() > 1 - ROUNDING
+            for number in alike.any(1).nonzero().flatten().tolist():
+                found.setdefault(at(name, number, target), at(place, int(alike[number].nonzero()[0]), values))
+        # Of a target of one number, the inputs hold all or nothing.
+        if found and (len(found) <= limits.max_share * int(varies.sum()) or int(varies.sum()) == 1):
+            [(answer, place), *more] = found.items()
+            further = f", and {len(more)} more of its numbers stand there too" if more else ""
+            yield Hit(
+                f"{answer}, which is to be foretold, stands among the inputs, as {place}, in all of {len(target)} "
+                f"samples{further}",
+                data.train.place.beside(note=place),
+            )
+
+
+def of_things(data: Data) -> Hits:
+    """Hold each number that stands for a thing, such as an item, against sequences of such numbers in its batch."""
+    kinds: dict[str, list[int]] = {}
+    columns: dict[tuple[str, str], set[int]] = {}  # counted from the end: lengths may vary
+    for batch in data.whole_numbers:
+        for place, single in batch.items():
+            if single.ndim != 1:
+                continue
+            kinds.setdefault(place, []).extend(single.tolist())
+            for name, sequences in batch.items():
+                if sequences.ndim == 2 and sequences.shape[1] > 1 and len(sequences) == len(single):
+                    alike = (sequences == single[:, None]).all(0).nonzero().flatten() - sequences.shape[1]
+                    columns.setdefault((place, name), set(alike.tolist())).intersection_update(alike.tolist())
+    for (single, sequences), found in columns.items():
+        samples, different = len(kinds[single]), len(set(kinds[single]))
+        if found and samples >= LEAST and different >= KINDS:
+            place = f"{sequences}[:, {min(found)}]"
+            yield Hit(
+                f"{single}, one of {different} different numbers, stands among the inputs, as {place}, in all of "
+                f"{samples} samples",
+                data.train.place_of("__getitem__").beside(note=place),
+            )
+
+
+def standardised(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return (N, numbers) with mean 0 and deviation 1, or 0 where they don't vary, and which of them do."""
+    rows = values.reshape(len(values), -1).double()
+    rows = rows - rows.mean(0)
+    deviations = rows.std(0, correction=0)
+    varies = deviations > ROUNDING * rows.abs().amax(0).clamp_min(1e-30)
+    return torch.where(varies, rows / deviations.clamp_min(1e-300), 0.0), varies
+
+
+def at(place: str, number: int, values: Tensor) -> str:
+    """Return the place in a batch of a number of each sample: "batch[0][:, 23, 0]"."""
+    if values.ndim < 2:
+        return place
+    return f"{place}[:, {', '.join(str(int(each)) for each in np.unravel_index(number, values.shape[1:]))}]"
+
+
+def overlapping(numbers: int) -> Example:
+    """Foretell four days by the eight before them, of which so many are the first of the four."""
+    series = normal(160, 12)
+    split = TensorDataset(series[:, numbers : numbers + 8, None], series[:, 8:])
+    return of_data(lambda: split, lambda: split, module=Regression)
+
+
+PROBE = Probe(
+    id="data/part-of-target-among-inputs",
+    item="limit_batches",
+    question="Do inputs end before the target begins?",
+    why="a window that is a step too long, or a target that begins a step too early, lets the network copy what it "
+    "should foretell: its error is too good, and the first number is missing where it is used",
+    severity=WARNING,
+    fix=Fix(
+        "end the inputs at the step before the first one of the target: x = series[i : i + n]; y = series[i + n :]"
+    ),
+    detect=detect,
+    faulty=overlapping(1),
+    healthy=overlapping(2),
+    thresholds={
+        "max_share": Threshold(
+            0.25,
+            "of the target: a decoder that is given the series again, or a network that makes its inputs anew, has "
+            "most of its target among them",
+        )
+    },
+)

@@ -1,0 +1,43 @@
+import torch
+from torch.utils.data import TensorDataset
+
+from training_checklist.instruments import Data, Example, Split, normal, of_data, scaling
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    def look(split: Split) -> Hits:
+        for found in scaling(data, split):
+            most = found.columns / 2
+            for kind, counts in (("mean 0 and deviation 1", found.standard), ("a range from 0 to 1", found.ranged)):
+                # That least and largest values of the training set are those of both is nothing: one split has them.
+                both = counts["both"] > most and counts["train"] <= most
+                if both and (kind.startswith("mean") or counts["both"] == found.columns > counts["train"] + 1):
+                    yield Hit(
+                        f"{counts['both']} of {found.columns} columns have {kind} over the samples of the training set "
+                        f"and {split.name} together, and {counts['train']} over those of the training set alone",
+                        split.place.beside(note=found.place),
+                    )
+                    break
+
+    return data.of_each(look)
+
+
+def standardised(together: bool) -> Example:
+    train, held = normal(160, 8), normal(160, 8, seed=1)
+    by, labels = torch.cat([train, held]) if together else train, (train[:, 0] > 0).long()
+    train, held = ((each - by.mean(0)) / by.std(0) for each in (train, held))
+    return of_data(lambda: TensorDataset(train, labels), lambda: TensorDataset(held, labels))
+
+
+PROBE = Probe(
+    id="data/scaled-by-held-out-samples",
+    item="limit_batches",
+    question="Is the scale of columns that of the training set, and of no sample that is held out?",
+    why="what is held out has had a part in the preparation of the training data: it is no longer unseen",
+    severity=FAILED,
+    fix=Fix("split first; then take mean and deviation of the training set, and scale every split by them"),
+    detect=detect,
+    faulty=standardised(together=True),
+    healthy=standardised(together=False),
+)

@@ -1,0 +1,37 @@
+from torch.utils.data import TensorDataset
+
+from training_checklist.instruments import Data, Example, Split, normal, of_data, scaling
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    def look(split: Split) -> Hits:
+        for found in scaling(data, split):
+            if found.standard["other"] > found.columns / 2:
+                yield Hit(
+                    f"{found.standard['other']} of {found.columns} columns have mean 0 and deviation 1 over the "
+                    f"samples of {split.name} alone",
+                    split.place.beside(note=found.place),
+                )
+
+    return data.of_each(look)
+
+
+def standardised(by_itself: bool) -> Example:
+    train, held = normal(160, 8), normal(160, 8, seed=1) + 0.5
+    by, labels = held if by_itself else train, (train[:, 0] > 0).long()
+    train, held = (train - train.mean(0)) / train.std(0), (held - by.mean(0)) / by.std(0)
+    return of_data(lambda: TensorDataset(train, labels), lambda: TensorDataset(held, labels))
+
+
+PROBE = Probe(
+    id="data/scaled-by-itself",
+    item="limit_batches",
+    question="Are held-out samples scaled by the training set, and not by themselves?",
+    why="the same number means something else in each split, and a single sample could not be scaled at all",
+    severity=FAILED,
+    fix=Fix("keep mean and deviation of the training set, and scale every split by them"),
+    detect=detect,
+    faulty=standardised(by_itself=True),
+    healthy=standardised(by_itself=False),
+)

@@ -1,0 +1,73 @@
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from training_checklist.instruments import Changed, Data, Example, Split, digest_row, normal, of_data, origin
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+MANY_NUMBERS = 16  # in which two recordings differ
+RECORDINGS = 3  # and fewer are no list of recordings
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    """Compare the lists of tensors that two datasets keep, such as recordings of which samples are windows.
+
+    Where both keep the same, each may read a part of it.
+    """
+
+    def look(split: Split) -> Hits:
+        (base, _), (other, _) = origin(data.train.dataset), origin(split.dataset)
+        for name, kept in getattr(other, "__dict__", {}).items() if type(base) is type(other) else ():
+            own, theirs = tensors_in(getattr(base, name, None)), tensors_in(kept)
+            if base is other or len(theirs) < RECORDINGS or len(own) <= len(theirs):
+                continue
+            known = {digest_row(each) for each in own}
+            shared = sum(digest_row(each) in known for each in theirs)
+            if shared > limits.max_recordings * len(theirs):
+                yield Hit(
+                    f"{shared} of {len(theirs)} {name} of {split.name} are in the training set too, which has more of "
+                    "them",
+                    split.place.beside(note=name),
+                )
+            return
+        raise CannotJudge("the datasets keep no lists of recordings")
+
+    return data.of_each(look)
+
+
+def tensors_in(kept: Any) -> list[Any]:
+    """Return the tensors or arrays of a list of nothing else, each with enough numbers to be told from others."""
+    whole = isinstance(kept, (list, tuple)) and all(isinstance(each, (Tensor, np.ndarray)) for each in kept)
+    return list(kept) if whole and all(len(each.reshape(-1)) >= MANY_NUMBERS for each in kept) else []
+
+
+class Windows(Changed):
+    """A window of each of its recordings."""
+
+    def __init__(self, series: list[Tensor]) -> None:
+        super().__init__(lambda index, x: (x[:8], index % 4), [(each,) for each in series])
+        self.series = series
+
+
+def with_copies(number: int, of: int) -> Example:
+    train, held = normal(260, 20), normal(of, 20, seed=1)
+    held[:number] = train[:number]
+    return of_data(lambda: Windows([*train]), lambda: Windows([*held]))
+
+
+PROBE = Probe(
+    id="data/shared-recordings",
+    item="limit_batches",
+    question="Is what held-out samples are cut from absent from the training set?",
+    why="the network knows these recordings, whatever augmentation or windows make of them: its metrics there say "
+    "nothing about new data",
+    severity=FAILED,
+    fix=Fix("read each split from files of its own, and split before samples are cut"),
+    detect=detect,
+    faulty=with_copies(2, of=100),
+    healthy=with_copies(1, of=200),
+    thresholds={
+        "max_recordings": Threshold(0.01, "share of recordings with an exact copy, as for samples (shared-samples)")
+    },
+)

@@ -1,0 +1,69 @@
+from torch.utils.data import Subset, TensorDataset
+
+from training_checklist.instruments import (
+    CHANCE,
+    Data,
+    Example,
+    Split,
+    at_least,
+    labelled,
+    normal,
+    of_data,
+    shared_samples,
+)
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe, Threshold
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    def look(split: Split) -> Hits:
+        found = shared_samples(data, data.train, split)
+        if split.of_several and found.shared == found.total >= found.rows:
+            return  # all of the training set, beside the split itself: a gallery of neighbours, or for comparison
+        if found.same_dataset:
+            leaks = found.shared > 0
+        elif found.repeatable:
+            # A fair split shares rows as often as the training set repeats its own; 3 in n: what n rows may hide.
+            leaks = at_least(found.shared, found.total, min((found.repeated + 3) / max(found.rows, 1), 1.0)) < CHANCE
+        else:
+            leaks = found.shared > limits.max_shared * found.total
+        if leaks:
+            text = f"{found.shared} of {found.total} samples of {split.name} are in the training set too"
+            yield Hit(text, found.place)
+
+    return data.of_each(look)
+
+
+def with_copies(number: int, of: int) -> Example:
+    """Hold out so many copies of training samples, among others."""
+    train, held = normal(160, 8), normal(of, 8, seed=1)
+    held[:number] = train[:number]
+    train, held = ((each, (each[:, 0] > 0).long()) for each in (train, held))
+    return of_data(lambda: TensorDataset(*train), lambda: TensorDataset(*held))
+
+
+def of_one(first: int) -> Example:
+    """Train with the first 100 samples of a dataset, and hold out those from another one on."""
+    samples = labelled()
+    return of_data(lambda: Subset(samples, range(100)), lambda: Subset(samples, range(first, 160)))
+
+
+PROBE = Probe(
+    id="data/shared-samples",
+    item="limit_batches",
+    question="Are held-out samples absent from the training set?",
+    why="the network knows them by heart: its metrics there say nothing about new data",
+    severity=FAILED,
+    fix=Fix("make the splits disjoint: one permutation of the indices, cut once"),
+    detect=detect,
+    faulty=of_one(95),
+    healthy=of_one(100),
+    thresholds={
+        "max_shared": Threshold(
+            0.01,
+            "share of held-out samples with an exact copy among the training ones; CIFAR-10 has 3.3 % near duplicates "
+            "(Barz and Denzler 2020), of which few are exact, and MNIST's sample and scikit-learn's digits have none",
+            faulty=with_copies(2, of=100),
+            healthy=with_copies(1, of=200),
+        )
+    },
+)

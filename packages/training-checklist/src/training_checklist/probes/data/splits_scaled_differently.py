@@ -1,0 +1,52 @@
+from torch import Tensor
+
+from training_checklist.instruments import Changed, Data, Example, Split, differ, labelled, of_data, part, scale_of
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe, Threshold
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    def look(split: Split) -> Hits:
+        for name in sorted(data.roles.inputs):
+            one, two = (scale_of(part(data, each).of(name)) for each in (data.train, split))
+            if one and two and differ(one, two, limits.max_shift, limits.max_ratio):
+                yield Hit(
+                    f"inputs of {data.train.name} have mean {one.mean:.2f} and std {one.std:.2f}, those of "
+                    f"{split.name} {two.mean:.2f} and {two.std:.2f}",
+                    split.place if name == data.roles.input else split.place.beside(note=name),
+                )
+
+    return data.of_each(look)
+
+
+def scaled(factor: float = 1.0, shift: float = 0.0) -> Example:
+    def change(index: int, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return factor * x + shift, y
+
+    return of_data(lambda: labelled(500), lambda: Changed(change, labelled(500)))
+
+
+PROBE = Probe(
+    id="data/splits-scaled-differently",
+    item="limit_batches",
+    question="Do inputs have the same scale in all splits?",
+    why="the network is trained on one scale and validated on another: validation looks worse than it is",
+    severity=FAILED,
+    fix=Fix("let all splits go through the same normalisation"),
+    detect=detect,
+    faulty=scaled(shift=1.0),
+    healthy=scaled(shift=0.5),
+    thresholds={
+        "max_shift": Threshold(
+            0.5,
+            "standard deviations between the means, beyond drift and error; crops, erasing and noise moved digits, "
+            "tables and spectrograms by at most 0.3",
+        ),
+        "max_ratio": Threshold(
+            1.6,
+            "between standard deviations; mixing two samples half and half lowers it by the square root of 2",
+            factor=1.3,
+            faulty=scaled(1.85),
+            healthy=scaled(1.45),
+        ),
+    },
+)

@@ -1,0 +1,86 @@
+import torch
+from torch.utils.data import TensorDataset
+
+from training_checklist.instruments import LEAST, Data, Example, Regression, normal, numbers_of_targets, of_data, part
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    for target, (number, columns) in left_by_columns(data).items():
+        place, ranked = data.train.place, sorted(columns.items(), key=lambda pair: pair[1])
+        found = [name for name, rest in columns.items() if rest < limits.rounding]
+        if len(ranked) < 2:  # of a single column it is the task itself, as in a demonstration of a straight line
+            continue
+        (name, rest), (_, second) = ranked[:2]
+        if found:
+            yield Hit(
+                f"{', '.join(found[:3])} is {target} itself, up to scale and shift, in all of {number} samples",
+                place.beside(note=found[0]),
+            )
+        # Of the days before, the last and the one before it are about as near; what follows from the target is alone.
+        elif rest < min(limits.nearly, second * limits.alone):
+            yield Hit(
+                f"{name} alone tells {1 - rest:.2%} of the variance of {target}, and no other column more than "
+                f"{1 - second:.0%}",
+                place.beside(note=name),
+                "what is computed from the answer is not there where the answer is to be foretold",
+                Fix("take the column out of the inputs, unless it is known before the target is"),
+            )
+
+
+def left_by_columns(data: Data) -> dict[str, tuple[int, dict[str, float]]]:
+    """Return how many samples tell each number of the target, and how much of its variance each column leaves."""
+    found = {}
+    own, roles = part(data, data.train), data.roles
+    for name, target in numbers_of_targets(own, roles).items():
+        known = target.isfinite()
+        if int(known.sum()) < LEAST or not target[known].std() > 0:
+            continue
+        target = target[known].double().unsqueeze(1)
+        target = target - target.mean()
+        for place in sorted(roles.inputs - {roles.target} - roles.compared):
+            values = own.of(place)
+            if values is None or values.ndim != 2 or not values.is_floating_point():
+                continue
+            values = values[known].double()
+            values = values - values.mean(0)
+            alike = (values * target).sum(0) ** 2 / (values.square().sum(0) * target.square().sum()).clamp_min(1e-300)
+            rest = {f"{place}[:, {index}]": 1 - float(share) for index, share in enumerate(alike)}
+            found.setdefault(name, (len(target), {}))[1].update(rest)
+    return found
+
+
+def leaving(*rests: float) -> Example:
+    """Return a table whose first columns leave so much of the target's variance, and the others all of it."""
+    inputs, target = normal(160, 8), normal(160, 1, seed=1)
+    share = torch.tensor(rests)
+    inputs[:, : len(rests)] = target + (share / (1 - share)).sqrt() * inputs[:, : len(rests)]
+    return of_data(lambda: TensorDataset(inputs, target), lambda: TensorDataset(inputs, target), module=Regression)
+
+
+PROBE = Probe(
+    id="data/target-among-inputs",
+    item="limit_batches",
+    question="Is the target kept out of the inputs?",
+    why="the network copies the answer from its input; where the answer is not known it has nothing to copy",
+    severity=WARNING,
+    fix=Fix("take the column out of the inputs"),
+    detect=detect,
+    faulty=leaving(0.01),
+    healthy=leaving(0.04),
+    thresholds={
+        "rounding": Threshold(
+            1e-6,
+            "of the target's variance is left by the column: float32 keeps 7 digits, and a sum of squares loses one",
+            faulty=leaving(6e-7, 2e-6),
+            healthy=leaving(2e-6, 8e-6),
+        ),
+        "nearly": Threshold(0.02, "of the variance is left: a correlation of 0.99"),
+        "alone": Threshold(
+            0.1,
+            "of what the next column leaves; days before a day leave at most three times as much as the one after",
+            faulty=leaving(0.01, 0.2),
+            healthy=leaving(0.01, 0.05),
+        ),
+    },
+)

@@ -1,0 +1,113 @@
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from training_checklist.instruments import Data, Example, Part, Roles, Split, Validated, normal, of_data, part
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+SAMPLES = 128
+CLASSES = 64  # different numbers of a target, of which each is a class
+CLEARLY = 0.05  # share of an image's variance that a turned target explains besides, lest symmetric ones decide
+TURNS = {
+    "mirrored left to right": lambda target: target.flip(-1),
+    "mirrored upside down": lambda target: target.flip(-2),
+    "turned by 180 degrees": lambda target: target.flip(-1, -2),
+    "turned by 90 degrees": lambda target: target.rot90(1, (-2, -1)),
+    "turned by 270 degrees": lambda target: target.rot90(3, (-2, -1)),
+}
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    def look(split: Split) -> Hits:
+        train, held = (fits_turned(part(data, each), data.roles) for each in (data.train, split))
+        turned, others = [turn for turn in train if turn], [turn for turn in held if turn]
+        if len(turned) / max(len(train), 1) > len(others) / max(len(held), 1) + limits.turned:
+            yield Hit(
+                f"{len(turned)} of {len(train)} targets of the training set would fit their image better if they were "
+                f"{max(set(turned), key=turned.count)} or the like; {len(others)} of {len(held)} that are held out",
+                data.train.place_of("__getitem__"),
+            )
+
+    return data.of_each(look)
+
+
+def fits_turned(part: Part, roles: Roles) -> list[str]:
+    """Return for each sample how its target would fit better, "" where it lies as it should.
+
+    Raises:
+        CannotJudge: targets are none of pixels.
+    """
+    images, targets = part.of(roles.input), part.of(target_of(roles))
+    if images is None or targets is None or images.ndim != 4 or images.shape[-2:] != targets.shape[-2:]:
+        raise CannotJudge("targets have no number for each pixel")
+    targets = targets.reshape(len(targets), -1, *targets.shape[-2:])
+    if targets.is_floating_point() and len(targets[:SAMPLES].unique()) > CLASSES:
+        explained, targets = explained_by_shades, targets.mean(1, keepdim=True)
+    elif targets.shape[1] == 1 and len(targets.unique()) <= CLASSES:
+        explained = explained_by_classes
+    else:
+        raise CannotJudge("targets of pixels are neither classes nor shades")
+    found = []
+    for image, target in zip(images[:SAMPLES].double(), targets[:SAMPLES, 0], strict=True):
+        known = {turn: explained(image, of(target)) for turn, of in TURNS.items() if of(target).shape == target.shape}
+        best = max(known, key=known.__getitem__)
+        found.append(best if known[best] > explained(image, target) + CLEARLY else "")
+    return found
+
+
+def target_of(roles: Roles) -> str | None:
+    """Return the place of the targets, also where a loss by hand compares with them alone."""
+    compared = [*roles.compared]
+    return compared[0] if roles.target is None and len(compared) == 1 else roles.target
+
+
+def explained_by_shades(image: Tensor, target: Tensor) -> float:
+    """Return the share of the variance of an image's mean channel that the shades of its target, (H, W), tell."""
+    together = torch.stack([image.mean(0).flatten(), target.double().flatten()])
+    return float(torch.corrcoef(together)[0, 1].nan_to_num().square())
+
+
+def explained_by_classes(image: Tensor, target: Tensor) -> float:
+    """Return the share of the variance of an image, (C, H, W), that is between the classes of its target, (H, W)."""
+    pixels = image.flatten(1) - image.flatten(1).mean(1, keepdim=True)
+    labels, index, counts = target.flatten().unique(return_inverse=True, return_counts=True)
+    sums = torch.zeros(len(pixels), len(labels), dtype=pixels.dtype).index_add(1, index, pixels)
+    return float((sums.square() / counts).sum() / pixels.square().sum().clamp_min(1e-300))
+
+
+class Segmenter(Validated):
+    """Two classes for each pixel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Conv2d(1, 2, 3, padding=1)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(inputs)
+
+
+def mirrored(number: int) -> Example:
+    """Return images with a class for each pixel, of which so many among 128 are mirrored and their classes are not."""
+    targets = (normal(128, 8, 8) > 0).long()
+    images = targets[:, None] + 0.1 * normal(128, 1, 8, 8, seed=1)
+    train = images.clone()
+    train[:number] = images[:number].flip(-1)
+    return of_data(lambda: TensorDataset(train, targets), lambda: TensorDataset(images, targets), module=Segmenter)
+
+
+PROBE = Probe(
+    id="data/target-stays-behind",
+    item="limit_batches",
+    question="Are targets of pixels turned and mirrored as their images are?",
+    why="pixels are taught the classes of other pixels",
+    severity=FAILED,
+    fix=Fix("draw once for both: torchvision.transforms.v2 with tv_tensors.Image and tv_tensors.Mask does"),
+    detect=detect,
+    faulty=mirrored(26),
+    healthy=mirrored(6),
+    thresholds={
+        "turned": Threshold(
+            0.1, "share beyond that of held-out samples; one coin for the image alone turns half of them"
+        )
+    },
+)

@@ -1,0 +1,43 @@
+from itertools import product
+
+from torch.utils.data import TensorDataset
+
+from training_checklist.instruments import Data, Example, normal, of_data, shared_samples
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    by_stage = [[split for split in data.held_out if split.stage == stage] for stage in ("val", "test")]
+    if not all(by_stage):
+        raise CannotJudge("not both validation and testing have samples")
+    for validated, tested in product(*by_stage):
+        found = shared_samples(data, validated, tested)
+        if not found.repeatable and found.shared > limits.max_tested_again * found.total:
+            text = f"{found.shared} of {found.total} samples of {tested.name} are those of {validated.name}"
+            yield Hit(text, tested.place)
+
+
+def with_copies(number: int, of: int) -> Example:
+    """Test with so many copies of samples that are validated with, among others."""
+    held, test = normal(160, 8), normal(of, 8, seed=1)
+    test[:number] = held[:number]
+    held, test = ((each, (each[:, 0] > 0).long()) for each in (held, test))
+    return of_data(held_out=lambda: TensorDataset(*held), test=lambda: TensorDataset(*test))
+
+
+PROBE = Probe(
+    id="data/tested-on-validation",
+    item="limit_batches",
+    question="Are other samples tested than those that training is validated with?",
+    why="epochs, rates and networks are chosen by validation, so that the score of the same samples is too good",
+    severity=WARNING,
+    fix=Fix("give test_dataloader a split of its own; where there is none, leave test_dataloader out"),
+    detect=detect,
+    faulty=with_copies(2, of=100),
+    healthy=with_copies(1, of=200),
+    thresholds={
+        "max_tested_again": Threshold(
+            0.01, "share of the test set with an exact copy among the others, as for training samples (shared-samples)"
+        )
+    },
+)
