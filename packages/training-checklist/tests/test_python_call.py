@@ -267,3 +267,56 @@ def test_lightning_is_the_package_that_a_module_derives_from_where_both_are_impo
         assert lightning.chosen() == name
         del derived
         gc.collect()
+
+
+class Potential(nn.Module):
+    """Answers with an energy and its slope, whose graph it keeps in training alone, as force fields do."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 32), nn.SiLU(), nn.Linear(32, 1))
+
+    def forward(self, places):
+        places.requires_grad_()
+        energy = self.layers(places)
+        (slope,) = torch.autograd.grad(energy.sum(), places, create_graph=self.training)
+        return energy, -slope
+
+
+def test_network_that_asks_for_gradients_in_its_forward_is_looked_at_without_an_alarm(net, data):
+    class ForceField(net):
+        def __init__(self):
+            super().__init__()
+            self.first, self.head = Potential(), nn.Identity()
+
+        def loss(self, batch):
+            places = batch[0].clone()
+            with torch.inference_mode(False), torch.enable_grad():
+                energy, force = self.first(places.clone())
+            target = places.square().sum(1, keepdim=True)
+            return (energy - target).square().mean() + (force + 2 * places).square().mean()
+
+    results = check(ForceField(), data(), items=["trace", "memory"])
+    assert [(verdict.status, verdict.findings) for verdict in results.verdicts] == [("passed", [])] * 2
+
+
+def test_part_of_a_batch_that_is_empty_takes_no_part_in_a_search_for_padding(net, data):
+    """As the columns of categories are, where a series has none."""
+
+    class Tokens(net):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.EmbeddingBag(9, 32, padding_idx=0)
+
+        def forward(self, batch):
+            return self.head(torch.relu(self.first(batch[0])))
+
+        def loss(self, batch):
+            return nn.functional.cross_entropy(self(batch), batch[1])
+
+    lengths = torch.arange(64) % 6 + 1
+    tokens = torch.randint(1, 9, (64, 6), generator=torch.Generator().manual_seed(0))
+    tokens[torch.arange(6) >= lengths[:, None]] = 0
+    stored = TensorDataset(tokens, tokens[:, 0] % 4, torch.zeros(64, 6, 0), torch.zeros(64, 6, 2))
+    verdict = check(Tokens(), loaders={"train_dataloaders": DataLoader(stored, 16)}, items=["trace"])["trace"]
+    assert verdict.error is None

@@ -70,22 +70,23 @@ class Memory(Experiment):
             graphs.append(graph_nodes(pl_module, own_callbacks(trainer), anywhere=last))
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.use.validated = []
+        self.use.validated, self.use.asked = [], []
         self.hooks = [
-            module.register_forward_hook(Uncopied(partial(self._watch, name)))
-            for name, module in pl_module.named_children()
+            module.register_forward_hook(Uncopied(partial(self._watch, name, "." not in name)))
+            for name, module in pl_module.named_modules()
+            if module is not pl_module
         ]
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         for hook in self.hooks:
             hook.remove()
 
-    def _watch(self, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
+    def _watch(self, name: str, outermost: bool, module: nn.Module, inputs: Any, output: Any) -> None:
         for tensor in tensors(output):
             if tensor.requires_grad and tensor.grad_fn is not None:
-                used: list[Tensor] = []
-                tensor.register_hook(used.append)
-                self.use.validated.append((named(name, module), used))
+                tensor.register_hook(self.use.asked.append)
+                if outermost:
+                    self.use.validated.append(named(name, module))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         gc.unfreeze()

@@ -21,7 +21,8 @@ class MemoryUse(Subject):
         overhead_gb: of it that is not predicted: the device's context, workspaces of kernels, fragmentation.
 
     Attributes:
-        validated: names of modules that had a graph in the last validation, and the gradients that came to its output.
+        validated: names of modules whose output had a graph in the last validation.
+        asked: gradients that came to an output of any module in it.
         graphs: how many of autograd's nodes each place keeps alive after each step.
         graph_sizes: nodes of the graph of each step.
         before: tensors with a graph that other runs of this process have left.
@@ -33,7 +34,8 @@ class MemoryUse(Subject):
 
     pl_module: LightningModule
     trainer: Trainer
-    validated: list[tuple[str, list[Tensor]]]
+    validated: list[str]
+    asked: list[Tensor]
     graphs: list[Counter[str]]
     graph_sizes: list[int]
     before: list[ref[Tensor]]

@@ -5,9 +5,10 @@ from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(use: MemoryUse, limits: Limits) -> Hits:
-    # Where validation asks for gradients, as forces are, its graph is meant, whatever lies beside their way.
-    if use.validated and not any(used for _, used in use.validated):
-        first, place = use.validated[0][0], of_function(type(use.pl_module).validation_step)
+    # Where validation asks for gradients, as forces are, its graph is meant, whatever lies beside their way. A network
+    # may ask within its own forward: then they come to what its inner modules return.
+    if use.validated and not use.asked:
+        first, place = use.validated[0], of_function(type(use.pl_module).validation_step)
         what = f"validation builds a graph: the output of {first} requires gradients, and nothing asks for them"
         yield Hit(what, place.beside(module=first))
 

@@ -16,6 +16,7 @@ from training_checklist.instruments import (
     look,
     of_the_project,
     seed_all,
+    slopes,
     train_split,
 )
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
@@ -85,10 +86,10 @@ def terms(step: Step, batch: Any) -> list[Term]:
         seed_all()
         loss = looked.loss_of(batch)
     values = [value for _, _, value in reductions.calls]
-    slopes = torch.autograd.grad(loss, values, allow_unused=True) if values and loss.requires_grad else []
+    found = slopes(loss, values) if loss.requires_grad else [None] * len(values)
     return [
         Term(name, place, float(value.detach()) * float(slope))
-        for (name, place, value), slope in zip(reductions.calls, slopes, strict=True)
+        for (name, place, value), slope in zip(reductions.calls, found, strict=True)
         if slope is not None
     ]
 

@@ -13,6 +13,7 @@ from training_checklist.instruments import (
     project,
     replaced,
     seed_all,
+    slopes,
 )
 from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
@@ -46,7 +47,7 @@ def read_of(step: Step, tensor: ComparedTensor) -> Tensor | None:
     with isolate_rng(), torch.enable_grad():
         seed_all()
         loss = look(step, training=True).loss_of(replaced(step.batch, {tensor.leaf: given}))
-        slope = torch.autograd.grad(loss, given, allow_unused=True)[0] if loss.requires_grad else None
+        [slope] = slopes(loss, [given]) if loss.requires_grad else [None]
     return None if slope is None or not slope.isfinite().all() else slope != 0
 
 
