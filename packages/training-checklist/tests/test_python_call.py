@@ -300,8 +300,11 @@ def test_network_that_asks_for_gradients_in_its_forward_is_looked_at_without_an_
     assert [(verdict.status, verdict.findings) for verdict in results.verdicts] == [("passed", [])] * 2
 
 
-def test_part_of_a_batch_that_is_empty_takes_no_part_in_a_search_for_padding(net, data):
-    """As the columns of categories are, where a series has none."""
+@pytest.mark.parametrize(
+    "further", [torch.zeros(64, 6, 0), torch.ones(64, 6, dtype=torch.complex64)], ids=["0", "complex"]
+)
+def test_part_of_a_batch_without_numbers_in_an_order_takes_no_part_in_a_search_for_padding(net, data, further):
+    """As the columns of categories are empty where a series has none."""
 
     class Tokens(net):
         def __init__(self):
@@ -317,6 +320,30 @@ def test_part_of_a_batch_that_is_empty_takes_no_part_in_a_search_for_padding(net
     lengths = torch.arange(64) % 6 + 1
     tokens = torch.randint(1, 9, (64, 6), generator=torch.Generator().manual_seed(0))
     tokens[torch.arange(6) >= lengths[:, None]] = 0
-    stored = TensorDataset(tokens, tokens[:, 0] % 4, torch.zeros(64, 6, 0), torch.zeros(64, 6, 2))
+    stored = TensorDataset(tokens, tokens[:, 0] % 4, further, torch.zeros(64, 6, 2))
     verdict = check(Tokens(), loaders={"train_dataloaders": DataLoader(stored, 16)}, items=["trace"])["trace"]
     assert verdict.error is None
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_series_that_the_steps_cut_in_time_are_no_samples_that_are_shared(net, cut):
+    """Both loaders give the same series, whole; validation takes what comes after the part that is learned."""
+
+    class Forecast(net):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(32, 1)
+
+        def loss(self, batch):
+            (series,) = batch
+            first = 8 if cut and not self.training else 0
+            window = series[:, first : first + 9]
+            return nn.functional.mse_loss(self(window[:, :8]), window[:, 8:])
+
+    def loader():
+        series = torch.randn(64, 17, generator=torch.Generator().manual_seed(0))
+        return DataLoader(TensorDataset(series.cumsum(1) / 4), 16)
+
+    loaders = {"train_dataloaders": loader(), "val_dataloaders": loader()}
+    verdict = check(Forecast(), loaders=loaders, items=["limit_batches"])["limit_batches"]
+    assert ("data/shared-samples" in [finding.rule for finding in verdict.findings]) is not cut

@@ -13,6 +13,7 @@ MODULES = {
     "engines.compared": ("ROUNDING", "SAMPLES", "first_of", "replaced"),
     "engines.criteria": ("CRITERIA", "Criteria", "CriterionCall"),
     "engines.drawn_indices": ("content_of", "length"),
+    "engines.entrances": ("Entrances",),
     "engines.fingerprints": ("digest",),
     "engines.first_difference": ("first_difference",),
     "engines.graph": ("operation",),
@@ -80,7 +81,14 @@ MODULES = {
     "lab.tables": ("MOST", "scaling", "shift", "tables", "whole_table"),
     "lab.texts": ("Reader", "texts"),
     "lab.whole_training": ("WholeTraining", "ends", "looked_at", "measured", "parts"),
-    "lightning": ("Callback", "CombinedLoader", "LightningDataModule", "LightningModule", "isolate_rng"),
+    "lightning": (
+        "Callback",
+        "CombinedLoader",
+        "LightningDataModule",
+        "LightningModule",
+        "is_overridden",
+        "isolate_rng",
+    ),
 }
 
 

@@ -93,8 +93,7 @@ def digest_row(row: Any) -> int:
         numbers = all(isinstance(value, (int, float)) for value in row)
         return hash(tuple(row)) if numbers else digest_row(largest(row))
     if isinstance(row, Tensor):
-        row = row.detach().cpu()
-        row = (row.float() if row.dtype == torch.bfloat16 else row).contiguous().numpy()  # NumPy has no bfloat16
+        row = row.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()  # NumPy lacks types of torch
     return hash(row.tobytes() if hasattr(row, "tobytes") else str(row))
 
 

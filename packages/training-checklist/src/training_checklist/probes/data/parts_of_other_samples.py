@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, default_collate
 
-from training_checklist.instruments import TOGETHER, Data, Split, by_index, is_within, labelled, leaves, of_data
+from training_checklist.instruments import TOGETHER, Data, Split, by_index, digest, is_within, labelled, leaves, of_data
 from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
 
 LEAST = 16  # numbers of a sample: fewer can be in another order by chance
@@ -95,7 +95,7 @@ def moved(row: Tensor, part: Tensor) -> bool:
         if same(part.permute(order), row):
             return True
     for dim in range(row.ndim):
-        slices = [{each.numpy().tobytes() for each in one.unbind(dim)} for one in (row.contiguous(), part.contiguous())]
+        slices = [{digest(each) for each in one.unbind(dim)} for one in (row.contiguous(), part.contiguous())]
         if slices[0] == slices[1]:
             return True
     return False

@@ -3,15 +3,27 @@ from torch.utils.data import Subset, TensorDataset
 from training_checklist.instruments import (
     CHANCE,
     Data,
+    Entrances,
     Example,
     Split,
+    Tracer,
+    as_in,
     at_least,
+    call_step,
+    digest,
+    is_overridden,
+    isolate_rng,
+    isolated,
     labelled,
+    leaves,
     normal,
     of_data,
+    of_the_project,
     shared_samples,
 )
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+FEW = 8  # samples that are put through both steps
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -26,11 +38,35 @@ def detect(data: Data, limits: Limits) -> Hits:
             leaks = at_least(found.shared, found.total, min((found.repeated + 3) / max(found.rows, 1), 1.0)) < CHANCE
         else:
             leaks = found.shared > limits.max_shared * found.total
+        if leaks and takes_other_parts(data, split):
+            raise CannotJudge(f"the steps take other parts of a sample of {split.name} than in training")
         if leaks:
             text = f"{found.shared} of {found.total} samples of {split.name} are in the training set too"
             yield Hit(text, found.place)
 
     return data.of_each(look)
+
+
+def takes_other_parts(data: Data, split: Split) -> bool:
+    """Whether training and validation cut pieces that differ out of the same samples, as windows of a series.
+
+    What only moves or scales numbers, such as augmentation, leaves a sample its shape, and is no cut.
+    """
+    if split.stage != "val" or not is_overridden("validation_step", data.pl_module):
+        return False
+    pieces = []
+    with as_in(split.stage, data.trainer):
+        batch = split.batch_of(split.items(split.chosen(FEW)), data.trainer)
+    whole = {tuple(leaf.shape[1:]) for leaf in leaves(batch).values()}
+    for stage, step in (("train", "training_step"), ("val", "validation_step")):
+        entrances = Entrances()
+        entrances.begin(batch)
+        watched = Tracer(data.pl_module, entrances)
+        with isolated(data.pl_module), as_in(stage, data.trainer), isolate_rng(), watched, of_the_project(step):
+            call_step(data.pl_module, step, batch)
+        entered = [each.value for each in entrances.found if tuple(each.value.shape[1:]) not in whole]
+        pieces.append({digest(row) for value in entered for row in value})
+    return all(pieces) and pieces[0].isdisjoint(pieces[1])
 
 
 def with_copies(number: int, of: int) -> Example:
