@@ -45,7 +45,7 @@ def test_search_by_optuna_in_the_directory_of_another_is_refused_and_goes_on_bes
     with pytest.raises(SystemExit, match=r"hydra\.sweeper\.storage=sqlite:///first/optuna\.db"):
         script("train.py", *search, "hydra.sweep.dir=first")
     assert (tmp_path / "first" / "0" / "run.json").read_bytes() == before
-    more = ["hydra.sweep.dir=second", "hydra.sweeper.storage=sqlite:///first/optuna.db", "hydra.sweeper.sampler.seed=1"]
+    more = ["hydra.sweep.dir=second", "hydra.sweeper.storage=sqlite:///first/optuna.db"]
     script("train.py", *search, *more)
     study = optuna.load_study(study_name="train", storage="sqlite:///first/optuna.db")
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "COMPLETE"]

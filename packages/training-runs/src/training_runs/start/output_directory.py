@@ -17,6 +17,8 @@ from omegaconf.errors import OmegaConfBaseException
 from training_runs.launching import ranks
 from training_runs.records.runs import RECORD, RESERVED, holds_run
 
+OF_SWEEPS = ("multirun.yaml", "optimization_results.yaml")  # what Hydra and its Optuna sweeper write beside the jobs
+
 
 class OutputDirectory(Callback):
     """Hydra's callback that makes the directory of a run or a sweep, and removes that of a run that was refused."""
@@ -101,7 +103,7 @@ def is_apart(folder: Path, config: DictConfig) -> bool:
     if any(conf.is_relative_to(folder) for conf in confs):
         return False
     found = (path for pattern in ("*.py", "*.yaml", "*/*.py", "*/*.yaml") for path in folder.glob(pattern))
-    return all(path.name == "multirun.yaml" or path.parent.name == ".hydra" for path in found)
+    return all(path.name in OF_SWEEPS or path.parent.name == ".hydra" for path in found)
 
 
 def make(key: str, folder: Path) -> None:
