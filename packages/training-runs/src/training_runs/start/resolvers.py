@@ -47,7 +47,20 @@ def optuna_direction(mode: str) -> str:
     return f"{mode}imize"
 
 
+def study_seed(seed: int | None, storage: str | None, study: str) -> int | None:
+    """Return `seed` and how many trials a study of Optuna has: a search that goes on draws none of them again.
+
+    Optuna stores trials, and no state of the sampler that drew them.
+    """
+    kind, _, path = str(storage).partition(":///")
+    if seed is None or storage is None or (kind == "sqlite" and not Path(path).is_file()):
+        return seed
+    from optuna.study import get_all_study_summaries  # only where sweep=optuna asks
+
+    return seed + sum(each.n_trials for each in get_all_study_summaries(storage) if each.study_name == study)
+
+
 def register() -> None:
     """Make the resolvers known to OmegaConf; cached, so that every use in one config gives one value."""
-    for resolver in (run_stamp, unless_kept, mixed_precision, ddp_devices, optuna_direction):
+    for resolver in (run_stamp, unless_kept, mixed_precision, ddp_devices, optuna_direction, study_seed):
         OmegaConf.register_new_resolver(resolver.__name__, resolver, use_cache=True, replace=True)

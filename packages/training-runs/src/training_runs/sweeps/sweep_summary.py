@@ -15,7 +15,7 @@ from typing import Any
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf, read_write
+from omegaconf import DictConfig, OmegaConf
 from training_config.errors import ConfigError
 from training_config.overrides import task_overrides
 from training_config.secret_values import redact_text, secret_values
@@ -48,7 +48,6 @@ class SweepSummary(Callback):
         SweepSummary.folder.mkdir(parents=True, exist_ok=True)  # Optuna's database lies in it from the start
         drawing.in_sweep = True
         check_search(config)
-        seed_anew(config)
         start_unfinished(config, self.retries)
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
@@ -89,30 +88,11 @@ class SweepSummary(Callback):
 def check_search(config: DictConfig) -> None:
     """Refuse a search by Optuna where one has left jobs: hydra-optuna-sweeper 1.3.0 numbers its own from 0 again."""
     folder, sweeper = Path(config.hydra.sweep.dir), config.hydra.sweeper
-    if is_search(sweeper) and (folder / "0").is_dir():
+    if str(sweeper.get("_target_")).endswith(".OptunaSweeper") and (folder / "0").is_dir():
         sys.exit(  # because Hydra only warns of what a callback raises
             f"hydra.sweep.dir={folder} holds the jobs of a search; leave it out, and go on with its trials in a new "
             f"directory: {search_goes_on(sweeper.get('storage'))}"
         )
-
-
-def seed_anew(config: DictConfig) -> None:
-    """Seed the sampler of a search that goes on by its trials, too: it would draw the first ones again.
-
-    Optuna stores trials and no state of a sampler (its FAQ, "How can I obtain reproducible optimization results?").
-    """
-    sweeper, seed = config.hydra.sweeper, OmegaConf.select(config, "hydra.sweeper.sampler.seed")
-    if not is_search(sweeper) or sweeper.get("storage") is None or seed is None:
-        return
-    from optuna.study import get_all_study_summaries  # installed where there is such a sweeper
-
-    studies = get_all_study_summaries(sweeper.storage)
-    with read_write(config):
-        sweeper.sampler.seed = seed + sum(each.n_trials for each in studies if each.study_name == sweeper.study_name)
-
-
-def is_search(sweeper: DictConfig) -> bool:
-    return str(sweeper.get("_target_")).endswith(".OptunaSweeper")
 
 
 def search_goes_on(storage: str) -> str:
