@@ -29,5 +29,7 @@ for extra in dill multiprocess; do
   echo "$extra" >"$work/$extra.in"
   compile --no-deps "$work/$extra.in" --output-file "benchmarks/adoption/extras/$extra.txt"
 done
+# Hydra's release candidate and what goes with it, in the place of what test.txt has: tried every week.
+compile --no-deps --prerelease=allow requirements/hydra-candidate.in --output-file requirements/hydra-candidate.txt
 # What installs the packages of the tests, in the version that is among them.
 sed -n '/^uv==/,$p' requirements/test.txt | awk 'NR > 1 && /^[a-z]/ { exit } { print }' >requirements/uv.txt

@@ -90,6 +90,18 @@ def test_packages_pass_the_type_checker(folder):
     assert_typed(folder, *(package / "src" for package in PACKAGES))
 
 
+def test_what_is_taken_from_inside_hydra_is_listed_in_one_place():
+    listed = (TEMPLATE / "packages/HYDRA.md").read_text(encoding="utf-8")
+    inside = re.compile(r"^from (hydra\._internal|omegaconf\.(?:_\w+|grammar\w*))", re.MULTILINE)
+    files = {
+        path.relative_to(folder).as_posix()
+        for folder in TEMPLATE.glob("packages/*/src")
+        for path in folder.rglob("*.py")
+        if inside.search(path.read_text(encoding="utf-8"))
+    }
+    assert files == {*re.findall(r"^\| `([\w/]+\.py)`", listed, re.MULTILINE)}
+
+
 @pytest.mark.parametrize("module", [CONFIG, RUNS, CHECKLIST])
 def test_imports_of_a_package_point_one_way(module):
     folder = TEMPLATE / "packages" / module.replace("_", "-") / "src"

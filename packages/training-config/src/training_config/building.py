@@ -1,9 +1,10 @@
 """Building what a config describes: Hydra's `instantiate`, and plain YAML lists where a class wants a tensor."""
 
+from copy import deepcopy
 from typing import Any, get_args
 
 import hydra.utils
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from .targets import annotations_of, is_blocklisted, locate
 
@@ -17,11 +18,18 @@ def instantiate(part: Any, **arguments: Any) -> Any:
     if OmegaConf.is_dict(part):
         content = OmegaConf.to_container(part, resolve=True)
         if with_tensors(content):
-            built = OmegaConf.create(content)
-            built._set_parent(part._get_parent())  # Hydra names the key of what it cannot build
-            built._set_key(part._key())
-            part = built
+            part = replaced(part, content)
     return hydra.utils.instantiate(part, **arguments)
+
+
+def replaced(part: DictConfig, content: dict[str, Any]) -> DictConfig:
+    """Return `content` at the place of `part` in a copy of its config: Hydra names the key of what it cannot build."""
+    root, key = deepcopy(part._get_root()), part._get_full_key(None)
+    if not key:
+        return OmegaConf.create(content)
+    OmegaConf.set_readonly(root, False)
+    OmegaConf.update(root, key, content, merge=False, force_add=True)
+    return OmegaConf.select(root, key)
 
 
 def with_tensors(content: Any) -> bool:

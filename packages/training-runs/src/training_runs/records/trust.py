@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from antlr4 import ParserRuleContext
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import GrammarParseError
@@ -187,5 +186,4 @@ def resolvers_of(text: str) -> Iterator[tuple[str, str]]:
             arguments = node.sequence()
             first = "" if arguments is None else arguments.getChild(0).getText()
             yield node.resolverName().getText(), first.strip().strip("'\"")
-        if isinstance(node, ParserRuleContext):
-            pending.extend(node.getChildren())
+        pending.extend(node.getChild(place) for place in range(node.getChildCount()))  # a leaf has none
