@@ -9,10 +9,6 @@ from torch.nn import functional
 SOURCE = "openvinotoolkit/anomalib 06982b537"
 WRONG = "The length of the run is the greater of its two limits, and the lesser ends it: the rate never falls."
 NAMED = {"schedule/longer-than-the-run": "StepLR|configure_optimizers"}
-NEEDS = (
-    "a rule on schedules that never change the rate within the run; a step that lies beyond its end is also what many "
-    "write on purpose for short trials"
-)
 TRAINER = {"max_epochs": 10, "max_steps": 5000}
 
 

@@ -9,7 +9,6 @@ from torch.nn import functional
 SOURCE = "lightly-ai/lightly 337fb79f"
 WRONG = "F.kl_div is given probabilities, where it takes log-probabilities."
 NAMED = {"network/no-log-probabilities": "kl_div|regularisation"}
-NEEDS = "the rule on log-probabilities looks at (B, C) alone, and here is one distribution (C,)"
 
 PROTOTYPES = 6
 

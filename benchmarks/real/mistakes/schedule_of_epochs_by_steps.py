@@ -9,10 +9,6 @@ from torch.nn import functional
 SOURCE = "ai4co/rl4co f848ab6"
 WRONG = "interval is 'step' where nothing is said, and the milestones are epochs: the rate falls within the first one."
 NAMED = {"schedule/counted-in-epochs": "MultiStepLR|configure_optimizers"}
-NEEDS = (
-    "a threshold that two usual milestones reach: with gamma=0.1 they leave exactly a hundredth of the rate, and the "
-    "rule asks for less than that"
-)
 TRAINER = {"max_epochs": 10}
 
 

@@ -10,8 +10,7 @@ from torch.nn import functional
 
 SOURCE = "lightly-ai/lightly 8371345a"
 WRONG = "Warming up ends at a factor of 1, where the cosine starts from the factor that is asked for: the rate jumps."
-NAMED: dict[str, str] = {}
-NEEDS = "a rule on schedules that jump upwards between two calls, and do not begin anew as cycles do"
+NAMED = {"schedule/leaps-after-warm-up": "LambdaLR|configure_optimizers"}
 TRAINER = {"max_epochs": 12}
 
 

@@ -9,7 +9,7 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import nn
 from torch.nn import functional
 from torch.optim import lr_scheduler
-from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
+from torch.optim.lr_scheduler import LambdaLR, MultiStepLR, ReduceLROnPlateau, StepLR
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy, MulticlassPrecision, MulticlassRecall
@@ -333,19 +333,40 @@ class TestRate:
 
 
 class TestSchedule:
-    def judge(self, examine, net, make, returned=True, **config):
+    def judge(self, examine, net, make, returned=True, trainer=(), **config):
         class Scheduled(net):
             def configure_optimizers(self):
                 optimizer = super().configure_optimizers()
                 schedule = {"scheduler": make(optimizer), **config}
                 return {"optimizer": optimizer, "lr_scheduler": schedule} if returned else optimizer
 
-        return judge(examine, Scheduled())
+        return judge(examine, Scheduled(), **dict(trainer))
 
     def test_written_for_epochs_and_stepped_by_batches(self, examine, net):
         finding = self.judge(examine, net, lambda o: torch.optim.lr_scheduler.StepLR(o, 1, 0.5), interval="step")
-        assert finding.where == "lr_scheduler StepLR(step_size=1, gamma=0.5) with interval=step"
+        assert finding.place.function.endswith(".configure_optimizers")
+        assert finding.place.line
+        assert finding.where.endswith("lr_scheduler StepLR(step_size=1, gamma=0.5) with interval=step")
         assert "falls from 0.01 to 9.8e-06 within the first epoch" in finding.what
+
+    def test_two_milestones_of_epochs_that_are_stepped_by_batches(self, examine, net):
+        finding = self.judge(examine, net, partial(MultiStepLR, milestones=[3, 4]), interval="step")
+        assert finding.rule == "schedule/counted-in-epochs"
+
+    def test_first_change_beyond_the_lesser_of_two_limits(self, examine, net):
+        finding = self.judge(examine, net, lambda o: StepLR(o, 900), interval="step", trainer={"max_steps": 1000})
+        assert finding.what.startswith("call 900 is the first that changes a rate, and the run has 50 steps")
+
+    def test_leap_from_the_end_of_warming_up(self, examine, net):
+        factors = [0.1, 0.2, 0.3, 0.4, 1.0, 0.5]
+
+        class Leaping(net):
+            def configure_optimizers(self):
+                optimizer = super().configure_optimizers()
+                return [optimizer], [LambdaLR(optimizer, lambda epoch: factors[min(epoch, 5)])]
+
+        [finding] = examine("learning", Leaping(), max_epochs=5).findings
+        assert finding.what == "the learning rate rises in even steps from 0.001 to 0.004, and call 4 makes it 0.01"
 
     @pytest.mark.parametrize(("whole", "interval"), [(5, "step"), (50, "epoch")])
     def test_length_in_the_wrong_unit(self, examine, net, whole, interval):

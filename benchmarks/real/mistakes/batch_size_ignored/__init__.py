@@ -2,8 +2,7 @@
 
 SOURCE = "Lightning-Universe/lightning-bolts ef34a17a7"
 WRONG = "The batch size that the DataModule is given is never used: its loaders have 32 as the default of an argument."
-NAMED = {"config/unread-key": "data.batch_size"}
-NEEDS = "what `config` reads of code: an argument that a class takes and never uses counts as read"
+NAMED = {"run/argument-without-effect": "Digits is given batch_size"}
 MEND = {
     "train.py": {
         "        self.train, self.val": "        self.batch_size = batch_size\n        self.train, self.val",

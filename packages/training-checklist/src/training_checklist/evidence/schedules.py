@@ -3,7 +3,7 @@
 import math
 import sys
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from training_checklist.finding import NOWHERE, Place
 
@@ -26,6 +26,9 @@ class Rehearsal:
         error: what ended it too early, "" for nothing.
         accumulated: batches of a step of the optimizer.
         base: the highest rate that the optimizer was made with; NaN where that is not known.
+        first_change: the call that first changes a rate, as far as the longer of the Trainer's two limits, max_steps
+            and max_epochs, would let it come; NaN where none does, or there is one limit.
+        made_in: where configure_optimizers is.
     """
 
     schedule: str
@@ -41,6 +44,8 @@ class Rehearsal:
     error: str = ""
     base: float = math.nan
     accumulated: int = 1
+    first_change: float = math.nan
+    made_in: Place = NOWHERE
 
     @property
     def calls(self) -> float:
@@ -81,6 +86,15 @@ class Rehearsal:
         return not self.error and smooth and rises and rates[-1] >= 2 * rates[0]
 
     @property
+    def leap(self) -> int | None:
+        """The call to which the rate leaps up from a warm-up that has risen along a line; None where none does."""
+        rises = list(takewhile(lambda rise: rise > 0, (later - rate for rate, later in pairwise(self.rates))))
+        steady = rises[:-1]
+        if len(steady) < LINE or max(steady) - min(steady) > ROUNDED * max(steady):
+            return None
+        return len(rises) if rises[-1] > MUCH * max(steady) else None
+
+    @property
     def floor_after_epochs(self) -> bool:
         """Whether that floor comes after as many batches as the run has epochs."""
         return self.interval == "step" and self.floor is not None and near(self.floor, self.epochs)
@@ -91,7 +105,7 @@ class Rehearsal:
 
     @property
     def place(self) -> Place:
-        return Place(note=f"lr_scheduler {self.schedule} with interval={self.interval}")
+        return self.made_in.beside(note=f"lr_scheduler {self.schedule} with interval={self.interval}")
 
 
 @dataclass
@@ -186,6 +200,7 @@ FLOOR = 0.1
 # Calls in a row that change the rate. Schedules in steps have three or four milestones, apart from one another (He et
 # al. 2016, Zagoruyko and Komodakis 2016).
 SMOOTH = 5
+LINE = 3  # equal rises in a row that are a line: two of them are what any two epochs make at times
 SPLIT = 0.2  # share of the training data that may be split off for validation after a schedule's length was set
 
 

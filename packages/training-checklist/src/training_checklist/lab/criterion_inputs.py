@@ -64,7 +64,7 @@ class CriterionInput:
     def normalised(self, dim: int, tolerance: float) -> str:
         """Return "probabilities" or "log-probabilities" where the scores sum to 1 over `dim`, else ""."""
         scores = self.scores
-        if scores.ndim < 2:
+        if not -scores.ndim <= dim < scores.ndim:
             return ""
         # A number of this type is off by eps / 2 of itself: probabilities by that in all, logarithms by ln C times it.
         rounding = torch.finfo(self.dtype).eps / 2 if self.dtype.is_floating_point else 0.0

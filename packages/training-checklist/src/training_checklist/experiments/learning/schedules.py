@@ -59,8 +59,23 @@ def rehearsal(config: Any, trainer: Trainer) -> tuple[Rehearsal, list[float]] | 
         error,
         max(getattr(config.scheduler, "base_lrs", None) or [math.nan]),
         accumulated,
+        first_change(config.scheduler, trainer, per_epoch / len(stepping), len(stepping)),
+        of_function(type(trainer.lightning_module).configure_optimizers),
     )
     return found, [max(rates) for rates in zip(*groups, strict=True)]
+
+
+def first_change(scheduler: Any, trainer: Trainer, calls_per_step: float, steps: int) -> float:
+    """Return the call that first changes a rate, were the run as long as the longer of its two limits.
+
+    Args:
+        steps: of the optimizer in an epoch.
+    """
+    if trainer.max_steps <= 0 or trainer.max_epochs is None or trainer.max_epochs <= 0:
+        return math.nan
+    longest = max(trainer.max_steps, trainer.max_epochs * steps)
+    course, _ = rehearse(scheduler, trainer.lightning_module, int(min(calls_per_step * longest, MOST)))
+    return next((call for call, rates in enumerate(course) if rates != course[0]), math.nan)
 
 
 def shown(scheduler: Any) -> str:

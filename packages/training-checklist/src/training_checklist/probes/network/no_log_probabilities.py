@@ -6,14 +6,14 @@ from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
 
 def detect(step: Step, limits: Limits) -> Hits:
     for given in criterion_inputs(step):
-        if given.name not in ("nll_loss", "kl_div") or len(given.shape) < 2:
+        if given.name not in ("nll_loss", "kl_div") or len(given.shape) < (2 if given.name == "nll_loss" else 1):
             continue
         if given.over_samples(limits.probability_sum):  # that is another probe's
             continue
-        dims = (1, -1) if given.name == "kl_div" else (1,)
+        dims = (1, -1)[-len(given.shape) :] if given.name == "kl_div" else (1,)  # one distribution has dim -1 alone
         got = next(filter(None, (given.normalised(dim, limits.probability_sum) for dim in dims)), "logits")
         # What a divergence of other shapes than (B, C) is over, nobody knows.
-        unclear = given.name == "kl_div" and got == "logits" and len(given.shape) > 2
+        unclear = given.name == "kl_div" and got == "logits" and len(given.shape) != 2
         if got != "log-probabilities" and not unclear:
             yield Hit(f"{given.name} gets {got} and not log-probabilities: {given.range}", given.place)
 

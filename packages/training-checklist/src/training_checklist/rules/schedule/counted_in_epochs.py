@@ -42,7 +42,9 @@ RULE = Rule(
     ),
     thresholds={
         "min_rate": Threshold(
-            0.01, "of its peak; usual schedules end training at a hundredth of it, and this is after its first epoch"
+            0.03,
+            "of its peak, after its first epoch; one milestone with the default gamma leaves a tenth, as is often "
+            "meant, and two leave a hundredth, at which training usually ends: this is between them",
         )
     },
 )

@@ -1,0 +1,151 @@
+import ast
+import inspect
+import sys
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from training_checklist.instruments import (
+    Example,
+    Small,
+    Stages,
+    is_own,
+    is_own_class,
+    of_function,
+    own_config,
+    source_tree,
+    sources,
+    splits,
+)
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+WHOLE = {"locals", "vars", "save_hyperparameters", "exec", "eval"}  # what reads every argument by no name
+
+
+def detect(stages: Stages, limits: Limits) -> Hits:
+    given = set(keys(own_config()))
+    for kind in own_classes(stages):
+        for name, attribute in unread(kind, given):
+            if not attribute:
+                yield Hit(f"{kind.__name__} is given {name}, and does not read it", of_function(kind.__init__))
+            elif not of_library(kind, attribute) and not any(reads(file, attribute) for file in own_files()):
+                what = f"{kind.__name__} is given {name} and keeps it as self.{attribute}, which no code reads"
+                yield Hit(what, of_function(kind.__init__))
+
+
+def own_classes(stages: Stages) -> Iterator[type]:
+    """Yield the project's own classes, with an __init__ each, of what the run is made of."""
+    trainer = stages.pl_module.trainer
+    datasets = [split.dataset for split in splits("train", trainer.train_dataloader)]
+    things = [trainer, *stages.pl_module.modules(), *stages.end_of_training, *datasets]
+    for kind in dict.fromkeys(kind for thing in things for kind in type(thing).__mro__):
+        if is_own_class(kind) and inspect.isfunction(vars(kind).get("__init__")):
+            yield kind
+
+
+def unread(kind: type, given: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield (argument, "" or the attribute that it is put into and no more) of those that are given to an __init__.
+
+    Args:
+        given: names of the config; an argument that is not among them may have its default.
+    """
+    function = inspect.unwrap(kind.__init__)
+    nodes = list(ast.walk(definition(function)))
+    used = [node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)]
+    called = {getattr(node.func, "id", getattr(node.func, "attr", "")) for node in nodes if isinstance(node, ast.Call)}
+    if not called or called & WHOLE:  # an __init__ that calls nothing makes nothing: an interface, or plain data
+        return
+    kept = dict(chain.from_iterable(into_attributes(node) for node in nodes if isinstance(node, ast.Assign)))
+    for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
+        varies = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if varies or name.startswith("_") or (parameter.default is not parameter.empty and name not in given):
+            continue
+        if name not in used:
+            yield name, ""
+        elif used.count(name) == 1 and name in kept:
+            yield name, kept[name]
+
+
+def definition(function: Any) -> ast.AST:
+    """Return the syntax tree of a function.
+
+    Raises:
+        CannotJudge: its source is not there.
+    """
+    first = function.__code__.co_firstlineno
+    for node in ast.walk(source_tree(function.__code__.co_filename)):
+        if isinstance(node, ast.FunctionDef) and first == min(each.lineno for each in (node, *node.decorator_list)):
+            return node
+    raise CannotJudge(f"the source of {function.__qualname__} is not there")
+
+
+def into_attributes(node: ast.Assign) -> Iterator[tuple[str, str]]:
+    """Yield (name, attribute) of `self.attribute = name`, and of several of them in one assignment."""
+    target, value = node.targets[0], node.value
+    several = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+    for left, right in zip(target.elts, value.elts, strict=False) if several else [(target, value)]:
+        if isinstance(left, ast.Attribute) and isinstance(right, ast.Name):
+            yield right.id, left.attr
+
+
+def reads(file: str, attribute: str) -> bool:
+    """Whether a file reads an attribute, or has its name in a string, by which it may be got."""
+    if attribute not in Path(file).read_text(errors="replace"):
+        return False
+    nodes = list(ast.walk(source_tree(file)))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    return any(
+        (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr == attribute)
+        or (isinstance(node, ast.Constant) and id(node) not in docstrings and attribute in str(node.value))
+        for node in nodes
+    )
+
+
+def own_files() -> set[str]:
+    """Return the project's files: those that are loaded, and those below the working directory."""
+    loaded = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    files = {str(file) for file in (*loaded, *(sources(Path.cwd()) or ()))}
+    # Not every module's __file__ is there: torch._ops has a name without a folder.
+    return {file for file in files if file.endswith(".py") and is_own(file) and Path(file).is_file()}
+
+
+def of_library(kind: type, attribute: str) -> bool:
+    """Whether a class of a library, from which this one derives, has the attribute or reads it."""
+    others = [each for each in kind.__mro__[:-1] if not is_own_class(each)]
+    files = {getattr(sys.modules.get(each.__module__), "__file__", None) for each in others}
+    return any(hasattr(each, attribute) for each in others) or any(reads(file, attribute) for file in files if file)
+
+
+def keys(config: Any) -> Iterator[str]:
+    """Yield the names of all nodes of a config."""
+    for key in config if hasattr(config, "keys") else ():
+        yield str(key)
+        yield from keys(config._get_node(key))
+
+
+class Scaled(Small):
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def loss(self, answers: Any, labels: Any) -> Any:
+        return self.factor * super().loss(answers, labels)
+
+
+class Unscaled(Small):
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+
+
+PROBE = Probe(
+    id="run/argument-without-effect",
+    item="fast_dev_run",
+    question="Does every argument that a class of the project is given have an effect?",
+    why="whoever gives it, in the config or in code, believes in a value that nothing uses",
+    severity=WARNING,
+    fix=Fix("use it, pass it on where it was meant for (super().__init__, a loader, a layer), or take it out"),
+    detect=detect,
+    faulty=Example(lambda: Unscaled(0.5)),
+    healthy=Example(lambda: Scaled(0.5)),
+)
