@@ -10,11 +10,7 @@ from torch.nn import functional
 
 SOURCE = "Lightning-Universe/lightning-bolts 29112531a"
 WRONG = "The average skips each parameter whose name lacks `weight`: the biases of the target stay what they were."
-NAMED: dict[str, str] = {}
-NEEDS = (
-    "a rule on averages that cover only some of what trains: a copy whose tensors of one kind follow the network "
-    "while those of another kind never move"
-)
+NAMED = {"learning/average-of-some-weights": "target.*bias"}
 
 
 class TargetUpdate(Callback):

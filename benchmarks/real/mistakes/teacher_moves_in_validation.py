@@ -11,10 +11,6 @@ from torch.nn import functional
 SOURCE = "galilai-group/stable-pretraining cdafb494"
 WRONG = "The teacher is brought up to date wherever it is asked, in validation too: each batch validated changes it."
 NAMED = {"learning/validation-changes-weights": "teacher"}
-NEEDS = (
-    "weights and buffers that do not train, too, where it is asked whether validation changes any; noticed is that a "
-    "batch of validation is answered otherwise after another one, in validation_step"
-)
 
 
 class Pair(nn.Module):

@@ -1,4 +1,5 @@
 import math
+from copy import deepcopy
 from functools import partial
 
 import pytest
@@ -330,6 +331,39 @@ class TestRate:
                 return torch.optim.AdamW(self.parameters(), lr=0.01, weight_decay=50)
 
         assert judge(examine, Decaying()).where == "optimizer.weight_decay=50"
+
+
+@pytest.mark.parametrize("part", ["weight", ""])
+def test_average_that_passes_some_weights_by(examine, net, part):
+    class Bootstrap(net):
+        def __init__(self):
+            super().__init__()
+            self.target = deepcopy(self.first).requires_grad_(False)
+
+        def on_train_batch_end(self, *_):
+            with torch.no_grad():
+                for name, target in self.target.named_parameters():
+                    if part in name:
+                        target.lerp_(self.first.get_parameter(name), 0.1)
+
+    found = examine("learning", Bootstrap(), max_epochs=5).findings
+    assert [each.rule for each in found] == (["learning/average-of-some-weights"] if part else [])
+
+
+def test_teacher_that_moves_in_validation(examine, net):
+    class Distilled(net):
+        def __init__(self):
+            super().__init__()
+            self.teacher = deepcopy(self.first).requires_grad_(False)
+
+        def validation_step(self, batch, batch_idx):
+            with torch.no_grad():
+                for teacher, weight in zip(self.teacher.parameters(), self.first.parameters(), strict=True):
+                    teacher.lerp_(weight, 0.1)
+            self.log("val/loss", self.loss(batch))
+
+    rules = [each.rule for each in examine("learning", Distilled(), max_epochs=5).findings]
+    assert "learning/validation-changes-weights" in rules
 
 
 class TestSchedule:

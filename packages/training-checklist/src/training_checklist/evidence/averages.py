@@ -39,3 +39,19 @@ class Aliases:
     number: int
     weights: int
     place: Place = NOWHERE
+
+
+@dataclass
+class Copies:
+    """Tensors beside the weights that each began as one of them, while all these weights train.
+
+    Args:
+        owner: what keeps them: "target", "EMA.shadow".
+        moved: names of those that have changed since.
+        still: of those that have not, though their weights have.
+    """
+
+    owner: str
+    moved: list[str]
+    still: list[str]
+    place: Place = NOWHERE

@@ -1,17 +1,20 @@
 """Averages of weights, known by their course: each time they go a share of the way to what the weights are now."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.held import held, places
 from training_checklist.engines.uncopied import Uncopied
-from training_checklist.evidence.averages import Aliases, Average
+from training_checklist.evidence.averages import Aliases, Average, Copies
 from training_checklist.experiments.watch.look import sample
 from training_checklist.finding import Place
 from training_checklist.lightning import LightningModule, Trainer
@@ -36,6 +39,7 @@ class Averages:
         self.moves = 0  # batches after which the weights were others
         self._last: list[Tensor] = []
         self.asked: set[str] = set()  # modules that a training step asks: a target network is slow on purpose
+        self.copies = list(self._copies(pl_module.trainer, pl_module))
         self.watching = ExitStack()
         for path, module in pl_module.named_modules():
             if any(not parameter.requires_grad for parameter in module.parameters(recurse=False)):
@@ -97,7 +101,30 @@ class Averages:
                 return
         self.none.add(name)
 
-    def evidence(self) -> Iterator[Average | Aliases]:
+    def _copies(self, trainer: Trainer, pl_module: LightningModule) -> Iterator["Copy"]:
+        """Yield what is equal to one weight that trains, and to no other."""
+        weights: dict[str, list[tuple[str, Tensor]]] = defaultdict(list)
+        for name, weight in pl_module.named_parameters():
+            if weight.requires_grad and weight.numel():
+                weights[digest_of(weight.detach())].append((name, weight))
+        known = trained(pl_module)
+        for name, tensor in self._candidates(trainer, pl_module):
+            if tensor.numel() and tensor.data_ptr() not in known:
+                equal = weights[digest_of(tensor.detach())]
+                if len(equal) == 1:
+                    yield Copy(name, tensor, *equal[0], sample(tensor).clone())
+
+    def _followed(self) -> Iterator[Copies]:
+        """Yield which copies of weights that have moved have moved, too, by what keeps them."""
+        found: dict[str, Copies] = {}
+        for each in self.copies:
+            if not torch.equal(sample(each.weight), each.began):
+                by_owner = found.setdefault(each.owner, Copies(each.owner, [], [], Place(note=each.owner)))
+                (by_owner.still if torch.equal(sample(each.tensor), each.began) else by_owner.moved).append(each.name)
+        yield from found.values()
+
+    def evidence(self) -> Iterator[Average | Aliases | Copies]:
+        yield from self._followed()
         owners = Counter(name.partition("[")[0] for name in self.aliases)
         for owner, number in owners.items():
             yield Aliases(owner, number, self.trained, Place(note=owner))
@@ -110,6 +137,30 @@ class Averages:
                     name, shares[len(shares) // 2 :], self.steps * len(shares) / self.moves, Place(parameter=name)
                 )
                 return  # all tensors of one average go alike
+
+
+@dataclass
+class Copy:
+    """A tensor that began as a weight.
+
+    Args:
+        path: name of the weight.
+        began: of its numbers, the ones that are looked at, as they began.
+    """
+
+    name: str
+    tensor: Tensor
+    path: str
+    weight: Tensor
+    began: Tensor
+
+    @property
+    def owner(self) -> str:
+        """What keeps it, if that has names as the network has: "target" of target.0.weight and online.0.weight."""
+        if "[" in self.name:
+            return self.name.partition("[")[0]
+        ends = zip(reversed(self.name.split(".")), reversed(self.path.split(".")), strict=False)
+        return self.name.rsplit(".", sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends)))[0]
 
 
 def trained(pl_module: LightningModule) -> set[int]:

@@ -139,7 +139,12 @@ class EpochWatch(Callback):
 
     def _compare_weights(self, trainer: Trainer, pl_module: LightningModule) -> None:
         before, within, now = self.weights["before"], self.weights["within"], digests(pl_module)
-        changed = [name for name, known in now.items() if known == within.get(name) != before.get(name)]
+        after = self.weights.get("after", within)  # a batch of validation, which may have moved a teacher
+        changed = [
+            name
+            for name, known in now.items()
+            if known != before.get(name) and (known == within.get(name) or after.get(name) != within.get(name))
+        ]
         if self.over_validation is None or changed:
             self.over_validation = WeightsOverValidation(changed, len(now), hooks_of(trainer, pl_module, AROUND))
 
@@ -171,6 +176,8 @@ class EpochWatch(Callback):
     ) -> None:
         self.means.end()
         self.sizes.end()
+        if "within" in self.weights and "after" not in self.weights:
+            self.weights["after"] = digests(pl_module)
         size, calls = batch_size(batch), list(self.criteria.calls)
         if size is None or not self.epochs:
             return
@@ -249,8 +256,8 @@ class Inside:
 
 
 def digests(pl_module: LightningModule) -> dict[str, str]:
-    """Return what tells the weights that train from others."""
-    return {name: digest_of(each.detach()) for name, each in pl_module.named_parameters() if each.requires_grad}
+    """Return what tells weights, those of a teacher too, from others."""
+    return {name: digest_of(each.detach()) for name, each in pl_module.named_parameters()}
 
 
 def has_never_seen_data(norm: _BatchNorm) -> bool:
