@@ -366,6 +366,39 @@ def test_teacher_that_moves_in_validation(examine, net):
     assert "learning/validation-changes-weights" in rules
 
 
+def test_accuracy_of_mixed_samples_is_nobodys_mistake(examine, net):
+    class Mixed(net):
+        def __init__(self):
+            super().__init__()
+            self.accuracy = MulticlassAccuracy(4, average="micro")
+
+        def training_step(self, batch, batch_idx):
+            inputs, labels = batch
+            share, other = torch.rand(()), torch.randperm(len(inputs))
+            logits = self(share * inputs + (1 - share) * inputs[other])
+            self.accuracy(logits, labels)
+            self.log("train/accuracy", self.accuracy, on_step=False, on_epoch=True)
+            one, two = functional.cross_entropy(logits, labels), functional.cross_entropy(logits, labels[other])
+            return share * one + (1 - share) * two
+
+    assert examine("learning", Mixed(), max_epochs=5).findings == []
+
+
+def test_frozen_backbone_is_kept_in_eval_mode(examine, net):
+    class Frozen(net):
+        def __init__(self):
+            super().__init__()
+            self.backbone = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(0.1)).requires_grad_(False)
+
+        def on_train_epoch_start(self):
+            self.backbone.eval()
+
+        def forward(self, inputs):
+            return super().forward(self.backbone(inputs))
+
+    assert examine("learning", Frozen(), max_epochs=5).findings == []
+
+
 class TestSchedule:
     def judge(self, examine, net, make, returned=True, trainer=(), **config):
         class Scheduled(net):

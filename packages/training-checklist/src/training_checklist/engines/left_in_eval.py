@@ -31,7 +31,8 @@ WITH_MODES = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm, nn
 
 def left_in_eval(trainer: Trainer, pl_module: LightningModule) -> Iterator[tuple[str, Place]]:
     """Yield what calls of eval() stand for which no train() follows, and where they are."""
-    trained = {id(p) for optimizer in trainer.optimizers for group in optimizer.param_groups for p in group["params"]}
+    held = [p for optimizer in trainer.optimizers for group in optimizer.param_groups for p in group["params"]]
+    trained = {id(p) for p in held if p.requires_grad}  # what is frozen is kept in eval mode on purpose
     for thing in (pl_module, *trainer.callbacks):
         if not is_own_class(type(thing)):
             continue

@@ -47,8 +47,11 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
     given = {id(call.input): call for call in criteria.calls}
     call = next(iter(given.values())) if len(given) == 1 else None
     place = None if call is None else seen.place_of(call.input)
-    # What is compared with itself, or with another answer, has no right one.
-    if place is None or any(seen.place_of(each.target) is not None for each in criteria.calls):
+    # What is compared with itself, or with another answer, has no right one; nor has what is compared with several
+    # targets, as mixup does.
+    if place is None or any(
+        seen.place_of(each.target) is not None or not same(each.target, call.target) for each in criteria.calls
+    ):
         return None
     known = answers(call)
     if known is None:
