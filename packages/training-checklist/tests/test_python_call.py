@@ -347,3 +347,14 @@ def test_series_that_the_steps_cut_in_time_are_no_samples_that_are_shared(net, c
     loaders = {"train_dataloaders": loader(), "val_dataloaders": loader()}
     verdict = check(Forecast(), loaders=loaders, items=["limit_batches"])["limit_batches"]
     assert ("data/shared-samples" in [finding.rule for finding in verdict.findings]) is not cut
+
+
+def test_samples_that_no_collate_function_has_stacked_are_not_moved_along_their_features(net):
+    class Stacks(net):
+        def loss(self, batch):
+            return super().loss([torch.stack(part) for part in zip(*batch, strict=True)])
+
+    inputs, labels = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 4
+    loader = DataLoader(TensorDataset(inputs, labels), 8, collate_fn=list)
+    verdict = check(Stacks(), loaders={"train_dataloaders": loader}, items=["trace"])["trace"]
+    assert (verdict.status, verdict.findings) == ("passed", [])

@@ -47,8 +47,18 @@ def tensors(value: Any, depth: int = DEPTH) -> Iterator[Tensor]:
 
 def batch_size(batch: Any) -> int | None:
     """Return the first dimension that all tensors of a batch share; None where they share none, as with graphs."""
+    if any(map(lists_samples, (batch, *(each for _, each in parts(batch))))):
+        return None  # what its tensors share is their features
     sizes = {len(tensor) for tensor in tensors(batch) if tensor.ndim}
     return sizes.pop() if len(sizes) == 1 else None
+
+
+def lists_samples(value: Any) -> bool:
+    """Whether samples stand beside each other as they are, as `collate_fn=list` leaves them: each has numbers alone."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(each, (list, tuple, Mapping)) for each in value):
+        return False
+    numbers = (part for each in value for _, part in parts(each))
+    return any(isinstance(part, (int, float)) or (isinstance(part, Tensor) and not part.ndim) for part in numbers)
 
 
 def same(one: Tensor, other: Tensor) -> bool:
