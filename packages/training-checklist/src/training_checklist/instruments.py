@@ -32,6 +32,7 @@ MODULES = {
     "engines.uncopied": ("Uncopied",),
     "experiments.config.code_reads": ("read_code", "sources"),
     "experiments.experiment": ("NoWorkers",),
+    "experiments.paths.written_files": ("Written",),
     "experiments.overflow.overflow": ("detect_overflow",),
     "lab.accelerator": ("WHY", "AcceleratorStep"),
     "lab.compared_tensors": ("ComparedTensor", "compared_tensors"),
@@ -58,6 +59,7 @@ MODULES = {
     ),
     "lab.history": ("history",),
     "lab.loading": ("caller_of_numpy", "mixed_by_collate", "reloaded", "seeds_of", "watch"),
+    "lab.jobs": ("Job",),
     "lab.loss_slopes": ("Losses", "slopes"),
     "lab.made_by": ("VIEWS", "behind_views", "made_by_weights"),
     "lab.memory_use": ("MemoryUse", "rises"),
@@ -69,6 +71,7 @@ MODULES = {
     "lab.reshapes": ("exchanges_axes", "to_transpose"),
     "lab.roles": ("Roles",),
     "lab.scales": ("differ", "numbers_of_targets", "scale_of"),
+    "lab.run_files": ("OUTPUT_DIR", "RunFiles", "checkpoints", "job", "logged", "records"),
     "lab.sequences": (
         *("ADDED", "MOVED", "OVER_TIME"),
         *("answered", "answers", "differences", "more_padding", "scores", "trailing"),
@@ -84,12 +87,14 @@ MODULES = {
     "lab.whole_training": ("WholeTraining", "ends", "looked_at", "measured", "parts"),
     "lightning": (
         "Callback",
+        "Checkpoint",
         "CombinedLoader",
         "LightningDataModule",
         "LightningModule",
         "is_overridden",
         "isolate_rng",
     ),
+    "starting.placement": ("Asked", "raw_directory"),
 }
 
 

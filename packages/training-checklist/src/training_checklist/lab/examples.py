@@ -3,7 +3,8 @@
 An example is one of these, from the shortest on:
 - a loss, a function of answers (16, 4) and labels (16,) of the network below;
 - a class of LightningModule, such as one that derives from `Small`;
-- `Example`, where loader or Trainer matter, too.
+- `Example`, where loader or Trainer matter, too;
+- `Job`, of which a command, its config and its files matter.
 """
 
 import inspect
@@ -30,8 +31,9 @@ from training_checklist.engines import own_code, places
 from training_checklist.engines.loads import recorded_loads
 from training_checklist.engines.replay import seed_all
 from training_checklist.experiments.experiment import Experiment, after_fit
-from training_checklist.finding import Finding
+from training_checklist.finding import Finding, Verdict
 from training_checklist.group import OWN
+from training_checklist.lab import jobs
 from training_checklist.lightning import LightningModule, Trainer, is_overridden, isolate_rng
 from training_checklist.probe import Probe, kept
 from training_checklist.settings import Settings
@@ -171,12 +173,14 @@ def project(example: Any) -> Example:
     return Example(type("Trained", (Small,), {"loss": lambda self, *given: example(*given)}))
 
 
-def run(probe: Probe, example: Any, chosen: Mapping[str, Any] | None = None) -> Experiment:
+def run(probe: Probe, example: Any, chosen: Mapping[str, Any] | None = None) -> Experiment | Verdict:
     """Run the probe's item on an example, with that probe alone, and return it; the same numbers each time.
 
     Args:
         chosen: thresholds, by name.
     """
+    if isinstance(example, jobs.Job):
+        return jobs.run(probe.item, [probe.id], example, chosen or {})
     config = OmegaConf.to_container(OmegaConf.load(files("training_checklist.conf") / OWN / f"{probe.item}.yaml"))
     content = project(example)
     settings = Settings({probe.item: dict(chosen or {})})

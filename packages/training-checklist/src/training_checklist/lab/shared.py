@@ -11,6 +11,10 @@ from training_checklist.rule import CannotJudge
 T = TypeVar("T")
 
 
+class NotYet(CannotJudge):
+    """The run has not come so far; what is not known now is asked for again."""
+
+
 class Subject:
     """What an item examines, and its probes are asked about. What is derived from it is a function `@once` of it.
 
@@ -19,7 +23,7 @@ class Subject:
 
     def __getattr__(self, name: str) -> Any:
         if name in type(self).__annotations__:
-            raise CannotJudge(f"the run has not come to its {name.replace('_', ' ')}")
+            raise NotYet(f"the run has not come to its {name.replace('_', ' ')}")
         raise AttributeError(f"{type(self).__name__} has no {name}")
 
     def asked_by(self, probe: Any) -> Any:
@@ -39,6 +43,8 @@ def once(make: Callable[..., T]) -> Callable[..., T]:
         if key not in made:
             try:
                 made[key] = make(lab, *of), None
+            except NotYet:
+                raise
             except CannotJudge as reason:
                 made[key] = None, str(reason)
         thing, reason = made[key]

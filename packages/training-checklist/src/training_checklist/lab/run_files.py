@@ -1,0 +1,209 @@
+"""What a run has written, and where."""
+
+import ast
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from training_config.targets import locate
+from training_config.walk import value_of, walk
+
+from training_checklist.diagnosis.config_place import place_of
+from training_checklist.experiments.config.code_reads import sources
+from training_checklist.experiments.paths.event_file import scalars
+from training_checklist.experiments.paths.written_files import Recording
+from training_checklist.finding import NOWHERE, Place
+from training_checklist.lab.shared import Subject, once
+from training_checklist.lightning import CSVLogger, LightningModule, ModelCheckpoint, TensorBoardLogger, Trainer
+
+OUTPUT_DIR = "${hydra:runtime.output_dir}"
+EVENTS = "events.out.tfevents.*"
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """A file that Hydra writes about the run: its config, its log.
+
+    Args:
+        path: from the working directory, None where the config asks for none.
+        inside: whether it lies in the run's directory.
+        place: the key that decides.
+        fix: an override that puts it there.
+    """
+
+    name: str
+    path: str | None
+    exists: bool
+    inside: bool
+    place: Place
+    fix: str
+
+
+@dataclass(frozen=True)
+class LoggedValues:
+    """What has reached the files of one logger.
+
+    Args:
+        file: "the event file", "metrics.csv".
+        folder: from the working directory.
+        count: names of values in it, None where there is no file.
+        asked: whether the project has asked for the logger, which may also be the Trainer's default.
+    """
+
+    file: str
+    folder: str
+    count: int | None
+    place: Place = NOWHERE
+    asked: bool = True
+
+
+class RunFiles(Subject):
+    """A job, and what it has written when it is over.
+
+    Attributes:
+        run: the run's directory.
+        held: results that the job found in its directory.
+        undirected: checkpoint callbacks without a folder of their own.
+        resumed_from: where fit looks for the last checkpoint, the one that it finds, and the line that calls it.
+        tested: metric by which checkpoints are chosen, whether the network is tested as the last step leaves it, and
+            the line that tests it.
+    """
+
+    trainer: Trainer
+    config: DictConfig
+    run: Path
+    recording: Recording
+    held: list[str]
+    undirected: list[ModelCheckpoint]
+    resumed_from: tuple[Path, str | None, Place]
+    tested: tuple[str, bool, Place]
+
+    @property
+    def here(self) -> Path:
+        return Path(self.config.hydra.runtime.cwd).resolve()
+
+    def place(self, key: str) -> Place:
+        return place_of(self.config, key) or Place(key=key)
+
+    def short(self, path: Path) -> str:
+        """Return a path from the working directory, at most two levels above it."""
+        relative = os.path.relpath(path, self.here)
+        return path.as_posix() if relative.startswith(os.path.join("..", "..", "..")) else Path(relative).as_posix()
+
+    def part_key(self, part: Any) -> str:
+        """Return the config key that a callback or logger was built from, or ""."""
+        found = []
+        for full_key, node, key in walk(job(self)):
+            target = value_of(node, key) if key == "_target_" else None
+            try:
+                same = isinstance(target, str) and locate(target) is type(part)
+            except ImportError:
+                same = False
+            if same:
+                values = [name for name in node if value_of(node, name) == getattr(part, str(name), None)]
+                found.append((len(values), full_key.removesuffix("._target_")))
+        return max(found)[1] if found else ""
+
+    def logger_place(self, logger: Any) -> Place:
+        key = self.part_key(logger)
+        if key:
+            return self.place(key)
+        file, _, number = self.built(type(logger).__name__).rpartition(":")
+        return Place(file=file, line=int(number)) if number else Place(note=type(logger).__name__)
+
+    def built(self, name: str) -> str:
+        """Return "file:line" of the first call of a class in the project's code, or ""."""
+        return self.line_of(lambda node: isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == name)
+
+    def line_of(self, wanted: Callable[[ast.AST], bool]) -> str:
+        """Return "file:line" of the first part of the project's code that is wanted, or ""."""
+        for path, tree in parsed(self):
+            for node in ast.walk(tree):
+                if wanted(node):
+                    return f"{self.short(path)}:{node.lineno}"
+        return ""
+
+
+@once
+def job(files: RunFiles) -> DictConfig:
+    """Return the config without Hydra's own part."""
+    config = files.config.copy()
+    with read_write(config), open_dict(config):
+        del config["hydra"]
+    return config
+
+
+@once
+def parsed(files: RunFiles) -> list[tuple[Path, ast.AST]]:
+    """Return the project's own source files."""
+    found, checks = [], Path(__file__).parents[1]
+    for path in (path for path in sources(files.here) or () if checks not in path.parents):
+        try:
+            found.append((path, ast.parse(path.read_text(encoding="utf-8"))))
+        except (SyntaxError, ValueError, OSError):
+            continue
+    return found
+
+
+@once
+def records(files: RunFiles) -> list[RecordFile]:
+    """Return what Hydra has written about the run, or was to write."""
+
+    def record(name: str, path: Path, key: str) -> RecordFile:
+        inside, fix = path.is_relative_to(files.run), f"{key}={OUTPUT_DIR}/{path.name}"
+        return RecordFile(name, files.short(path), path.is_file(), inside, Place(key=key), fix)
+
+    hydra, found = files.config.hydra, []
+    if hydra.output_subdir is not None:
+        found.append(record(".hydra", files.run / hydra.output_subdir / "config.yaml", "hydra.output_subdir"))
+    elif "RANK" not in os.environ:
+        place = Place(key="hydra.output_subdir", value="null")
+        found.append(RecordFile(".hydra", None, False, False, place, "hydra.output_subdir=.hydra"))
+    logging = OmegaConf.to_container(hydra.job_logging, resolve=True) or {}
+    for name, handler in (logging.get("handlers") or {}).items():
+        file = (handler or {}).get("filename")
+        if file is None or handler.get("delay") or name not in ((logging.get("root") or {}).get("handlers") or []):
+            continue
+        path = Path(os.path.realpath(files.here / file))
+        found.append(record(path.name, path, f"hydra.job_logging.handlers.{name}.filename"))
+    return found
+
+
+@once
+def checkpoints(files: RunFiles) -> list[ModelCheckpoint]:
+    """Return the checkpoint callbacks whose files can be told: Lightning's own, and none where there are others."""
+    callbacks = [each for each in files.trainer.callbacks if isinstance(each, ModelCheckpoint)]
+    is_known = not files.trainer.fast_dev_run and all(type(each) is ModelCheckpoint for each in callbacks)
+    return callbacks if is_known else []
+
+
+@once
+def logged(files: RunFiles) -> list[LoggedValues]:
+    """Return what has reached the files of loggers, and event files that no logger has written."""
+    found, known = [], []
+    for logger in files.trainer.loggers:
+        if not isinstance(logger, (CSVLogger, TensorBoardLogger)):
+            continue
+        folder, place = Path(logger.log_dir), files.logger_place(logger)
+        if isinstance(logger, CSVLogger):
+            name, path = "metrics.csv", folder / "metrics.csv"
+            count = max(0, len(path.read_text(encoding="utf-8").splitlines()) - 1) if path.is_file() else None
+        else:
+            known.append(folder.resolve())
+            # Histograms and single runs of add_scalars lie in folders below.
+            name, paths = "the event file", [*folder.rglob(EVENTS)]
+            count = len({tag for path in paths for tag in scalars(path)} - {"epoch"}) if paths else None
+        found.append(LoggedValues(name, files.short(folder), count, place, bool(place.key or place.file)))
+    for folder in sorted({path.parent for path in files.run.rglob(EVENTS)}):
+        if not any(folder.is_relative_to(other) for other in known):
+            tags, short = {tag for path in folder.glob(EVENTS) for tag in scalars(path)}, files.short(folder)
+            found.append(LoggedValues("the event file", short, len(tags), Place(file=short)))
+    return found
+
+
+def versions(module: LightningModule) -> list[int]:
+    """Return how often each weight has been written to, as torch counts it."""
+    return [weight._version for weight in module.parameters()]

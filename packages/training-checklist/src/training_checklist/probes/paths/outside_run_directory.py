@@ -1,0 +1,99 @@
+import ast
+import os
+from pathlib import Path
+
+from omegaconf import OmegaConf
+from training_config.walk import value_of, walk
+
+from training_checklist.instruments import OUTPUT_DIR, Asked, Checkpoint, Job, RunFiles, Written, job, shown
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+
+
+def detect(files: RunFiles, limits: Limits) -> Hits:
+    groups: dict[tuple[str, str, str], list[Path]] = {}
+    # A path that the config names in full is the project's own run directory too.
+    own = [] if Asked.current is None or Asked.current.folder == files.here else [Asked.current.folder.resolve()]
+    for written in files.recording.outside([*data(files), *own]):
+        groups.setdefault(writer_of(files, written), []).append(written.path)
+    for (writer, key, line), paths in groups.items():
+        file, _, number = line.rpartition(":")
+        place = files.place(key) if key else Place()
+        place = place.beside(file=file, line=int(number)) if line else place
+        names = [files.short(path) for path in sorted(paths)]
+        place = place if key or line else Place(file=names[0])
+        what = f"{writer} writes outside the run's directory: {shown(names, 3)}"
+        yield Hit(what, place, fix=fix_of(files, key, line, paths[0]))
+
+
+def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
+    """Return who has written a file, the config key that sends it there or "", and the line of code or ""."""
+    part_key = files.part_key(written.part) if written.part is not None else ""
+    key = directing_key(files, written.path, part_key)
+    file, _, number = written.line.rpartition(":")
+    line = written.line and f"{files.short(Path(file))}:{number}"
+    if written.part is not None:
+        name = type(written.part).__name__
+        if part_key:
+            return f"{part_key} ({name})", key or part_key, ""
+        if isinstance(written.part, Checkpoint) and written.part in files.undirected:
+            own = "" if files.built("ModelCheckpoint") else "the Trainer's own "
+            return f"{own}{name} without a dirpath", key, ""
+        return f"{name}, built in code,", key, files.built(name) or line
+    if not line:
+        line = named(files, written.path.name)
+    return ("the code" if line else "something"), key, line
+
+
+def directing_key(files: RunFiles, path: Path, below: str) -> str:
+    """Return the key whose own value is the file or its folder, first below a part; or ""."""
+    found = []
+    for full_key, node, key in walk(job(files)):
+        value = value_of(node, key)
+        if not isinstance(value, str) or not value or len(value) > 1000:
+            continue
+        named = Path(os.path.realpath(files.here / value))
+        if path.is_relative_to(named) and not files.here.is_relative_to(named):
+            literal = not OmegaConf.is_interpolation(node, key)
+            found.append((literal, bool(below) and full_key.startswith(f"{below}."), len(named.parts), full_key))
+    return max(found)[3] if found else ""
+
+
+def fix_of(files: RunFiles, key: str, line: str, path: Path) -> Fix:
+    last = key.rpartition(".")[2]
+    folder = "/checkpoints" if last == "dirpath" else f"/{path.name}" if Path(last).suffix else ""
+    if key and isinstance(OmegaConf.select(job(files), key, default=None), str):
+        return Fix(overrides=(f"{key}={OUTPUT_DIR}{folder}",))
+    if key and last != key:
+        return Fix(overrides=(f"+{key}.{'dirpath' if path.suffix == '.ckpt' else 'save_dir'}={OUTPUT_DIR}",))
+    if line:
+        return Fix(f"in {line}: Path(HydraConfig.get().runtime.output_dir) / {path.name!r}")
+    mark = "" if "default_root_dir" in (job(files).get("trainer") or {}) else "+"
+    return Fix(overrides=(f"{mark}trainer.default_root_dir={OUTPUT_DIR}",))
+
+
+def data(files: RunFiles) -> list[Path]:
+    """Return the folders that the DataModule was told of, as far as they are not the project itself."""
+    datamodule = files.trainer.datamodule
+    values = [*vars(datamodule).values(), *datamodule.hparams.values()] if datamodule is not None else []
+    texts = [value for value in values if isinstance(value, (str, Path)) and value]
+    named = [Path(os.path.realpath(files.here / text)) for text in texts]
+    above = {files.here, *files.here.parents, *files.run.parents}
+    return [path for path in named if path.is_dir() and path not in above]
+
+
+def named(files: RunFiles, name: str) -> str:
+    """Return "file:line" of the first text in the project's code that ends in a file's name, or ""."""
+    return files.line_of(lambda node: isinstance(node, ast.Constant) and str(node.value).endswith(name))
+
+
+PROBE = Probe(
+    id="paths/outside-run-directory",
+    item="paths",
+    question="Does everything that a run writes lie in its own directory?",
+    why="the files of all runs mix there, the next run overwrites them, and none can be told from another",
+    severity=FAILED,
+    fix=Fix("write below HydraConfig.get().runtime.output_dir"),
+    detect=detect,
+    faulty=Job(("logger.csv.save_dir=logs",)),
+    healthy=Job(("logger.csv.save_dir=${hydra:runtime.output_dir}/logs",)),
+)

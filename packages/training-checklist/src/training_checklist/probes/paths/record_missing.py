@@ -1,0 +1,24 @@
+from training_checklist.instruments import Job, RunFiles, records
+from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(files: RunFiles, limits: Limits) -> Hits:
+    for file in records(files):
+        if file.path is None:
+            fix = Fix(overrides=(file.fix,))
+            yield Hit("there is no .hydra with the run's config", file.place, fix=fix, severity=WARNING)
+        elif not file.exists:
+            yield Hit(f"{file.path} is missing", file.place)
+
+
+PROBE = Probe(
+    id="paths/record-missing",
+    item="paths",
+    question="Are the config (.hydra) and the log of the run both in its directory?",
+    why="nobody can tell later what was run",
+    severity=FAILED,
+    fix=Fix("look at what removes it"),
+    detect=detect,
+    faulty=Job(("hydra.output_subdir=null",)),
+    healthy=Job(("hydra.output_subdir=config",)),
+)

@@ -1,0 +1,44 @@
+import re
+from pathlib import Path
+
+from training_checklist.instruments import Asked, Job, RunFiles
+from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Place, Probe
+
+CONSTANT = re.compile(r"\$\{hydra[.:](job\.name|runtime\.cwd)\}")  # the same in every job
+
+
+def detect(files: RunFiles, limits: Limits) -> Hits:
+    asked, severity = Asked.current or Asked.of(files.config), FAILED
+    path, typed = files.short(asked.folder), asked.typed and not asked.in_sweep
+    resumed = files.trainer.ckpt_path and Path(files.trainer.ckpt_path).resolve().is_relative_to(asked.folder)
+    held = [] if asked.in_sweep or resumed else files.held
+    # A path from the root on the command line is a scheduler's or a test's, which makes one for each job.
+    constant = "${" not in CONSTANT.sub("", asked.raw) and not (asked.typed and Path(asked.raw).is_absolute())
+    if asked.shared:
+        what = f"two jobs of this sweep share {path}"
+    elif held:
+        what = f"{path} held the results of another job already: {', '.join(held[:3])}"
+    elif asked.folder.resolve() == files.here:
+        what = "the run's directory is the working directory itself"
+    elif constant and not typed:
+        what = f"every job gets the same directory, {path}"
+    elif constant:
+        what, severity = f"the next run of this command gets the same directory, {path}", WARNING
+    else:
+        return
+    key = "hydra.sweep.subdir" if asked.in_sweep else "hydra.run.dir"
+    unique = "${hydra.job.num}" if asked.in_sweep else "outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}"
+    yield Hit(what, Place(key=key, value=asked.raw), fix=Fix(overrides=(f"{key}={unique}",)), severity=severity)
+
+
+PROBE = Probe(
+    id="paths/shared-directory",
+    item="paths",
+    question="Does every job write into a directory of its own?",
+    why="the later job overwrites checkpoints and logs of the earlier one, or mixes with them",
+    severity=FAILED,
+    fix=Fix("put the time or the number of the job into its directory's name"),
+    detect=detect,
+    faulty=Job(raw="outputs/same"),
+    healthy=Job(raw="outputs/${now:%H-%M-%S}"),
+)
