@@ -17,7 +17,7 @@ def judge(argument: Argument, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/almost-an-argument",
     item="config",
-    question="Is no key almost the name of an argument?",
+    question="Are the keys that a _target_ takes by **kwargs something else than misspelt parameters of it?",
     why="`**kwargs` takes it, and the argument stays as it is",
     severity=WARNING,
     evidence=Argument,

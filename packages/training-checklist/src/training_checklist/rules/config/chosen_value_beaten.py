@@ -15,7 +15,7 @@ def judge(value: BeatenValue, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/chosen-value-beaten",
     item="config",
-    question="Does every value that the user chose hold?",
+    question="Does each value that the command line or an experiment sets end up in the composed config?",
     why="a file that nobody chose overrules it without a word",
     severity=FAILED,
     evidence=BeatenValue,

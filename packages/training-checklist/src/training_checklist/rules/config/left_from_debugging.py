@@ -14,7 +14,7 @@ def judge(setting: Leftover, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/left-from-debugging",
     item="config",
-    question="Is what helps to look for mistakes off in a training?",
+    question="Are overfit_batches, fast_dev_run, detect_anomaly and small limit_*_batches off in a training?",
     why="set in a file for a look at a few batches and left there, it makes each later training another one",
     severity=WARNING,
     evidence=Leftover,

@@ -15,7 +15,7 @@ def judge(value: BeatenValue, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/main-file-beaten",
     item="config",
-    question="Do the values of the main file hold?",
+    question="Does each value of the main config file end up in the composed config?",
     why="the value in the main file has no effect, whichever it is",
     severity=WARNING,
     evidence=BeatenValue,

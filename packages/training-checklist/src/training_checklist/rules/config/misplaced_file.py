@@ -21,7 +21,7 @@ def judge(file: MisplacedFile, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/misplaced-file",
     item="config",
-    question="Does every file put its keys where something reads them?",
+    question="Does each config file put its keys into a package in which the code reads them?",
     why="they change nothing there",
     severity=FAILED,
     evidence=MisplacedFile,

@@ -20,7 +20,7 @@ def judge(target: Target, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/missing-argument",
     item="config",
-    question="Does every _target_ get the arguments that it needs?",
+    question="Does every _target_ get all the arguments that its signature requires?",
     why="calling it raises a TypeError",
     severity=FAILED,
     evidence=Target,

@@ -17,7 +17,7 @@ def judge(value: MissingValue, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/missing-value",
     item="config",
-    question="Has every ??? been given a value?",
+    question="Has every mandatory value (???) been given?",
     why="the run ends as soon as the value is read",
     severity=FAILED,
     evidence=MissingValue,

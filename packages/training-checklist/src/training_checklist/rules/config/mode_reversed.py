@@ -22,7 +22,7 @@ def judge(watched: Monitor, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/mode-reversed",
     item="config",
-    question="Does every callback take the best value for the best?",
+    question="Is the mode of ModelCheckpoint and EarlyStopping right for their metric (min for a loss)?",
     why="it takes the worst epoch for the best",
     severity=FAILED,
     evidence=Monitor,

@@ -20,7 +20,7 @@ def judge(watched: Monitor, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/monitor-not-logged",
     item="config",
-    question="Is every monitored metric logged?",
+    question="Is the metric that each callback has as `monitor` logged somewhere in the code?",
     why="the run ends when the metric is looked for, which may be after the first epoch",
     severity=FAILED,
     evidence=Monitor,

@@ -18,7 +18,7 @@ def judge(saving: SavingInterval, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/never-saves",
     item="config",
-    question="Does each ModelCheckpoint save before the run ends?",
+    question="Is every_n_epochs of each ModelCheckpoint at most max_epochs, so that it saves at all?",
     why="what was trained is lost, and loading the best checkpoint afterwards fails",
     severity=FAILED,
     evidence=SavingInterval,

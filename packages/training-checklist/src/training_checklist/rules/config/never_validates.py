@@ -18,7 +18,7 @@ def judge(validation: ValidationEpochs, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/never-validates",
     item="config",
-    question="Is there a validation before the run ends?",
+    question="Is check_val_every_n_epoch at most max_epochs, so that validation runs at all?",
     why="nothing tells a better epoch from a worse one: no checkpoint is the best, and no callback that waits for a "
     "metric has one",
     severity=FAILED,

@@ -18,7 +18,7 @@ def judge(limit: BatchLimit, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/one-batch-an-epoch",
     item="config",
-    question="Is an epoch as long as it was meant to be?",
+    question="Is limit_train_batches a share (1.0), and not the integer 1, which is a single batch?",
     why="the whole number 1 is one batch to Lightning, and 1.0 all of them",
     severity=WARNING,
     evidence=BatchLimit,

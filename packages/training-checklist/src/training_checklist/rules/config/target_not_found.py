@@ -14,7 +14,7 @@ def judge(target: Target, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/target-not-found",
     item="config",
-    question="Is every _target_ something that can be called?",
+    question="Can every _target_ be imported and called?",
     why="nothing can be built from it",
     severity=FAILED,
     evidence=Target,

@@ -21,7 +21,7 @@ def judge(argument: Argument, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/text-for-value",
     item="config",
-    question="Is every number a number, and no text?",
+    question="Is every number, bool, null and list in the config written as such, and not as a string?",
     why="a text fails where it is used, or counts as true",
     severity=FAILED,
     evidence=Argument,

@@ -14,7 +14,7 @@ def judge(text: NoneText, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/text-none",
     item="config",
-    question="Is nothing written as null?",
+    question="Is an empty value written as null, and not as None, which YAML reads as a string?",
     why="nothing is written as null; the text None is a value like any other, and true",
     severity=WARNING,
     evidence=NoneText,

@@ -20,7 +20,7 @@ def judge(argument: Argument, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/unknown-argument",
     item="config",
-    question="Is every key an argument of what it is given to?",
+    question="Is every key beside a _target_ an argument of it?",
     why="calling it raises a TypeError",
     severity=FAILED,
     evidence=Argument,

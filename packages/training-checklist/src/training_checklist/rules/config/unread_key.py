@@ -21,7 +21,7 @@ def judge(unread: UnreadKey, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/unread-key",
     item="config",
-    question="Is every key read by something?",
+    question="Is every key of the config read by the code or by an interpolation?",
     why="whatever it is set to changes nothing",
     severity=WARNING,
     evidence=UnreadKey,

@@ -21,7 +21,7 @@ def judge(found: Unresolved, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="config/unresolved-interpolation",
     item="config",
-    question="Does every ${...} lead to a value?",
+    question="Does every interpolation ${...} resolve to a value?",
     why="the run ends as soon as the value is read",
     severity=FAILED,
     evidence=Unresolved,

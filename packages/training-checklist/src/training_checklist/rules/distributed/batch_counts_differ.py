@@ -26,7 +26,7 @@ def judge(shares: Shares, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="distributed/batch-counts-differ",
     item="distributed",
-    question="Do all ranks have as many batches?",
+    question="Does every rank have the same number of batches?",
     why="the rank with the fewest ends its epoch first, and the others wait for its gradients for ever",
     severity=FAILED,
     evidence=Shares,

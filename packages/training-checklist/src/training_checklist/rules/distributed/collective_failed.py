@@ -18,7 +18,7 @@ def judge(course: Course, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="distributed/collective-failed",
     item="distributed",
-    question="Does every collective of training end without an error?",
+    question="Does every collective operation (such as all_reduce) of training succeed?",
     why="the network works, as its self-test shows: the ranks call different collectives, or one comes too late",
     severity=FAILED,
     evidence=Course,

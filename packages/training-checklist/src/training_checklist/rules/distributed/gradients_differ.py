@@ -28,7 +28,7 @@ def judge(agreement: Agreement, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="distributed/gradients-differ",
     item="distributed",
-    question="Do all ranks have the same gradients when the optimizer steps?",
+    question="Are the gradients the same on all ranks when the optimizer steps?",
     why="each rank takes a step of its own: DDP has not averaged these gradients, or they were changed after that",
     severity=FAILED,
     evidence=Agreement,

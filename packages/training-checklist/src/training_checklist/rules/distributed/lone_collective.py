@@ -16,7 +16,7 @@ def judge(course: Course, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="distributed/lone-collective",
     item="distributed",
-    question="Is every collective called on all ranks?",
+    question="Does every rank call each collective operation (such as all_reduce)?",
     why="it waits for ever, or is answered by another collective of the others, with wrong values",
     severity=FAILED,
     evidence=Course,

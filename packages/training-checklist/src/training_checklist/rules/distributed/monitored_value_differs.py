@@ -27,7 +27,7 @@ def judge(value: MonitoredValue, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="distributed/monitored-value-differs",
     item="distributed",
-    question="Is a value by which epochs are chosen the same on all ranks?",
+    question="Is each metric that a callback monitors the same on all ranks?",
     why="epochs are chosen by a part of the data, and ranks may decide differently",
     severity=FAILED,
     evidence=MonitoredValue,

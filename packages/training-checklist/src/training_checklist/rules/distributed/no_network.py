@@ -22,7 +22,7 @@ def judge(course: Course, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="distributed/no-network",
     item="distributed",
-    question="Can the ranks talk to each other at all?",
+    question="Can the ranks communicate with each other?",
     why="nothing can be trained in several processes without a network between them",
     severity=FAILED,
     evidence=Course,

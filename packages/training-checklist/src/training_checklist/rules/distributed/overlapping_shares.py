@@ -36,7 +36,7 @@ def cut(*drawn: list[int]) -> Shares:
 RULE = Rule(
     id="distributed/overlapping-shares",
     item="distributed",
-    question="Do the ranks cut up one order of the samples?",
+    question="Does each sample go to one rank only (do the samplers of all ranks shuffle alike)?",
     why="some samples are seen twice in an epoch, and others never",
     severity=FAILED,
     evidence=Shares,

@@ -16,7 +16,7 @@ def judge(course: Course, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="distributed/preparation-too-slow",
     item="distributed",
-    question="Is prepare_data over before the others are given up?",
+    question="Is prepare_data done before the time-out of the other ranks?",
     why="the other ranks wait for it, as long as it takes",
     severity=FAILED,
     evidence=Course,

@@ -19,7 +19,7 @@ def judge(course: Course, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="distributed/rank-ended",
     item="distributed",
-    question="Do the processes of all ranks live as long as training lasts?",
+    question="Do the processes of all ranks run until training ends?",
     why="the others wait for it for half an hour, unless something ends them",
     severity=FAILED,
     evidence=Course,

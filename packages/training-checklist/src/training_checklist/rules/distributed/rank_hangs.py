@@ -25,7 +25,7 @@ def judge(course: Course, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="distributed/rank-hangs",
     item="distributed",
-    question="Does every rank come to the next step in time?",
+    question="Does every rank reach the next step within the time-out?",
     why="the others wait for it in the next collective, for half an hour unless something ends them",
     severity=FAILED,
     evidence=Course,

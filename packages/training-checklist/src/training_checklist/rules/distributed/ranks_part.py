@@ -26,7 +26,7 @@ def judge(course: Course, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="distributed/ranks-part",
     item="distributed",
-    question="Are all ranks at the same place of training whenever they meet?",
+    question="Are all ranks at the same point of training whenever they synchronise?",
     why="gradients are averaged in each backward pass: a rank waits for ever, or gets those of another batch",
     severity=FAILED,
     evidence=Course,

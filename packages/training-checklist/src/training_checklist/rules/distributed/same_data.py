@@ -64,7 +64,7 @@ def same_datasets(shares: Shares, one: int, two: int) -> list[tuple[Loader, Load
 RULE = Rule(
     id="distributed/same-data",
     item="distributed",
-    question="Does each rank read a share of the data of its own?",
+    question="Does each rank read a different part of the data?",
     why="several processes do the work of one: no speed-up, and an epoch is as many epochs as there are ranks",
     severity=FAILED,
     evidence=Shares,

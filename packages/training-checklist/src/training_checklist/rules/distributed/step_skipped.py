@@ -19,7 +19,7 @@ def judge(course: Course, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="distributed/step-skipped",
     item="distributed",
-    question="Does every rank take every step?",
+    question="Does every rank take part in every optimizer step?",
     why="gradients are averaged in each backward pass: the ranks would disagree about the step from here on",
     severity=FAILED,
     evidence=Course,

@@ -30,7 +30,7 @@ def judge(agreement: Agreement, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="distributed/weights-differ",
     item="distributed",
-    question="Do all ranks hold the same weights after every step?",
+    question="Are the weights the same on all ranks after every step?",
     why="each rank trains another model from here on: DDP averages gradients, and no weights",
     severity=FAILED,
     evidence=Agreement,

@@ -22,7 +22,7 @@ def judge(course: Course, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="distributed/wrong-collective",
     item="distributed",
-    question="Does every collective give the value that it must?",
+    question="Does every collective operation (such as all_reduce) give the right value?",
     why="gradients would be averaged as wrongly",
     severity=FAILED,
     evidence=Course,

@@ -19,7 +19,7 @@ def judge(zero: ZeroGradients, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/always-zero",
     item="gradients",
-    question="Is every weight's gradient other than 0 in some step?",
+    question="Does every weight get a gradient other than 0 in at least one step?",
     why="a factor 0, a ReLU that is 0 for every sample, a function without a slope (sign, round, clamp), an input of "
     "zeros: the weights behind it stay as they are",
     severity=FAILED,

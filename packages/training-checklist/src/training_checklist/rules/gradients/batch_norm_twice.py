@@ -18,7 +18,7 @@ def judge(seen: NormInputs, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/batch-norm-twice",
     item="gradients",
-    question="Does batch normalisation see a batch once?",
+    question="Does each BatchNorm see the same input only once in a training step?",
     why="its running statistics count the batch twice, and the forward pass is paid for twice",
     severity=WARNING,
     evidence=NormInputs,

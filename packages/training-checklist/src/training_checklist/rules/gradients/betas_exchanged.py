@@ -18,7 +18,7 @@ def judge(betas: Betas, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/betas-exchanged",
     item="gradients",
-    question="Are an optimizer's betas in their order?",
+    question="Is Adam's beta1 smaller than its beta2?",
     why="steps are stable while squares are averaged for longer than gradients (Kingma and Ba 2015: beta1 is less than "
     "the root of beta2); the other way round they go on in old directions",
     severity=WARNING,

@@ -30,7 +30,7 @@ def judge(missing: MissingGradients, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/cut-off",
     item="gradients",
-    question="Is the way open from the loss to every parameter that takes part?",
+    question="Does the graph lead from the loss to every parameter, with nothing detached on the way?",
     why="they stay as they are, whatever the loss does",
     severity=FAILED,
     evidence=MissingGradients,

@@ -19,7 +19,7 @@ def judge(seen: Decays, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/decayed-by-oversight",
     item="gradients",
-    question="Are all biases, and all weights of norms, exempt from weight decay where some are?",
+    question="Are either all or none of the biases and norm weights exempt from weight decay?",
     why="what chooses them, such as a list of names, does not meet them all",
     severity=WARNING,
     evidence=Decays,

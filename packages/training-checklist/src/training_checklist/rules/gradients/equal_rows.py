@@ -18,7 +18,7 @@ def judge(rows: EqualRows, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/equal-rows",
     item="gradients",
-    question="Do the units of a layer start from different weights?",
+    question="Are the units of each layer initialised with different weights?",
     why="units that start equal get equal gradients: the layer has one unit, however wide it is",
     severity=FAILED,
     evidence=EqualRows,

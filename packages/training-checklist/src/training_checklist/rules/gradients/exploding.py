@@ -19,7 +19,7 @@ def judge(depth: AlongDepth, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/exploding",
     item="gradients",
-    question="Are the gradients of the first modules no larger by far than those of the last?",
+    question="Are the gradients of the first layers of about the same size as those of the last (none exploding)?",
     why="every step throws the first layers about",
     severity=FAILED,
     evidence=AlongDepth,

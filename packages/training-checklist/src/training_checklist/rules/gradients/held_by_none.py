@@ -29,7 +29,7 @@ def judge(inventory: Inventory, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/held-by-none",
     item="gradients",
-    question="Does an optimizer hold every parameter that the loss depends on?",
+    question="Is every parameter that gets a gradient in a parameter group of an optimizer?",
     why="they get gradients and never change: what they compute stays as random as it began",
     severity=FAILED,
     evidence=Inventory,

@@ -18,7 +18,7 @@ def judge(module: FrozenModule, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/held-in-part",
     item="gradients",
-    question="Does an optimizer hold all parameters of a frozen module, or none?",
+    question="Does the optimizer hold either all or none of the parameters of a frozen module?",
     why="when the module is set free, what no optimizer holds stays as it is",
     severity=WARNING,
     evidence=FrozenModule,

@@ -19,7 +19,7 @@ def judge(inventory: Inventory, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/held-twice",
     item="gradients",
-    question="Does one optimizer alone hold every parameter?",
+    question="Is every parameter held by one optimizer only?",
     why="each of them moves the weights by its own state, against the other",
     severity=FAILED,
     evidence=Inventory,

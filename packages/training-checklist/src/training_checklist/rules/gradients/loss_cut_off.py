@@ -19,7 +19,7 @@ def judge(missing: MissingGradients, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/loss-cut-off",
     item="gradients",
-    question="Does the loss lead back to a parameter?",
+    question="Does the loss have a graph that leads back to at least one parameter?",
     why="nothing is trained, whatever the loss does",
     severity=FAILED,
     evidence=MissingGradients,

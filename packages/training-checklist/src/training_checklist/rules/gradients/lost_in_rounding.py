@@ -23,7 +23,7 @@ PLACE = Place(key="trainer.precision")
 RULE = Rule(
     id="gradients/lost-in-rounding",
     item="gradients",
-    question="Are weights precise enough to take the steps?",
+    question="Are the steps large enough for 16-bit weights, so that rounding does not undo them?",
     why="weights of 16 bits have 3 digits (bfloat16) or 4 (float16): a step that is less than half of the last one "
     "is rounded away, however often it is taken",
     severity=FAILED,

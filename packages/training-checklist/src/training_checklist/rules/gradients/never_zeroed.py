@@ -23,7 +23,7 @@ def judge(seen: OptimizerEffects, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/never-zeroed",
     item="gradients",
-    question="Are gradients zeroed between two steps?",
+    question="Is zero_grad called between two optimizer steps?",
     why="a step follows the sum of the gradients of steps before it, which belong to other weights",
     severity=FAILED,
     evidence=OptimizerEffects,

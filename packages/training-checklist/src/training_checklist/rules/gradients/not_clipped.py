@@ -19,7 +19,7 @@ def judge(steps: ClippedSteps, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/not-clipped",
     item="gradients",
-    question="Is the gradient that a step uses as short as clipping makes it?",
+    question="Is the gradient norm at the optimizer's step within gradient_clip_val?",
     why="something other than these gradients is clipped, or they change afterwards: large steps are as large as ever",
     severity=WARNING,
     evidence=ClippedSteps,

@@ -15,7 +15,7 @@ def judge(inventory: Inventory, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/not-registered",
     item="gradients",
-    question="Does every parameter that is trained through belong to the model?",
+    question="Is every tensor that is trained a parameter of a registered module?",
     why="no optimizer holds them, no checkpoint has them, and they stay on the CPU",
     severity=FAILED,
     evidence=Inventory,

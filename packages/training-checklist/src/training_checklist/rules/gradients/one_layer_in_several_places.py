@@ -19,7 +19,7 @@ def judge(shared: SharedLayers, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/one-layer-in-several-places",
     item="gradients",
-    question="Does a container hold every layer once?",
+    question="Are the layers of each nn.Sequential or nn.ModuleList different objects, and not one repeated?",
     why="there is one set of weights where several are written",
     severity=WARNING,
     evidence=SharedLayers,

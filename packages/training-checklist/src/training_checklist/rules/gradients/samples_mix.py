@@ -18,7 +18,7 @@ def judge(mixing: Mixing, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/samples-mix",
     item="gradients",
-    question="Is the output for a sample its own?",
+    question="Does each sample's output depend on that sample only, and not on others of its batch?",
     why="what the model answers for a sample depends on what happens to be beside it, also in eval mode",
     severity=FAILED,
     evidence=Mixing,

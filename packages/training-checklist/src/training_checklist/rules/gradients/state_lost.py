@@ -22,7 +22,7 @@ def judge(seen: OptimizerEffects, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/state-lost",
     item="gradients",
-    question="Does an optimizer keep its state from step to step?",
+    question="Does the optimizer keep its state (such as Adam's averages) from step to step?",
     why="without its averages over past gradients each step has the size of the first, whatever the slope",
     severity=FAILED,
     evidence=OptimizerEffects,

@@ -19,7 +19,7 @@ def judge(updates: Updates, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/tiny-updates",
     item="gradients",
-    question="Are steps large enough to move the weights?",
+    question="Are the optimizer's steps large enough, relative to the weights, to change them?",
     why="a million such steps in one direction would change the weights by their own size; a small learning rate fits, "
     "clipping, or fine-tuning that is meant",
     severity=WARNING,

@@ -21,7 +21,7 @@ def judge(updates: Updates, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/torn-weights",
     item="gradients",
-    question="Are steps shorter than the weights themselves?",
+    question="Are the optimizer's steps smaller than the weights that they change?",
     why="what the weights were is gone after such a step: the learning rate is too high, or the gradients are; where "
     "norms hide it from the loss, the weights become so large that later steps hardly move them",
     severity=WARNING,

@@ -47,7 +47,7 @@ def judge(seen: OptimizerEffects, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/unchanged-by-step",
     item="gradients",
-    question="Does a step with gradients change weights?",
+    question="Does each optimizer step change weights that have a gradient?",
     why="nothing is trained: an update of exactly 0 is no matter of a small learning rate",
     severity=FAILED,
     evidence=OptimizerEffects,

@@ -18,7 +18,7 @@ def judge(later: UnfrozenLater, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/unfrozen-in-vain",
     item="gradients",
-    question="Does an optimizer hold what is unfrozen during training?",
+    question="Is every parameter that is unfrozen during training held by an optimizer?",
     why="configure_optimizers ran while they were frozen, and left them out: they get gradients and never change",
     severity=FAILED,
     evidence=UnfrozenLater,

@@ -24,7 +24,7 @@ def judge(missing: MissingGradients, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/unused",
     item="gradients",
-    question="Does every parameter of the project's own modules take part?",
+    question="Does every trainable parameter take part in computing the loss?",
     why="they stay as they are, and DDP raises for them",
     severity=FAILED,
     evidence=MissingGradients,

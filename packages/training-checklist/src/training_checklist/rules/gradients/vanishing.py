@@ -18,7 +18,7 @@ def judge(depth: AlongDepth, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/vanishing",
     item="gradients",
-    question="Do the first modules get gradients of a size with those of the last?",
+    question="Are the gradients of the first layers of about the same size as those of the last (none vanishing)?",
     why="the first layers hardly learn",
     severity=FAILED,
     evidence=AlongDepth,

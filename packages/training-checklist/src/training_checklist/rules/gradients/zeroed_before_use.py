@@ -21,7 +21,7 @@ def judge(seen: OptimizerEffects, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/zeroed-before-use",
     item="gradients",
-    question="Are gradients used before they are zeroed?",
+    question="Does an optimizer step come between each backward and the next zero_grad?",
     why="what is to be accumulated over several batches is the last one's gradient alone",
     severity=FAILED,
     evidence=OptimizerEffects,

@@ -18,7 +18,7 @@ def judge(after: AfterAnother, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/answers-depend-on-last-batch",
     item="learning",
-    question="Does validation answer to a batch alike, whatever batch came before it?",
+    question="Are the outputs for a validation batch the same, whatever batch came before it?",
     why="a hidden state of other samples, or something kept from the last batch, enters the answers",
     severity=FAILED,
     evidence=AfterAnother,

@@ -22,7 +22,7 @@ def judge(average: Average, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/average-never-arrives",
     item="learning",
-    question="Does an average of weights forget within the training what it began with?",
+    question="Is the decay of the moving average of the weights small enough for the length of the training?",
     why="what is evaluated with these weights is rather the untrained network than the trained one",
     severity=FAILED,
     evidence=Average,

@@ -19,7 +19,7 @@ def judge(average: Average, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/average-of-the-last-step",
     item="learning",
-    question="Is an average of weights one of several steps?",
+    question="Does the moving average of the weights average over several steps, and not only over the last?",
     why="decay and 1 - decay may have changed places",
     severity=WARNING,
     evidence=Average,

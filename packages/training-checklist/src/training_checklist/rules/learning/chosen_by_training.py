@@ -20,7 +20,7 @@ def judge(chosen: Chosen, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/chosen-by-training",
     item="learning",
-    question="Are checkpoints chosen, and is training stopped, by held-out samples?",
+    question="Do ModelCheckpoint and EarlyStopping monitor a metric of validation, and not of training?",
     why="training gets better long after what it learns holds for no other samples",
     severity=WARNING,
     evidence=Chosen,

@@ -18,7 +18,7 @@ def judge(aliases: Aliases, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/copy-is-the-weights",
     item="learning",
-    question="Are weights that are kept beside the network copies?",
+    question="Are copies of the weights (for an average or a teacher) real copies that do not share memory?",
     why="state_dict() and detach() give the weights themselves; an average, a backup or the best state must be cloned",
     severity=WARNING,
     evidence=Aliases,

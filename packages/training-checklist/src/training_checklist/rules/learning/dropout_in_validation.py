@@ -14,7 +14,7 @@ def judge(modes: Modes, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/dropout-in-validation",
     item="learning",
-    question="Does validation use all of the network?",
+    question="Is dropout off during validation?",
     why="each pass over the same data gives another result, worse than what the network can do",
     severity=FAILED,
     evidence=Modes,

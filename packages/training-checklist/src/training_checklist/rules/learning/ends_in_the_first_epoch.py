@@ -18,7 +18,7 @@ def judge(length: Length, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/ends-in-the-first-epoch",
     item="learning",
-    question="Does training last for more than one of several epochs?",
+    question="Does max_steps allow more than the first of several epochs?",
     why="whichever limit comes first ends the run: most samples are never seen, and no epoch is validated as a whole",
     severity=WARNING,
     evidence=Length,

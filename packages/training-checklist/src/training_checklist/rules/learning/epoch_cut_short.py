@@ -18,7 +18,7 @@ def judge(length: EpochLength, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/epoch-cut-short",
     item="learning",
-    question="Does each epoch train on all of its batches?",
+    question="Does each training epoch run through all of its batches?",
     why="what comes after is never trained on; Lightning ends an epoch without a word where on_train_batch_start "
     "returns -1",
     severity=WARNING,

@@ -18,7 +18,7 @@ def judge(modes: Modes, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/eval-mode-in-training",
     item="learning",
-    question="Is what trains in training mode?",
+    question="Are all modules whose parameters are trained in training mode?",
     why="dropout does nothing then, and BatchNorm keeps its first statistics; Lightning leaves eval() as it is",
     severity=FAILED,
     evidence=Modes,

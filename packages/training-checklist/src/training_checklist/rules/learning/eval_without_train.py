@@ -14,7 +14,7 @@ def judge(left: LeftInEval, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/eval-without-train",
     item="learning",
-    question="Is what a hook puts into eval mode put back?",
+    question="Is train() called after each eval() that a hook calls during training?",
     why="dropout does nothing from then on, and BatchNorm keeps its statistics; Lightning leaves eval() as it is",
     severity=WARNING,
     evidence=LeftInEval,

@@ -18,7 +18,7 @@ def judge(first: FirstLoss, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/first-loss-above-chance",
     item="learning",
-    question="Is the first loss no higher than that of who knows nothing?",
+    question="Is the first loss no higher than that of random guessing (ln C for C classes)?",
     why="the network is sure of wrong answers before training, which has to undo that first",
     severity=FAILED,
     evidence=FirstLoss,

@@ -18,7 +18,7 @@ def judge(gain: LeastGain, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/gain-out-of-reach",
     item="learning",
-    question="Are usual gains enough for EarlyStopping to go on?",
+    question="Is min_delta of EarlyStopping small beside the metric that it monitors?",
     why="min_delta is the least gain since the best epoch, and no value to reach: training stops while it still learns",
     severity=WARNING,
     evidence=LeastGain,

@@ -19,7 +19,7 @@ def judge(test: RangeTest, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/gradient-clipping",
     item="learning",
-    question="Does clipping leave enough of the gradients to learn from?",
+    question="Does the loss fall in spite of gradient clipping?",
     why="nothing else differs between the two trainings",
     severity=FAILED,
     evidence=RangeTest,

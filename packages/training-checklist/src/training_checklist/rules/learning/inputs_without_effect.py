@@ -17,7 +17,7 @@ def judge(inputs: Inputs, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/inputs-without-effect",
     item="learning",
-    question="Do the network's answers depend on its inputs?",
+    question="Do the network's outputs depend on its inputs?",
     why="its outputs do not depend on its inputs: a network fed zeros learns as well",
     severity=FAILED,
     evidence=Inputs,

@@ -29,7 +29,7 @@ def judge(labels: Labels, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/labels-unrelated",
     item="learning",
-    question="Do labels have to do with inputs?",
+    question="Do the labels depend on the inputs, so that right ones are learned faster than shuffled ones?",
     why="what is learnt of some samples says nothing about the labels of others: a network fed zeros would be as good",
     severity=FAILED,
     evidence=Labels,

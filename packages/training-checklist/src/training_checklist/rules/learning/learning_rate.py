@@ -22,7 +22,7 @@ def judge(test: RangeTest, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/learning-rate",
     item="learning",
-    question="Does the loss fall at this learning rate?",
+    question="Does the loss fall with the configured learning rate?",
     why="another rate makes it fall",
     severity=FAILED,
     evidence=RangeTest,

@@ -43,7 +43,7 @@ def same(one: float, other: float) -> bool:
 RULE = Rule(
     id="learning/logged-mean",
     item="learning",
-    question="Is a logged value the mean over the epoch's samples?",
+    question="Is each logged epoch value the mean over all samples of the epoch?",
     why="runs and checkpoints are compared by a number that depends on how the data were cut",
     severity=FAILED,
     evidence=Logged,

@@ -26,7 +26,7 @@ def judge(added: AddedUp, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/loss-adds-up",
     item="learning",
-    question="Is the loss a mean over the batch?",
+    question="Is the loss a mean over the batch, and not a sum?",
     why="gradients are as many times as large, and so is each step of an optimizer like SGD: the learning rate means "
     "something else with every size of the batch or number of its parts",
     severity=WARNING,

@@ -20,7 +20,7 @@ def judge(value: MeanOfBatches, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/mean-of-batches",
     item="learning",
-    question="Is a metric made of all samples of validation?",
+    question="Is each validation metric computed from all samples, and not averaged over batches?",
     why="a mean is right of errors and of shares of right answers; an F1 score, an area, a root or a perplexity of "
     "batches has another mean than the whole, which changes with their size and order",
     severity=WARNING,

@@ -20,7 +20,7 @@ def judge(answered: Answered, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/metric-counts-ignored",
     item="learning",
-    question="Do metrics leave out what the criterion leaves out?",
+    question="Do metrics ignore the same targets as the criterion (ignore_index)?",
     why="padding counts as right or as wrong answers, so that the metric tells how long sequences are",
     severity=FAILED,
     evidence=Answered,

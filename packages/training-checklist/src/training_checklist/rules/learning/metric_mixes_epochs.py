@@ -18,7 +18,7 @@ def judge(metric: MetricState, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/metric-mixes-epochs",
     item="learning",
-    question="Does a metric begin anew with every epoch and stage?",
+    question="Is each metric reset between epochs, and between training and validation?",
     why="its value mixes epochs, or training with validation",
     severity=FAILED,
     evidence=MetricState,

@@ -17,7 +17,7 @@ def judge(metric: MetricState, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/metric-never-updated",
     item="learning",
-    question="Does each metric that is computed know any batch?",
+    question="Is each metric updated with at least one batch before it is computed?",
     why="its value is that of nothing, such as 0, and says as little",
     severity=WARNING,
     evidence=MetricState,

@@ -56,7 +56,7 @@ def best_of(name: str) -> float | None:
 RULE = Rule(
     id="learning/metric-of-right-answers",
     item="learning",
-    question="Has each metric its best value where every answer is right?",
+    question="Does each metric reach its best value when all predictions are right?",
     why="the metric looks at something else than the criterion, in another unit, or along another dimension",
     severity=FAILED,
     evidence=Answered,

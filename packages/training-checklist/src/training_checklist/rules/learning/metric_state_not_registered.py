@@ -18,7 +18,7 @@ def judge(state: PlainState, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/metric-state-not-registered",
     item="learning",
-    question="Is what a metric gathers among its states?",
+    question="Does each metric keep what it accumulates in states made by add_state?",
     why="its value mixes all epochs, and the sanity check; several processes do not add it up",
     severity=FAILED,
     evidence=PlainState,

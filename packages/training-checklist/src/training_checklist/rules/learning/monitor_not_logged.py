@@ -22,7 +22,7 @@ def judge(monitor: Monitor, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/monitor-not-logged",
     item="learning",
-    question="Is everything logged that a callback or a schedule waits for?",
+    question="Is every metric logged that a callback or an lr_scheduler monitors?",
     why="it stops training with an exception, or never acts",
     severity=FAILED,
     evidence=Monitor,

@@ -18,7 +18,7 @@ def judge(norm: Norm, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/no-running-statistics",
     item="learning",
-    question="Does BatchNorm know what to normalise by in validation?",
+    question="Does each BatchNorm have running statistics to normalise by in validation?",
     why="what it answers for a sample depends on the others beside it, and one alone has no variance",
     severity=WARNING,
     evidence=Norm,

@@ -20,7 +20,7 @@ def judge(modes: Modes, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/norm-of-few-samples",
     item="learning",
-    question="Has a batch enough samples for BatchNorm?",
+    question="Does each batch have enough samples for BatchNorm?",
     why="statistics of so few samples are noise, and validation uses others",
     severity=FAILED,
     evidence=Modes,

@@ -24,7 +24,7 @@ def judge(scores: RankedScores, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/scores-of-two-scales",
     item="learning",
-    question="Are the scores of all batches on one scale, where they are ranked together?",
+    question="Are the scores that an AUROC or average precision gets all probabilities, or all logits?",
     why="torchmetrics takes scores for logits, batch by batch, wherever one of them is below 0 or above 1: what is "
     "ranked together then stands on two scales",
     severity=WARNING,

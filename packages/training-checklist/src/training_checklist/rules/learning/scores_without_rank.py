@@ -19,7 +19,7 @@ def judge(scores: RankedScores, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/scores-without-rank",
     item="learning",
-    question="Do areas under curves get scores, and not answers?",
+    question="Do AUROC and average precision get scores, and not predicted classes?",
     why="a curve is made by moving the threshold over all scores; of answers that a threshold or argmax has made, it "
     "has one point, and its area is another number",
     severity=FAILED,

@@ -22,7 +22,7 @@ def judge(sizes: InferredSizes, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/size-of-batches-inferred",
     item="learning",
-    question="Are batches weighted by their samples in what is logged?",
+    question="Does self.log get batch_size where Lightning would infer a wrong one?",
     why="the mean of an epoch depends on how many nodes, words or time steps a batch has, and not on its samples",
     severity=FAILED,
     evidence=InferredSizes,

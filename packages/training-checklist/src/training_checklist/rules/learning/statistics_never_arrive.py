@@ -23,7 +23,7 @@ def judge(norm: Norm, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/statistics-never-arrive",
     item="learning",
-    question="Do running statistics become those of the data?",
+    question="Is BatchNorm's momentum large enough for its running statistics to become those of the data?",
     why="validation normalises by them, and sees other inputs than training does",
     severity=FAILED,
     evidence=Norm,

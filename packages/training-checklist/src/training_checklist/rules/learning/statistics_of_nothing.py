@@ -19,7 +19,7 @@ def judge(modes: Modes, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/statistics-of-nothing",
     item="learning",
-    question="Have the running statistics that validation uses ever seen data?",
+    question="Have the running statistics that validation uses been updated by any batch?",
     why="the network was trained with other inputs than it gets there: a copy, such as an average of weights, was "
     "given parameters and no buffers",
     severity=FAILED,

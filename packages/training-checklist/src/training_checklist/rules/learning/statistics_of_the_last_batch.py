@@ -18,7 +18,7 @@ def judge(norm: Norm, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/statistics-of-the-last-batch",
     item="learning",
-    question="Are running statistics those of many batches?",
+    question="Is BatchNorm's momentum small enough to average its running statistics over many batches?",
     why="torch's momentum is the weight of the new batch, other libraries' that of the old ones: validation normalises "
     "by whatever came last",
     severity=FAILED,

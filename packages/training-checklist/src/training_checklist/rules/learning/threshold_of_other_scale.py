@@ -24,7 +24,7 @@ def judge(answered: Answered, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/threshold-of-other-scale",
     item="learning",
-    question="Does a metric draw the line between yes and no where the criterion does?",
+    question="Is the threshold of each binary metric on the scale of what it gets (0.5 for probabilities)?",
     why="logits are compared with a threshold of probabilities: answers between even odds and 62% count as no",
     severity=FAILED,
     evidence=Answered,

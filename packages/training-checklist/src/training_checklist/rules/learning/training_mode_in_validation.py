@@ -16,7 +16,7 @@ def judge(modes: Modes, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/training-mode-in-validation",
     item="learning",
-    question="Is the network in eval mode during validation?",
+    question="Are all modules in eval mode during validation?",
     why="norms then use the batch and not their running statistics, learn from validation data, and dropout is on",
     severity=FAILED,
     evidence=Modes,

@@ -21,7 +21,7 @@ def judge(seen: Validated, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/validated-network-stays",
     item="learning",
-    question="Does training change the network that is validated?",
+    question="Does the network that is validated change with training?",
     why="validation looks at weights that are not those in training: a copy, or an average that is never updated",
     severity=FAILED,
     evidence=Validated,

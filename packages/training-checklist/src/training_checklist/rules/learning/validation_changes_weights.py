@@ -19,7 +19,7 @@ def judge(seen: WeightsOverValidation, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/validation-changes-weights",
     item="learning",
-    question="Does training go on after validation where it was before?",
+    question="Are the weights the same before and after validation?",
     why="every epoch begins with the weights that were put in for validation, such as an average of earlier ones, and "
     "the steps between are lost",
     severity=FAILED,

@@ -21,7 +21,7 @@ def judge(answered: Answered, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/wrong-answers-preferred",
     item="learning",
-    question="Is the loss less where every answer is right than where every answer is wrong?",
+    question="Is the loss lower for right predictions than for wrong ones?",
     why="training leads away from what the targets ask for",
     severity=FAILED,
     evidence=Answered,

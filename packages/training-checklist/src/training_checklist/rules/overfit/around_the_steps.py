@@ -17,7 +17,7 @@ def judge(batch: OneBatch, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="overfit/around-the-steps",
     item="overfit",
-    question="Do hooks and callbacks leave weights and gradients to the optimizer?",
+    question="Do hooks and callbacks leave weights and gradients as the optimizer needs them?",
     why="network, batch, criterion and optimizer are able to learn: what is called around the steps undoes it, such as "
     "zeroed gradients, an optimizer_step that takes none, or weights that are set anew",
     severity=FAILED,

@@ -21,7 +21,7 @@ def judge(batch: OneBatch, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="overfit/gradient-clipping",
     item="overfit",
-    question="Does clipping leave enough of the gradients to learn from?",
+    question="Can one batch be memorised in spite of gradient clipping?",
     why="nothing else differs between the two trainings",
     severity=FAILED,
     evidence=OneBatch,

@@ -21,7 +21,7 @@ def judge(batch: OneBatch, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="overfit/learning-rate",
     item="overfit",
-    question="Is one batch memorised at this learning rate?",
+    question="Can one batch be memorised with the configured learning rate?",
     why="from the same weights another rate memorises the batch",
     severity=FAILED,
     evidence=OneBatch,

@@ -19,7 +19,7 @@ def judge(batch: OneBatch, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="overfit/random-loss",
     item="overfit",
-    question="Is the same batch the same task in every step?",
+    question="Is the loss of the same batch the same in every step (no random labels, masks or noise)?",
     why="training_step draws at random what has to be learnt: labels, masks, noise, functional.dropout",
     severity=FAILED,
     evidence=OneBatch,

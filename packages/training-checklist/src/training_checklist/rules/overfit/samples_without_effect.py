@@ -20,7 +20,7 @@ def judge(samples: SilentSamples, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="overfit/samples-without-effect",
     item="overfit",
-    question="Does the criterion ask something of every sample?",
+    question="Does every sample of the batch count in the loss?",
     why="where the network knows nothing, these samples have no gradient, and without the criterion's options "
     "they have one: whatever it answers for them is as good",
     severity=FAILED,

@@ -53,7 +53,7 @@ def clue(batch: OneBatch) -> tuple[Place, str, Fix]:
 RULE = Rule(
     id="overfit/unexplained",
     item="overfit",
-    question="Is one batch memorised, or is it known why not?",
+    question="Does the network memorise one batch, or is a cause known why not?",
     why="what cannot learn one batch by heart learns nothing from many",
     severity=FAILED,
     evidence=OneBatch,

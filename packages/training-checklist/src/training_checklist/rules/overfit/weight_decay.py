@@ -15,7 +15,7 @@ def judge(batch: OneBatch, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="overfit/weight-decay",
     item="overfit",
-    question="Does the loss pull harder at the weights than their decay?",
+    question="Can one batch be memorised in spite of weight decay?",
     why="the decay pulls weights to 0 as strongly as the loss pulls them away: from the same weights, and with nothing "
     "else changed, it is learnt without",
     severity=FAILED,

@@ -28,7 +28,7 @@ def judge(answers: RestoredAnswers, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="reproducibility/answers-not-restored",
     item="reproducibility",
-    question="Does a checkpoint hold all tensors that the trained network answers with?",
+    question="Are all tensors that the trained network's outputs depend on in its checkpoint?",
     why="what a hook of training has set, and state_dict() leaves out, is not there when the checkpoint is loaded to "
     "test, predict or export",
     severity=FAILED,

@@ -45,7 +45,7 @@ def judge(steps: FurtherSteps, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="reproducibility/attribute-not-saved",
     item="reproducibility",
-    question="Is every attribute that training depends on in the checkpoint?",
+    question="Are all attributes and buffers that training depends on in the checkpoint?",
     why="a checkpoint holds parameters, buffers and what state_dict() or on_save_checkpoint give it; what else a step "
     "depends on begins anew when training is resumed",
     severity=FAILED,

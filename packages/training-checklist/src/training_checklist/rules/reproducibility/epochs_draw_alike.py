@@ -19,7 +19,7 @@ def judge(draws: WorkerDraws, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="reproducibility/epochs-draw-alike",
     item="reproducibility",
-    question="Do the workers draw other random numbers in each epoch?",
+    question="Do the DataLoader's workers draw different random numbers in each epoch?",
     why="the network sees each sample in one version only, as if it were not augmented",
     severity=WARNING,
     evidence=WorkerDraws,

@@ -24,7 +24,7 @@ def judge(runs: TwoRuns, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="reproducibility/no-seed",
     item="reproducibility",
-    question="Do two runs of one command begin with one seed?",
+    question="Is a seed set, so that two runs of one command begin with the same one?",
     why="a process begins with a seed that torch draws: nothing that comes out can be had once more",
     severity=FAILED,
     evidence=TwoRuns,

@@ -27,7 +27,7 @@ def judge(run: ResumedRun, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="reproducibility/pickled-objects",
     item="reproducibility",
-    question="Can a checkpoint be read without unpickling classes?",
+    question="Can checkpoints be loaded with torch.load(weights_only=True)?",
     why=f"{WHY}: the run cannot be resumed",
     severity=FAILED,
     evidence=ResumedRun,

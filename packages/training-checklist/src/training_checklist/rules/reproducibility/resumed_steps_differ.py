@@ -19,7 +19,7 @@ def judge(steps: FurtherSteps, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="reproducibility/resumed-steps-differ",
     item="reproducibility",
-    question="Does a resumed run take the steps that the run without interruption took?",
+    question="Does a resumed run take the same steps as a run that was not interrupted?",
     why="a step depends on something beside batch, weights, random numbers and plain attributes, and it begins anew "
     "when training is resumed",
     severity=WARNING,

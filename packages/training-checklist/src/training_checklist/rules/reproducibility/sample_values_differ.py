@@ -29,7 +29,7 @@ def judge(runs: TwoRuns, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="reproducibility/sample-values-differ",
     item="reproducibility",
-    question="Do two runs with one seed find the same values at the positions that they draw?",
+    question="Does the dataset give the same values for the same index in two runs with one seed?",
     why="the dataset draws from a generator that has no seed, or other samples stand there, by a split with no seed",
     severity=FAILED,
     evidence=TwoRuns,

@@ -24,7 +24,7 @@ def judge(run: ResumedRun, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="reproducibility/state-not-restored",
     item="reproducibility",
-    question="Does a checkpoint bring back weights, optimizers, learning rates and the step?",
+    question="Does resuming restore weights, optimizer states, learning rates and the step?",
     why="what the checkpoint does not bring back begins anew, and the run goes on as another one",
     severity=FAILED,
     evidence=ResumedRun,

@@ -19,7 +19,7 @@ def judge(saved: SavedCheckpoints, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="reproducibility/weights-only",
     item="reproducibility",
-    question="Does a checkpoint of the run hold what training goes on from?",
+    question="Do checkpoints hold optimizer states and loops, and not only weights?",
     why="no optimizer, scheduler, epoch or step is in the file: a run that is interrupted begins anew",
     severity=FAILED,
     evidence=SavedCheckpoints,

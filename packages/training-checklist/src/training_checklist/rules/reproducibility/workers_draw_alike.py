@@ -37,7 +37,7 @@ def place_of(draws: WorkerDraws) -> Place:
 RULE = Rule(
     id="reproducibility/workers-draw-alike",
     item="reproducibility",
-    question="Do the workers of a loader draw different random numbers?",
+    question="Do the DataLoader's workers draw random numbers that differ from worker to worker?",
     why="each has a copy of one generator in one state, so that augmentation is that much less diverse",
     severity=FAILED,
     evidence=WorkerDraws,

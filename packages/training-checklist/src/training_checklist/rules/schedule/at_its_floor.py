@@ -26,7 +26,7 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/at-its-floor",
     item="learning",
-    question="Does a smooth decay last as long as the run?",
+    question="Does the lr_scheduler reach its lowest learning rate only near the end of the run?",
     why="the rest of the run trains at the lowest rate, and learns next to nothing",
     severity=WARNING,
     evidence=Rehearsal,

@@ -14,7 +14,7 @@ def judge(calls: Calls, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/before-the-optimizer",
     item="learning",
-    question="Does the optimizer step before its schedule?",
+    question="Is optimizer.step() called before the first lr_scheduler.step()?",
     why="the first rate of the schedule is never used",
     severity=WARNING,
     evidence=Calls,

@@ -19,7 +19,7 @@ def judge(calls: Calls, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/calls",
     item="learning",
-    question="Is it stepped once for each turn that interval and frequency give it?",
+    question="Is the lr_scheduler stepped exactly as often as its interval and frequency say?",
     why="it goes through its rates at another speed than interval and frequency say",
     severity=FAILED,
     evidence=Calls,

@@ -30,7 +30,7 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/counted-in-epochs",
     item="learning",
-    question="Are its lengths counted in what it is stepped by?",
+    question="Are the lengths of an lr_scheduler with interval='step' given in steps, and not in epochs?",
     why="it looks written for epochs, and it is stepped by batches",
     severity=FAILED,
     evidence=Rehearsal,

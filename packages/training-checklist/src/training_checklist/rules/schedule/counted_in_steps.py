@@ -60,7 +60,7 @@ def is_warm_up_of_steps(schedule: Rehearsal) -> bool:
 RULE = Rule(
     id="schedule/counted-in-steps",
     item="learning",
-    question="Is the schedule stepped by what it is written for?",
+    question="Are the lengths of an lr_scheduler with interval='epoch' given in epochs, and not in steps?",
     why="it looks written for steps, and it is stepped by epochs",
     severity=FAILED,
     evidence=Rehearsal,

@@ -15,7 +15,7 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/ends-before-the-run",
     item="learning",
-    question="Is the schedule as long as the run?",
+    question="Can the lr_scheduler be stepped until the run ends, without an exception?",
     why="training ends with an exception",
     severity=FAILED,
     evidence=Rehearsal,

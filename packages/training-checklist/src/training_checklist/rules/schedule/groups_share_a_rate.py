@@ -22,7 +22,7 @@ def judge(groups: GroupRates, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/groups-share-a-rate",
     item="learning",
-    question="Do groups of parameters keep learning rates of their own?",
+    question="Does each parameter group keep a learning rate of its own under the lr_scheduler?",
     why="layers that were to move slowly, as pretrained ones, move as fast as new ones",
     severity=FAILED,
     evidence=GroupRates,

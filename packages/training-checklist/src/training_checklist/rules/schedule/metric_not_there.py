@@ -18,7 +18,7 @@ def judge(turns: PlateauTurns, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/metric-not-there",
     item="learning",
-    question="Is the metric that a schedule waits for there when it is stepped?",
+    question="Is the metric of ReduceLROnPlateau logged whenever Lightning steps it?",
     why="validation does not run in each epoch, and Lightning wants the metric whenever it steps the schedule",
     severity=FAILED,
     evidence=PlateauTurns,

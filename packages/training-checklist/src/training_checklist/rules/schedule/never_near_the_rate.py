@@ -19,7 +19,7 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/never-near-the-rate",
     item="learning",
-    question="Does the schedule come near the learning rate that is configured?",
+    question="Does the learning rate come near the optimizer's lr at some point of the lr_scheduler?",
     why="schedules multiply the optimizer's rate by a factor, and most reach 1: the run learns next to nothing",
     severity=WARNING,
     evidence=Rehearsal,

@@ -15,7 +15,7 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/never-stepped",
     item="learning",
-    question="Is the schedule stepped at all?",
+    question="Does the run have enough steps or epochs for the lr_scheduler's frequency to step it at least once?",
     why="the learning rate stays what it is at first",
     severity=FAILED,
     evidence=Rehearsal,

@@ -17,7 +17,7 @@ def judge(calls: Calls, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/nobody-steps-it",
     item="learning",
-    question="Does somebody step the schedule in manual optimization?",
+    question="Does the project call lr_scheduler.step() itself under manual optimization?",
     why="the learning rate stays what it is at first, such as that of the first step of a warm-up",
     severity=FAILED,
     evidence=Calls,

@@ -14,7 +14,7 @@ def judge(schedule: Unheld, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/not-returned",
     item="learning",
-    question="Has somebody the schedule that was made?",
+    question="Does configure_optimizers return every lr_scheduler that it makes?",
     why="it is never stepped: the learning rate stays what it is at first",
     severity=FAILED,
     evidence=Unheld,

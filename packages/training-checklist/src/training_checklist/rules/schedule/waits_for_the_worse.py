@@ -19,7 +19,7 @@ def judge(schedule: Plateau, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/waits-for-the-worse",
     item="learning",
-    question="Does it wait for the metric to stop getting better?",
+    question="Is the mode of ReduceLROnPlateau right for its metric (min for a loss)?",
     why="it lowers the learning rate as long as training gets on",
     severity=FAILED,
     evidence=Plateau,

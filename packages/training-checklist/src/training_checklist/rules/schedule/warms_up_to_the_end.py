@@ -16,7 +16,7 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/warms-up-to-the-end",
     item="learning",
-    question="Does warming up end before the run does?",
+    question="Does the warm-up of the learning rate end before the run does?",
     why="the run never gets to the rate that was meant, nor to the decay after it: the schedule is made for more steps",
     severity=FAILED,
     evidence=Rehearsal,
