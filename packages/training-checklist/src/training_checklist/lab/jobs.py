@@ -111,6 +111,7 @@ def run(item: str, topics: Iterable[str], job: Job, chosen: Mapping[str, object]
         asked = json.dumps(asdict(Asked(job.raw, folder / "outputs/now")), default=str)
         argv = ["train.py", f"+{OWN}={item}", "hydra.run.dir=outputs/now", *job.overrides, *overrides]
         os.chdir(folder)
+        logging.disable(logging.WARNING)
         try:
             with (
                 patch.object(sys, "argv", argv),
@@ -123,6 +124,7 @@ def run(item: str, topics: Iterable[str], job: Job, chosen: Mapping[str, object]
             [report] = folder.rglob("report.json")
             return Verdict.from_dict(json.loads(report.read_text(encoding="utf-8"))["items"][0])
         finally:
+            logging.disable(logging.NOTSET)
             os.chdir(here)
             root.handlers[:] = handlers
             Asked.current = None

@@ -19,7 +19,7 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/longer-than-the-run",
     item="learning",
-    question="Does the cycle of the lr_scheduler end within the run?",
+    question="Does the lr_scheduler come to its end, or to its first change, before the run ends?",
     why="the run ends long before the schedule does, which was to lower the rate in the end",
     severity=FAILED,
     evidence=Rehearsal,
