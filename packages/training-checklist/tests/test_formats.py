@@ -84,6 +84,7 @@ def test_remark_stands_in_every_report_and_leaves_the_verdict_as_it_is(tmp_path)
 def test_rules_are_listed_and_explained(capsys):
     assert command_line.main(["rules", "run/"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        "run/argument-without-effect",
         "run/hook-never-called",
         "run/loss-exactly-zero",
         "run/loss-not-finite",
