@@ -12,7 +12,7 @@ def detect(stages: Stages, limits: Limits) -> Hits:
 PROBE = Probe(
     id="run/loss-exactly-zero",
     item="fast_dev_run",
-    question="Is the loss of the first training batch another number than exactly 0?",
+    question="Is the loss of the first training batch anything but exactly 0?",
     why="an untrained network cannot be right: the loss is detached from labels or outputs, or multiplied by 0",
     severity=FAILED,
     fix=Fix(items=("gradients",)),

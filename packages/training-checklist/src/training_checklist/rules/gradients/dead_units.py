@@ -22,7 +22,7 @@ def judge(seen: Activations, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="gradients/dead-units",
     item="gradients",
-    question="Does every activation function pass gradients through most of its units?",
+    question="Do most units of every activation function pass on a gradient (are few of them dead)?",
     why="such a unit gives the same for all inputs, and nothing is trained through it; a bias or an input far from 0, "
     "or a step that was too long, fits",
     severity=WARNING,

@@ -15,7 +15,7 @@ def judge(copies: Copies, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="learning/average-of-some-weights",
     item="learning",
-    question="Does an average, or another copy of the weights, follow all of them that train?",
+    question="Does a moving average, or another copy of the weights, follow every weight that is trained?",
     why="what it answers with is one network's weights beside the initial ones of another",
     severity=WARNING,
     evidence=Copies,

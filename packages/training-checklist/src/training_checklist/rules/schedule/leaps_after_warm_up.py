@@ -16,7 +16,7 @@ def judge(schedule: Rehearsal, limits: Any) -> Iterator[Hit]:
 RULE = Rule(
     id="schedule/leaps-after-warm-up",
     item="learning",
-    question="Does warming up end at the rate from which the schedule goes on?",
+    question="Does the warm-up end at the learning rate with which the lr_scheduler goes on?",
     why="the leap is what the warm-up was to spare the network: the two parts are made for different rates",
     severity=WARNING,
     evidence=Rehearsal,
