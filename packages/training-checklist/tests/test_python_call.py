@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from training_checklist import check, lightning, probes
 from training_checklist.engines.instead import put
 from training_checklist.lightning import NAME, NAMES
+from training_checklist.python_call import ORDER
 
 
 def test_healthy_network_passes_and_stays_as_it_is(net, data):
@@ -358,3 +359,15 @@ def test_samples_that_no_collate_function_has_stacked_are_not_moved_along_their_
     loader = DataLoader(TensorDataset(inputs, labels), 8, collate_fn=list)
     verdict = check(Stacks(), loaders={"train_dataloaders": loader}, items=["trace"])["trace"]
     assert (verdict.status, verdict.findings) == ("passed", [])
+
+
+def test_layers_that_are_scripted_take_no_hooks_and_are_passed_by(net, data):
+    class Scripted(net):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.jit.script(nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32)))
+
+    items = [item for item in ORDER if item not in ("config", "paths", "distributed", "breakpoint", "watch")]
+    results = check(Scripted, data(), items=items)
+    assert [(each.item, each.error) for each in results.verdicts if each.error] == []
+    assert results.passed, results

@@ -29,7 +29,7 @@ MODULES = {
     "engines.source_trees": ("source_tree",),
     "engines.splits": ("Split", "as_in", "splits"),
     "engines.tracer": ("Call", "Listener", "Tracer"),
-    "engines.uncopied": ("Uncopied",),
+    "engines.uncopied": ("after_forward",),
     "experiments.config.code_reads": ("read_code", "sources"),
     "experiments.experiment": ("NoWorkers",),
     "experiments.paths.written_files": ("Written",),

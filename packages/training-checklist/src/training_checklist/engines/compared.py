@@ -12,6 +12,7 @@ from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.replay import call_step, loss_in, seed_all
 from training_checklist.engines.stand_in import stand_in
+from training_checklist.engines.uncopied import after_forward
 from training_checklist.lightning import LightningModule, MixedPrecision, Trainer, isolate_rng
 from training_checklist.rule import CannotJudge
 
@@ -143,7 +144,7 @@ def answers(module: nn.Module) -> Iterator[list[str]]:
     """Yield a list that is given a fingerprint of whatever a module with weights returns, but the root."""
     seen: list[str] = []
     hooks = [
-        part.register_forward_hook(lambda module, given, answer: seen.append(digest_of(answer)))
+        after_forward(part, lambda module, given, answer: seen.append(digest_of(answer)))
         for part in module.modules()
         if part is not module and any(True for _ in part.parameters())
     ]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 import torch
 from torch import Tensor
+from torch.jit import ScriptModule
 
 from training_checklist.engines.instead import Instead
 from training_checklist.engines.uncopied import Uncopied
@@ -124,11 +125,20 @@ def unchanged(pl_module: LightningModule) -> Iterator[None]:
         (values, {key: value for key, value in values.items() if isinstance(value, PLAIN)})
         for module in pl_module.modules()
         for values in (vars(module), module._buffers)
+        if isinstance(values, dict)
+    ]
+    scripted = [
+        (module, name, buffer)
+        for module in pl_module.modules()
+        if isinstance(module, ScriptModule)  # whose buffers lie in no dictionary
+        for name, buffer in module.named_buffers(recurse=False)
     ]
     try:
         with isolate_rng():
             for values, saved in kept:  # copies: a graph that waits for its backward may need the originals as they are
                 values.update({key: copied(value) for key, value in saved.items()})
+            for module, name, buffer in scripted:
+                setattr(module, name, copied(buffer))
             vars(pl_module).update(log=ignore, log_dict=ignore)
             yield
     finally:
@@ -136,6 +146,8 @@ def unchanged(pl_module: LightningModule) -> Iterator[None]:
             vars(pl_module).pop(name, None)
         for values, saved in kept:
             values.update(saved)
+        for module, name, buffer in scripted:
+            setattr(module, name, buffer)
 
 
 def copied(value: Any) -> Any:

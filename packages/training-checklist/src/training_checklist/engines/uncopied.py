@@ -1,7 +1,12 @@
 """Hooks of this package on modules of the project, which may copy or pickle a module in the middle of an item."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
+
+from torch import nn
+from torch.jit import ScriptModule
+from torch.utils.hooks import RemovableHandle
 
 
 class Uncopied:
@@ -26,3 +31,19 @@ def hook_of_a_copy() -> Callable[..., None]:
 
 def nothing(*arguments: Any, **options: Any) -> None:
     pass
+
+
+def after_forward(module: nn.Module, hook: Callable[..., Any]) -> RemovableHandle:
+    """Call a hook after each call of a module; never where it is a ScriptModule, which takes no hooks."""
+    return (
+        RemovableHandle(OrderedDict())
+        if isinstance(module, ScriptModule)
+        else module.register_forward_hook(Uncopied(hook))
+    )
+
+
+def before_forward(module: nn.Module, hook: Callable[..., Any], **options: bool) -> RemovableHandle:
+    """Call a hook before each call of a module, with the options of `register_forward_pre_hook`; else as above."""
+    if isinstance(module, ScriptModule):
+        return RemovableHandle(OrderedDict())
+    return module.register_forward_pre_hook(Uncopied(hook), **options)

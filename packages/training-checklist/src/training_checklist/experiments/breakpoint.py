@@ -10,7 +10,7 @@ from torch.utils.hooks import RemovableHandle
 
 from training_checklist.ending import Refused
 from training_checklist.engines.batches import tensors
-from training_checklist.engines.uncopied import Uncopied
+from training_checklist.engines.uncopied import after_forward
 from training_checklist.experiments.experiment import Experiment, stop
 from training_checklist.lightning import Callback, EarlyStopping, LightningModule, ProgressBar, Trainer
 
@@ -42,7 +42,7 @@ class Breakpoint(Experiment):
             stop(trainer)
             return
         outermost = (pl_module, *pl_module.children())
-        self.hooks = [module.register_forward_hook(Uncopied(self._keep)) for module in outermost]
+        self.hooks = [after_forward(module, self._keep) for module in outermost]
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.batch = batch

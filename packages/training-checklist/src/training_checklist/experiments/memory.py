@@ -14,7 +14,7 @@ from training_checklist.engines.batches import tensors
 from training_checklist.engines.held import count_nodes, graph_nodes, plain_bytes, with_graph
 from training_checklist.engines.places import named
 from training_checklist.engines.sizes import GIB
-from training_checklist.engines.uncopied import Uncopied
+from training_checklist.engines.uncopied import after_forward
 from training_checklist.experiments.experiment import Experiment, stop
 from training_checklist.lab.memory_use import MemoryUse
 from training_checklist.lightning import Callback, LightningModule, Trainer
@@ -72,7 +72,7 @@ class Memory(Experiment):
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.use.validated, self.use.asked = [], []
         self.hooks = [
-            module.register_forward_hook(Uncopied(partial(self._watch, name, "." not in name)))
+            after_forward(module, partial(self._watch, name, "." not in name))
             for name, module in pl_module.named_modules()
             if module is not pl_module
         ]

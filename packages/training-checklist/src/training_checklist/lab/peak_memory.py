@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.stand_in import mute_metrics, put_in, replace_tensors, stand_in
-from training_checklist.engines.uncopied import Uncopied
+from training_checklist.engines.uncopied import after_forward, before_forward
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
 BLOCK = 512  # bytes; CUDA's allocator rounds up to multiples of it
@@ -145,8 +145,8 @@ def predict(
             )
         fake, tally = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv(), static_shapes=True), Tally()
         for path, module in copy.named_modules():
-            module.register_forward_pre_hook(Uncopied(partial(tally.enter, path)), prepend=True)
-            module.register_forward_hook(Uncopied(tally.leave))
+            before_forward(module, partial(tally.enter, path), prepend=True)
+            after_forward(module, tally.leave)
         autocast = trainer.precision_plugin.forward_context
         if precision is not None:
             autocast = partial(torch.autocast, "cpu", precision)

@@ -13,6 +13,7 @@ from training_checklist.engines.compared import Look, replaced
 from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.tracer import Tracer
+from training_checklist.engines.uncopied import after_forward
 from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.shared import of_the_project, once
 from training_checklist.lab.step import Step, look, train_split
@@ -93,7 +94,7 @@ def answers(step: Step) -> Answers:
     with ExitStack() as hooks:
         for module in looked.module.modules():
             if isinstance(module, OVER_TIME):
-                add = module.register_forward_hook(lambda module, *_: kinds.add(type(module).__name__))
+                add = after_forward(module, lambda module, *_: kinds.add(type(module).__name__))
                 hooks.callback(add.remove)
         loss, call = answered(looked, batch)
     again, other = answered(looked, batch)

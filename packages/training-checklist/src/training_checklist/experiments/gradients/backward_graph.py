@@ -14,7 +14,7 @@ from training_checklist.engines.batches import tensors
 from training_checklist.engines.graph import Graph, leaf_tensors, operation
 from training_checklist.engines.places import Places
 from training_checklist.engines.tracer import Call
-from training_checklist.engines.uncopied import Uncopied
+from training_checklist.engines.uncopied import after_forward, before_forward
 from training_checklist.finding import Place
 
 LEAVES_TORCH = {"item", "tolist", "numpy", "__array__", "__float__"}
@@ -75,8 +75,8 @@ class BackwardGraph(Graph):
         inside = {id(part) for module in self.root.modules() if isinstance(module, Metric) for part in module.modules()}
         for name, module in self.root.named_modules():
             if name and id(module) not in inside:
-                self._handles.append(module.register_forward_pre_hook(Uncopied(partial(self._before, name))))
-                self._handles.append(module.register_forward_hook(Uncopied(partial(self._after, name))))
+                self._handles.append(before_forward(module, partial(self._before, name)))
+                self._handles.append(after_forward(module, partial(self._after, name)))
 
     def stop(self) -> None:
         for handle in self._handles:

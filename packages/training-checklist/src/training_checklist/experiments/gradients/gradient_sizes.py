@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torchmetrics import Metric
 
 from training_checklist.engines.batches import tensors
-from training_checklist.engines.uncopied import Uncopied
+from training_checklist.engines.uncopied import after_forward
 
 
 def learning_modules(root: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -25,9 +25,7 @@ class Signals:
 
     def __init__(self, root: nn.Module) -> None:
         self.norms: dict[str, list[Tensor]] = {}
-        self._handles = [
-            module.register_forward_hook(Uncopied(partial(self._keep, name))) for name, module in learning_modules(root)
-        ]
+        self._handles = [after_forward(module, partial(self._keep, name)) for name, module in learning_modules(root)]
 
     def remove(self) -> None:
         for handle in self._handles:

@@ -12,7 +12,7 @@ from training_checklist.engines.first_difference import first_difference
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import isolated, seed_all
 from training_checklist.engines.tracer import Call, Listener, Tracer
-from training_checklist.engines.uncopied import Uncopied
+from training_checklist.engines.uncopied import before_forward
 from training_checklist.evidence.gradients import Mixing
 from training_checklist.finding import Place
 from training_checklist.lightning import LightningModule
@@ -28,7 +28,7 @@ class SampleLeak:
         self.root = pl_module
         self._calls: list[tuple[nn.Module, tuple[Any, Any]]] = []
         modules = [pl_module, *(module for module in pl_module.children() if not isinstance(module, Metric))]
-        self._handles = [module.register_forward_pre_hook(Uncopied(self._keep), with_kwargs=True) for module in modules]
+        self._handles = [before_forward(module, self._keep, with_kwargs=True) for module in modules]
 
     def stop(self) -> None:
         for handle in self._handles:

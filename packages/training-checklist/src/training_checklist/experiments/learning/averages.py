@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.held import held, places
-from training_checklist.engines.uncopied import Uncopied
+from training_checklist.engines.uncopied import after_forward
 from training_checklist.evidence.averages import Aliases, Average, Copies
 from training_checklist.experiments.watch.look import sample
 from training_checklist.finding import Place
@@ -44,7 +44,7 @@ class Averages:
         for path, module in pl_module.named_modules():
             if any(not parameter.requires_grad for parameter in module.parameters(recurse=False)):
                 hook = partial(self._see_call, pl_module, path)
-                self.watching.callback(module.register_forward_hook(Uncopied(hook)).remove)
+                self.watching.callback(after_forward(module, hook).remove)
 
     def _see_call(self, pl_module: LightningModule, path: str, *_: Any) -> None:
         if pl_module.trainer.training:

@@ -17,7 +17,7 @@ from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.hooks import hooks_of
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.tracer import Tracer
-from training_checklist.engines.uncopied import Uncopied
+from training_checklist.engines.uncopied import after_forward, before_forward
 from training_checklist.evidence.epochs import (
     Logged,
     Modes,
@@ -82,11 +82,11 @@ class EpochWatch(Callback):
         for path, module in pl_module.named_children():
             if any(True for _ in module.parameters()):
                 hook = partial(self._keep_answer, path, pl_module)
-                self.watching.callback(module.register_forward_hook(Uncopied(hook)).remove)
+                self.watching.callback(after_forward(module, hook).remove)
         for path, module in pl_module.named_modules():
             if isinstance(module, (_BatchNorm, *WITH_DROPOUT)):
                 hook = partial(self._look_at_mode, path, pl_module)
-                self.watching.callback(module.register_forward_pre_hook(Uncopied(hook)).remove)
+                self.watching.callback(before_forward(module, hook).remove)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep the weights when the loop of validation is entered, before any hook."""

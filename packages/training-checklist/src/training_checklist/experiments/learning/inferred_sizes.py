@@ -13,7 +13,7 @@ from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import Places
 from training_checklist.engines.splits import splits
-from training_checklist.engines.uncopied import Uncopied
+from training_checklist.engines.uncopied import after_forward
 from training_checklist.evidence.epochs import InferredSizes
 from training_checklist.lightning import LightningModule, part
 
@@ -41,7 +41,7 @@ class SizesOf:
         self.watching.callback(vars(self.module).pop, "log", None)
         metrics = Metric, MetricCollection  # which a project may copy, and hooks with them
         for module in (self.module, *(each for each in self.module.children() if not isinstance(each, metrics))):
-            self.watching.callback(module.register_forward_hook(Uncopied(self._keep)).remove)
+            self.watching.callback(after_forward(module, self._keep).remove)
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -19,7 +19,7 @@ from training_checklist.engines.replay import call_step, loss_in, seed_all
 from training_checklist.engines.splits import Split
 from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.tracer import Tracer
-from training_checklist.engines.uncopied import Uncopied
+from training_checklist.engines.uncopied import after_forward
 from training_checklist.evidence.answers import Answered
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
@@ -100,7 +100,7 @@ class Outputs:
     def __enter__(self) -> "Outputs":
         for path, part in self.module.named_modules():
             if not isinstance(part, Metric):
-                self.handles.append(part.register_forward_hook(Uncopied(partial(self._keep, path))))
+                self.handles.append(after_forward(part, partial(self._keep, path)))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -224,7 +224,7 @@ def taken(
 
         return apply_to_collection(output, Tensor, with_answers)
 
-    handle = copy.get_submodule(source.path).register_forward_hook(Uncopied(replace))
+    handle = after_forward(copy.get_submodule(source.path), replace)
     try:
         found, result = logged_by(copy, split.stage, batch)
     finally:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torchmetrics import Metric
 
 from training_checklist.engines.not_finite import floats, largest
-from training_checklist.engines.uncopied import Uncopied
+from training_checklist.engines.uncopied import after_forward
 
 COLUMNS = ("module", "type", "weights", "inputs", "outputs")
 
@@ -42,7 +42,7 @@ class Frames:
         self.start(everything=False)
         inside = {id(part) for module in root.modules() if isinstance(module, Metric) for part in module.modules()}
         self._handles = [
-            module.register_forward_hook(Uncopied(partial(self._keep, name or type(module).__name__)))
+            after_forward(module, partial(self._keep, name or type(module).__name__))
             for name, module in root.named_modules()
             if id(module) not in inside
         ]

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.tracer import Listener, Tracer
-from training_checklist.engines.uncopied import Uncopied
+from training_checklist.engines.uncopied import after_forward
 from training_checklist.experiments.gradients.activations import FlatUnits, Seen
 from training_checklist.experiments.gradients.gradient_sizes import Signals, learning_modules
 from training_checklist.experiments.gradients.optimizer_steps import dense
@@ -108,7 +108,7 @@ class Look:
         self._since: dict[int, Tensor] = {}  # how far the weights are from those of the look before
         self._moved: dict[int, tuple[Tensor, Tensor, Tensor, float | None]] = {}
         for name, module in learning_modules(network):
-            self._keep(module.register_forward_hook(Uncopied(self._quietly(partial(self._measure, name)))))
+            self._keep(after_forward(module, self._quietly(partial(self._measure, name))))
         for index, optimizer in enumerate(optimizers):
             self._keep(optimizer.register_step_pre_hook(self._quietly(partial(self._before_step, index))))
             self._keep(optimizer.register_step_post_hook(self._quietly(partial(self._after_step, index))))

@@ -16,7 +16,7 @@ from training_checklist.instruments import (
     LightningModule,
     Listener,
     Tracer,
-    Uncopied,
+    after_forward,
     around_apply,
     call_step,
     double,
@@ -90,8 +90,8 @@ def not_checked(step: CheckedStep, reason: Any) -> CannotJudge:
 def answers_kept(pl_module: LightningModule, kept: list[tuple[nn.Module, Any]]) -> Iterator[None]:
     """Keep what the outermost modules answer, call by call."""
     kept.clear()
-    hook = Uncopied(lambda module, given, answer: kept.append((module, answer)))
-    handles = [module.register_forward_hook(hook) for module in (*pl_module.children(), pl_module)]
+    parts = (*pl_module.children(), pl_module)
+    handles = [after_forward(part, lambda module, given, answer: kept.append((module, answer))) for part in parts]
     try:
         yield
     finally:

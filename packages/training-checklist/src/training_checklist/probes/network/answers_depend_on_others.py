@@ -20,6 +20,7 @@ from training_checklist.instruments import (
     Small,
     Step,
     Tracer,
+    after_forward,
     as_in,
     batch_size,
     first_difference,
@@ -114,7 +115,7 @@ def see(step: Step, items: list[Any], seed: int = 0) -> Seen:
     found, criteria, returned, looked, split = Seen(), Criteria(), [], look(step), train_split(step)
     with isolate_rng(), ExitStack() as hooks:
         for module in looked.module.modules():
-            hooks.callback(module.register_forward_hook(kept(found, returned, looked.module)).remove)
+            hooks.callback(after_forward(module, kept(found, returned, looked.module)).remove)
         seed_all(seed)
         with of_the_project("the collate function, asked for other samples,"), as_in(split.stage, step.trainer):
             batch = split.batch_of(deepcopy(items), step.trainer)
