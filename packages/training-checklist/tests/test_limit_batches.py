@@ -17,9 +17,9 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 from training_checklist.engines.chance import of_one_order
-from training_checklist.evidence.labels import ClassWeights
+from training_checklist.lab.class_weights import ClassWeights
+from training_checklist.probes.data import weights_favour_frequent
 from training_checklist.rule import CannotJudge
-from training_checklist.rules.data import weights_favour_frequent
 
 
 def whats(verdict):
@@ -834,14 +834,15 @@ def test_order_of_many_weights_is_held_against_chance(classes, turned, wrong):
     counts = [1000 - 20 * label for label in range(classes)]
     counts[-1] = 100
     weights = [float(count) for count in counts[:turned][::-1] + counts[turned:]]
-    found = list(weights_favour_frequent.RULE.findings(ClassWeights("cross_entropy", weights, counts), {}))
+    seen, limits = ClassWeights("cross_entropy", weights, counts), weights_favour_frequent.PROBE.limits({})
+    found = list(weights_favour_frequent.judge(seen, limits))
     assert len(found) == wrong
 
 
 def test_weights_of_classes_that_were_not_all_seen_are_not_judged():
     seen = ClassWeights("cross_entropy", [4.0, 3.0, 2.0, 1.0, 0.5], [40, 30, 20, 10, 0])
     with pytest.raises(CannotJudge, match="1 of 5 classes"):
-        list(weights_favour_frequent.RULE.findings(seen, {}))
+        list(weights_favour_frequent.judge(seen, weights_favour_frequent.PROBE.limits({})))
 
 
 @pytest.mark.parametrize(("values", "chance"), [([1, 2, 3, 4], 1 / 24), ([1, 2, 4, 3], 4 / 24), ([1, 1, 1, 1], 1.0)])

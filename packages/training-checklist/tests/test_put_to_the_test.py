@@ -19,9 +19,9 @@ from torchmetrics.classification import MulticlassAccuracy
 from torchvision.transforms.functional import adjust_hue
 from training_checklist.engines.listings import listed_backwards
 from training_checklist.engines.salted import salted
-from training_checklist.evidence.labels import ClassWeights
 from training_checklist.experiments.gradients.optimizer_steps import OptimizerSteps
-from training_checklist.rules.data.weights_of_other_classes import RULE as WEIGHTS_OF_OTHER_CLASSES
+from training_checklist.lab.class_weights import ClassWeights
+from training_checklist.probes.data import weights_of_other_classes
 
 
 def found(verdict, *topics):
@@ -904,7 +904,8 @@ def test_sample_that_is_augmented_alike_in_each_epoch(examine, dataset, alike):
 @pytest.mark.parametrize(("weights", "wrong"), [([0.53, 0.81, 0.94, 1.59], True), ([1.59, 0.53, 0.94, 0.81], False)])
 def test_weights_of_other_classes_are_seen_in_a_part_of_the_labels(weights, wrong):
     evidence = ClassWeights("cross_entropy", weights, [], whole=[21, 192, 60, 85], sampled=True)
-    assert len(list(WEIGHTS_OF_OTHER_CLASSES.findings(evidence, {}))) == wrong
+    limits = weights_of_other_classes.PROBE.limits({})
+    assert len(list(weights_of_other_classes.judge(evidence, limits))) == wrong
 
 
 class Study:

@@ -51,10 +51,9 @@ class Catalogue(Mapping[str, Question]):
         path = files("training_checklist.conf") / OWN / f"{item}.yaml"
         config = OmegaConf.load(path) if path.is_file() else OmegaConf.create()
         topics = OmegaConf.select(config, f"callbacks.debug_{item}.topics")
-        asked = [*self.probes(item, topics or ())]
-        if topics is None or rules.topics() & {topic.partition("/")[0] for topic in topics}:
-            asked += (rule for rule in self.rules.values() if rule.item == item)
-        return asked
+        if topics is not None:
+            return [*self.probes(item, topics)]
+        return [*self.probes(item, ()), *(rule for rule in self.rules.values() if rule.item == item)]
 
     def __getitem__(self, name: str) -> Question:
         if name in probes.names():

@@ -15,6 +15,7 @@ from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.splits import CHUNK, Split, splits
 from training_checklist.finding import Finding, Place
 from training_checklist.lab.roles import Roles
+from training_checklist.lab.seen import Seen
 from training_checklist.lab.shared import Subject, once
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
 from training_checklist.rule import CannotJudge, Hit
@@ -34,12 +35,13 @@ class Data(Subject):
         loaders: of training.
         number: of samples of each split to look at beyond the batches of the run, at most.
         seconds: after which no more samples are loaded.
+        claim: mean and std that the project names for pixels of 0..1.
         findings: of the item, so far.
 
     Attributes:
         until: when that is, by `time.monotonic()`.
         error: what the run has raised.
-        whole_numbers: of each training batch of the run, by their places in it.
+        seen: what the batches of the run have shown.
         roles: of the tensors of a batch.
     """
 
@@ -52,13 +54,18 @@ class Data(Subject):
         loaders: list[Split],
         number: int,
         seconds: float,
+        claim: tuple[float, float] | None,
         findings: list[Finding],
     ) -> None:
         self.trainer, self.pl_module, self.loaders = trainer, pl_module, loaders
-        self.number, self.seconds, self.findings = number, seconds, findings
+        self.number, self.seconds, self.claim, self.findings = number, seconds, claim, findings
         self.until = time.monotonic() + seconds
         self.error: Exception | None = None
-        self.whole_numbers: list[dict[str, Tensor]] = []
+        self.seen = Seen()
+
+    @property
+    def has_roles(self) -> bool:
+        return "roles" in vars(self)
 
     @property
     def source(self) -> Any:

@@ -134,6 +134,12 @@ def normal(*size: int, seed: int = 0) -> Tensor:
     return torch.randn(*size, generator=torch.Generator().manual_seed(seed))
 
 
+def bytes_of_images(numbers: int = 8, levels: int = 256) -> TensorDataset:
+    """Return images of so many pixels of 8 bits, with so many shades from black to white, and labels."""
+    shades = torch.linspace(0, 255, levels).round().to(torch.uint8)
+    return TensorDataset(shades[torch.randint(levels, (160, numbers))], torch.arange(160) % 4)
+
+
 class Changed(Dataset):
     """Samples of a dataset, each put through a function of its index and its parts."""
 

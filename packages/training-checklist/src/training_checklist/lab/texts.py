@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
-from training_checklist.lab.examples import Small
+from training_checklist.lab.examples import Small, Validated
 
 PAD = 0
 
@@ -43,3 +43,38 @@ def texts() -> DataLoader:
     tokens[torch.arange(8) >= lengths[:, None]] = PAD
     samples = [{"tokens": each, "length": length} for each, length in zip(tokens, lengths, strict=True)]
     return DataLoader(samples, batch_size=16)
+
+
+class Tagger(Validated):
+    """Four classes for each of 100 tokens."""
+
+    words, ignored = 100, -100
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(self.words, 8)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(self.table(inputs)).transpose(1, 2)
+
+    def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
+        return functional.cross_entropy(answers, labels, ignore_index=self.ignored)
+
+
+def tagged(
+    words: int = 100, often: float = 0.0, label: Any = lambda tokens: tokens % 4, length: int = 12
+) -> TensorDataset:
+    """Return 100 texts between two marks, 1 and 2, with a label for each token.
+
+    Args:
+        words: the tokens are those below.
+        often: share of a token, 7, beside the others.
+        label: of tokens, (N, T).
+    """
+    tokens = torch.randint(8, words, (100, length))
+    tokens[:, -4] = words - 1
+    inside = tokens.flatten()
+    inside[: int(often * len(inside))] = 7
+    tokens = inside[torch.randperm(len(inside))].view(100, length) if often else tokens
+    tokens[:, 0], tokens[:, -1] = 1, 2
+    return TensorDataset(tokens, label(tokens))

@@ -7,11 +7,6 @@ from functools import cache
 from training_checklist.rule import Rule
 
 
-def topics() -> set[str]:
-    """Return the topics that have rules still."""
-    return {each.name for each in pkgutil.iter_modules(__path__)}
-
-
 @cache
 def own_rules() -> tuple[Rule, ...]:
     """Return the rules of this package, by id."""

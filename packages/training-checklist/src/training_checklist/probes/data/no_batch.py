@@ -5,7 +5,7 @@ from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
-    for split in data.splits if "roles" in vars(data) else data.loaders:
+    for split in data.splits if data.has_roles else data.loaders:
         if batches(split) == 0 and (split.samples or split.stage == "train"):
             yield Hit(
                 f"{split.name} has no batch: {split.samples or 0} samples, batch_size={split.loader.batch_size}, "

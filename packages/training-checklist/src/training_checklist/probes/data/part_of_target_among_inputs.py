@@ -51,7 +51,7 @@ def of_things(data: Data) -> Hits:
     """Hold each number that stands for a thing, such as an item, against sequences of such numbers in its batch."""
     kinds: dict[str, list[int]] = {}
     columns: dict[tuple[str, str], set[int]] = {}  # counted from the end: lengths may vary
-    for batch in data.whole_numbers:
+    for batch in data.seen.whole_numbers:
         for place, single in batch.items():
             if single.ndim != 1:
                 continue

@@ -1,0 +1,204 @@
+"""What the batches of a run show, while they go into the network and the criterion."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training_checklist.engines.batches import leaves
+from training_checklist.engines.compared import SAMPLES, first_of
+from training_checklist.engines.criteria import Criteria
+from training_checklist.engines.entrances import MULTIPLIES, Entrances
+from training_checklist.finding import Place
+from training_checklist.lab.class_weights import WeightedClasses, WeightedPositives
+from training_checklist.lab.roles import Roles, roles_of
+
+TAKES_COLUMNS = {"linear", "lstm", "gru", "rnn_tanh", "rnn_relu"}
+MOST_COLUMNS = 256  # of a table: more numbers of a sample are those of an image or a waveform
+
+
+@dataclass
+class Form:
+    """A tensor of a batch, without its values."""
+
+    loader: str
+    batch: int
+    leaf: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
+
+    @property
+    def place(self) -> Place:
+        return Place(loader=self.loader, batch=self.batch, note=self.leaf)
+
+
+@dataclass
+class Entering:
+    """The range, over all batches of the run, of what enters a layer that multiplies it with weights.
+
+    Args:
+        largest: whether it is the largest input of the network.
+        columns: mean and standard deviation of each number that a linear or recurrent layer takes of a sample or step;
+            none of layers that take more of them than a table has.
+    """
+
+    low: float
+    high: float
+    largest: bool
+    place: Place
+    columns: list[tuple[float, float]] = field(default_factory=list)
+
+
+@dataclass
+class Outside:
+    """Labels without an output, or indices without a row, of those that were looked at.
+
+    Args:
+        wrong: each once.
+        count: how many there are.
+        number: of outputs or rows.
+        place: of the first sample that has one.
+    """
+
+    wrong: list[int]
+    count: int
+    of: int
+    number: int
+    place: Place
+
+
+def outside(indices: Tensor, number: int, place: Place, samples: list[Any] | None = None) -> Outside | None:
+    """Return which indices are not in 0..number - 1, None where all are; `samples`: indices into the dataset."""
+    wrong = (indices < 0) | (indices >= number)
+    if not wrong.any():
+        return None
+    first = int(wrong.nonzero()[0, 0]) if wrong.ndim else None
+    place = place.beside(sample=first if first is None or samples is None else samples[first])
+    return Outside(indices[wrong].long().unique().tolist(), int(wrong.sum()), indices.numel(), number, place)
+
+
+def not_finite(leaf: Tensor, name: str, place: Place, samples: list[int] | None = None) -> tuple[str, Place] | None:
+    """Return what is not finite in a tensor of a batch, and where; None where all is."""
+    wrong = ~leaf.isfinite()
+    if not wrong.any():
+        return None
+    positions = wrong.nonzero()[:, 0].unique().tolist() if leaf.ndim else [0]
+    kind, total = "NaN" if leaf.isnan().any() else "Inf", len(leaf) if leaf.ndim else 1
+    text = f"{int(wrong.sum())} values of {name} are {kind}, in {len(positions)} of {total} samples"
+    return text, place.beside(sample=positions[0] if samples is None else samples[positions[0]])
+
+
+class Seen:
+    """What the batches of a run show.
+
+    Attributes:
+        first: samples of the first training batch.
+        forms: of all tensors that enter the network or the criterion, in the order of the run.
+        losses: of training batches.
+        labels: of training batches.
+        spoilt: what is not finite, by loader and place in the batch.
+        labels_outside: those that a criterion was given first; tokens_outside: likewise of an embedding.
+        entering: what the first layer takes, batch by batch, where it multiplies that with weights; layer: its name.
+        ranges: by place in the batch and layer.
+        whole_numbers: of each training batch.
+    """
+
+    def __init__(self) -> None:
+        self.criteria, self.entrances = Criteria(), Entrances()
+        self.weighted, self.positives = WeightedClasses(), WeightedPositives()
+        self.where = Place(loader="train_dataloader")
+        self.first: Any = None
+        self.forms: list[Form] = []
+        self.losses: list[float] = []
+        self.labels: list[Tensor] = []
+        self.spoilt: dict[tuple[str, str], tuple[str, Place]] = {}
+        self.labels_outside: Outside | None = None
+        self.tokens_outside: tuple[str, Outside] | None = None
+        self.entering: list[Tensor] = []
+        self.layer = ""
+        self.ranges: dict[tuple[str, str], Entering] = {}
+        self.whole_numbers: list[dict[str, Tensor]] = []
+        self.coarse: dict[str, tuple[str, float, int]] = {}
+
+    def begin(self, batch: Any, batch_idx: int) -> None:
+        self.where = Place(loader="train_dataloader", batch=batch_idx)
+        self.criteria.calls.clear()
+        self.entrances.begin(batch)
+
+    def roles(self, batch: Any) -> Roles:
+        """Return what the tensors of the batch are for that has gone through a step."""
+        self.first = first_of(batch, SAMPLES)
+        for place, leaf in leaves(batch).items():
+            if leaf.is_floating_point() and leaf.numel() > 1:
+                values = leaf.detach().double()
+                if bool(values.isfinite().all()) and bool((values == values.round()).all()):
+                    limit = int(2 / torch.finfo(leaf.dtype).eps)  # up to which the type has every whole number
+                    self.coarse[place] = str(leaf.dtype).removeprefix("torch."), float(values.abs().max()), limit
+        return roles_of(batch, self.entrances, self.criteria)
+
+    def indices(self) -> None:
+        """Look at the labels and tokens of the present step, whether or not it has come to its end."""
+        for call in self.criteria.calls:
+            if call.num_classes is not None and self.labels_outside is None:
+                place = self.where.beside(module=call.place.module, file=call.place.file, line=call.place.line)
+                self.labels_outside = outside(call.target[call.target != call.ignored], call.num_classes, place)
+        for each in self.entrances.found:
+            if each.rows is not None and self.tokens_outside is None:
+                found = outside(each.value, each.rows, self.where.beside(module=each.place.module))
+                self.tokens_outside = None if found is None else (each.leaf, found)
+
+    def end(self, batch: Any, roles: Roles, loss: Tensor | None) -> None:
+        """Look at a training batch whose step is over."""
+        for each in self.entrances.found:
+            self.finite(each.leaf, each.value, self.where)
+        self._layers(roles)
+        self.see(batch, roles, self.where)
+        whole = {place: leaf for place, leaf in leaves(batch).items() if leaf.ndim and not leaf.is_floating_point()}
+        self.whole_numbers.append({place: leaf.cpu() for place, leaf in whole.items()})
+        self.losses += [] if loss is None else [float(loss)]
+        self.weighted.add(self.criteria.calls)
+        self.positives.add(self.criteria.calls)
+        self.criteria.calls.clear()
+        self.entrances.begin(None)
+
+    def see(self, batch: Any, roles: Roles, where: Place) -> None:
+        """Look at a batch of training or validation."""
+        found = leaves(batch)
+        for place in roles.places:
+            leaf = found.get(place)
+            if leaf is None:
+                continue
+            kind = str(leaf.dtype).removeprefix("torch.")
+            self.forms.append(Form(where.loader, where.batch, place, kind, tuple(leaf.shape)))
+            if place in roles.direct:
+                self.finite(place, leaf, where)
+            if place == roles.target and where.loader == "train_dataloader":
+                self.labels.append(leaf.detach().cpu())
+
+    def finite(self, name: str, leaf: Tensor, where: Place) -> None:
+        found = not_finite(leaf, name, where) if (where.loader, name) not in self.spoilt else None
+        if found is not None:
+            self.spoilt[where.loader, name] = found
+
+    def _layers(self, roles: Roles) -> None:
+        """Keep what layers take that multiply it with weights: a norm takes any scale."""
+        first = next((each for each in self.entrances.found if each.leaf == roles.input), None)
+        if first is not None and first.operation in MULTIPLIES and first.value.isfinite().all():
+            self.layer = first.place.module or first.operation
+            self.entering.append(first.value.cpu().double())  # not every device has float64
+        for each in self.entrances.found:
+            if each.operation not in MULTIPLIES or not each.value.numel() or not each.value.is_floating_point():
+                continue
+            low, high = map(float, each.value.aminmax())
+            place = Place(loader="train_dataloader", module=each.place.module or each.operation, note=each.leaf)
+            new = Entering(low, high, each.leaf == roles.input, place)
+            known = self.ranges.setdefault((each.leaf, each.place.module), new)
+            known.low, known.high = min(known.low, low), max(known.high, high)
+            if each.operation in TAKES_COLUMNS and each.value.ndim > 1 and each.value.shape[-1] <= MOST_COLUMNS:
+                rows = each.value.flatten(0, -2).cpu().double()
+                if len(rows) > 1 and not known.columns:  # the first batch has enough of them to tell
+                    known.columns = list(zip(rows.mean(0).tolist(), rows.std(0).tolist(), strict=True))

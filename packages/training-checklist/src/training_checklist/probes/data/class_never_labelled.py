@@ -1,0 +1,44 @@
+from collections import Counter
+
+from training_checklist.instruments import Changed, Data, Example, classes, labels, of_data, part
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    number, roles, seen = classes(data), data.roles, Counter()
+    if number in roles.tables.values():
+        raise CannotJudge("the classes are words of a vocabulary")
+    for split in (data.train, *data.held_out):
+        known, dense = labels(data, split), part(data, split).of(roles.target)
+        samples = len(known)
+        if not samples and dense is not None:  # of pixels or time steps
+            known, samples = dense.flatten(), len(dense)
+        if split is data.train and samples != split.samples:
+            raise CannotJudge("not all training labels were looked at")
+        seen.update(known[known != roles.ignored].long().tolist())
+    missing = sorted({*range(number)} - {*seen})
+    if missing and seen:
+        yield Hit(
+            f"class {', '.join(map(str, missing[:10]))} of {number} has not one label in any split, of {seen.total()} "
+            "that were counted",
+            data.train.place,
+        )
+
+
+def labels_below(number: int) -> Example:
+    split = Changed(lambda index, x, y: (x, y % number))
+    return of_data(lambda: split, lambda: split)
+
+
+PROBE = Probe(
+    id="data/class-never-labelled",
+    item="limit_batches",
+    question="Does every class that the network answers have labels?",
+    why="its output learns to be never right, and no metric tells: a map of codes to classes may have lost it, or the "
+    "number of classes is too large",
+    severity=WARNING,
+    fix=Fix("compare the codes in the files with the map to classes, and with num_classes"),
+    detect=detect,
+    faulty=labels_below(3),
+    healthy=labels_below(4),
+)

@@ -1,0 +1,40 @@
+from training_checklist.instruments import CHANCE, Changed, Data, Split, at_least, counts, of_data
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    train = counts(data, data.train)
+    if not train:
+        raise CannotJudge("no training labels were seen")
+
+    def look(split: Split) -> Hits:
+        held = counts(data, split)
+        # That all samples of a class fall into one split, had the data been cut at random.
+        share = held.total() / (held.total() + train.total())
+        missing = sorted({*held} - {*train})
+        unseen = [label for label in missing if at_least(held[label], held[label], share) < CHANCE]
+        if unseen:
+            yield Hit(
+                f"class {', '.join(map(str, unseen))} is in {split.name} and not in the training set: "
+                f"{sum(held[label] for label in unseen)} of {held.total()} labels against none of {train.total()}",
+                split.place,
+            )
+
+    return data.of_each(look)
+
+
+def labels_below(number: int) -> Changed:
+    return Changed(lambda index, x, y: (x, y % number))
+
+
+PROBE = Probe(
+    id="data/class-unseen-in-training",
+    item="limit_batches",
+    question="Is every class of the held-out splits in the training set?",
+    why="the network cannot learn what it never sees: the data may have been cut where they are sorted by class",
+    severity=FAILED,
+    fix=Fix("split at random, or by class (stratified)"),
+    detect=detect,
+    faulty=of_data(lambda: labels_below(3)),
+    healthy=of_data(lambda: labels_below(3), lambda: labels_below(3)),
+)

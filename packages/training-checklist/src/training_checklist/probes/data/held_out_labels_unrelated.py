@@ -1,0 +1,35 @@
+from training_checklist.instruments import Changed, Data, Split, agreement, fits, is_less, label_fits, of_data
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    return data.of_each(lambda split: look(data, split, limits))
+
+
+def look(data: Data, split: Split, limits: Limits) -> Hits:
+    for fit in label_fits(data, split):
+        if not fits(fit.within):
+            raise CannotJudge("class centres tell no classes of the training set")
+        own = agreement(fit.within)
+        # Neither by the training set's centres nor by their own: inputs of another kind would fit their own.
+        lost = not fits(fit.across) and is_less(fit.across, own) and not fits(fit.held) and is_less(fit.held, own)
+        if lost and not fit.moved():
+            yield Hit(
+                f"labels of {split.name} do not fit its inputs: {agreement(fit.across):.0%} of them lie nearest to the "
+                f"centre of their class in the training set and {agreement(fit.held):.0%} to that in their own split; "
+                f"{own:.0%} do within the training set",
+                split.place,
+            )
+
+
+PROBE = Probe(
+    id="data/held-out-labels-unrelated",
+    item="limit_batches",
+    question="Do held-out labels belong to their inputs as training labels do?",
+    why="labels of that split are shuffled, or read from other samples: its metrics say nothing",
+    severity=FAILED,
+    fix=Fix("look at some of its samples with their labels"),
+    detect=detect,
+    faulty=of_data(held_out=lambda: Changed(lambda index, x, y: (x, y * 0 + index // 4 % 4))),
+    healthy=of_data(held_out=lambda: Changed(lambda index, x, y: (x, y))),
+)

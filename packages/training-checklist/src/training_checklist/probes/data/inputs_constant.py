@@ -1,0 +1,23 @@
+from training_checklist.instruments import Changed, Data, of_data
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    for inputs in data.seen.ranges.values():
+        # A smaller input may be the same number for a reason: a constant feature, the mask of samples of one length.
+        if inputs.low == inputs.high and (inputs.largest or inputs.low == 0):
+            what = "the network" if inputs.largest else f"it from {inputs.place.note}"
+            yield Hit(f"all values that enter {what} are {inputs.low:.3g}", inputs.place)
+
+
+PROBE = Probe(
+    id="data/inputs-constant",
+    item="limit_batches",
+    question="Do inputs tell samples apart?",
+    why="there is nothing to learn from inputs that are all the same",
+    severity=FAILED,
+    fix=Fix("look for an integer division, or a factor 0, on the way from the file"),
+    detect=detect,
+    faulty=of_data(lambda: Changed(lambda index, x, y: (x // 100 * 0, y))),
+    healthy=of_data(lambda: Changed(lambda index, x, y: (x // 1, y))),
+)

@@ -1,0 +1,41 @@
+from training_checklist.instruments import RAISED, Changed, Data, Outside, labels, of_data, outside
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+VOID = ([255], [-1])  # what unlabelled pixels and tokens have in most datasets
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    found = data.seen.labels_outside or beyond_the_batches(data)
+    if found is not None:
+        named = ", ".join(map(str, found.wrong[:5]))
+        yield Hit(
+            f"label {named} in {found.place.loader}, but the network has {found.number} outputs "
+            f"(0..{found.number - 1}); {found.count} of {found.of} labels are outside",
+            found.place,
+            fix=Fix(f"ignore_index={named}, where {named} stands for no class") if found.wrong in VOID else None,
+        )
+
+
+def beyond_the_batches(data: Data) -> Outside | None:
+    if data.error is not None or data.roles.classes is None:
+        return None
+    for split in data.splits if len(data.loaders) == 1 else ():
+        known = labels(data, split).long()
+        found = outside(known[known != data.roles.ignored], data.roles.classes, split.place)
+        if found is not None:
+            return found
+    return None
+
+
+PROBE = Probe(
+    id="data/label-out-of-range",
+    item="limit_batches",
+    question="Has the network an output for every label?",
+    why="the criterion looks for an output of that number: an IndexError, or a crash of the GPU",
+    severity=FAILED,
+    fix=Fix("let labels run from 0 to the number of classes - 1, or give the network more outputs"),
+    detect=detect,
+    steps=("on_fit_end", RAISED),
+    faulty=of_data(lambda: Changed(lambda index, x, y: (x, y + 1))),
+    healthy=of_data(lambda: Changed(lambda index, x, y: (x, y))),
+)

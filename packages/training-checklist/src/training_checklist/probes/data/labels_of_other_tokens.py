@@ -1,0 +1,86 @@
+import torch
+from torch import Tensor
+
+from training_checklist.instruments import (
+    LEAST,
+    Data,
+    Example,
+    Tagger,
+    confusion_of_tokens,
+    halves,
+    of_data,
+    pairs,
+    part,
+    tagged,
+    words,
+)
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+SHIFTS = (-2, -1, 0, 1, 2)  # a mark in front or at the end, and both
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    """See how well tokens at some distances tell whether a label is the most frequent one."""
+    own, roles = part(data, data.train), data.roles
+    known = pairs(own, roles) if roles.classes is not None and roles.target not in roles.tables else []
+    labels = torch.cat([each for each, _ in known]) if known else torch.tensor([])
+    if len(labels) < LEAST:
+        raise CannotJudge("tokens have no labels of their own")
+    most, errors = labels.mode().values, {}
+    for shift in SHIFTS:
+        one, two = ([((each == most).long(), tokens) for each, tokens in half] for half in halves(own, roles, shift))
+        table = confusion_of_tokens(one, two, 2)
+        errors[shift] = 1 - float(table.diagonal().sum() / table.sum().clamp_min(1))
+    best = min(errors, key=errors.__getitem__)
+    fewer = (errors[0] - errors[best]) * len(labels)
+    if best and errors[best] <= limits.of_errors * errors[0] and fewer > limits.more_errors:
+        yield Hit(
+            f"{roles.target} belongs to the tokens {abs(best)} {'after' if best > 0 else 'before'} those at its place: "
+            f"they tell all but {errors[best]:.1%} of the labels, and {words(roles)} at the same place all but "
+            f"{errors[0]:.1%}",
+            data.train.place_of("__getitem__").beside(note=roles.target),
+        )
+
+
+def moved(by: int, noise: float, tags: int = 2000, alike: float = 0.0) -> Example:
+    """Give each token of texts the label of one before it, to some of them a label by chance.
+
+    Args:
+        tags: how many tokens have a label; the criterion ignores the others.
+        alike: share of labels that belong to the token itself all the same.
+    """
+
+    def label(tokens: Tensor) -> Tensor:
+        drawn = torch.rand(tokens.shape)
+        own = (tokens.roll(by, 1) % 2).where(drawn >= alike, tokens % 2)
+        labels = own.where(torch.rand(tokens.shape) >= noise, 1 - own)
+        return labels.where(torch.rand(tokens.shape) < tags / tokens.numel(), -100)
+
+    return of_data(*[lambda: tagged(16, label=label, length=24)] * 2, module=Tagger)
+
+
+PROBE = Probe(
+    id="data/labels-of-other-tokens",
+    item="limit_batches",
+    question="Do labels of tokens stand at the places of their tokens?",
+    why="a mark was put in front of the tokens, or a part cut off, and not of their labels",
+    severity=FAILED,
+    fix=Fix("add marks, cut and pad tokens and labels in one function, with the ignored label for each mark"),
+    detect=detect,
+    faulty=moved(1, noise=0.0),
+    healthy=moved(0, noise=0.0),
+    thresholds={
+        "of_errors": Threshold(
+            1 / 3,
+            "of the errors: a word in front, such as a preposition, tells a label nearly as well as its own",
+            faulty=moved(1, noise=0.08),
+            healthy=moved(1, noise=0.0, alike=0.3),
+        ),
+        "more_errors": Threshold(
+            30,
+            "labels: fewer may be told by chance, as texts often repeat a few sentences",
+            faulty=moved(1, noise=0.0, tags=120),
+            healthy=moved(1, noise=0.0, tags=65, alike=0.1),
+        ),
+    },
+)

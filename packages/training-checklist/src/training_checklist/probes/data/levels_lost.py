@@ -1,0 +1,45 @@
+from torch import Tensor, nn
+
+from training_checklist.instruments import Changed, Data, Example, Validated, bytes_of_images, input_scale, of_data
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    inputs = input_scale(data)
+    if inputs.levels == 2 and inputs.stored >= limits.stored_levels:
+        yield Hit(
+            f"samples enter the network with two different values at most, and are kept with up to {inputs.stored}",
+            inputs.place,
+        )
+
+
+class Larger(Validated):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(256, 16)
+
+
+def of_levels(number: int) -> Example:
+    """Return images that are kept with so many shades, and enter in black and white."""
+
+    def change(index: int, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return (x > 127).float(), y
+
+    split = Changed(change, bytes_of_images(256, number))
+    return of_data(lambda: split, lambda: split, module=Larger)
+
+
+PROBE = Probe(
+    id="data/levels-lost",
+    item="limit_batches",
+    question="Do samples keep the shades that are stored of them?",
+    why="the network sees black and white alone, where grey was stored",
+    severity=WARNING,
+    fix=Fix("divide after the conversion to float: images.float() / 255, and not images // 255"),
+    detect=detect,
+    faulty=of_levels(30),
+    healthy=of_levels(8),
+    thresholds={
+        "stored_levels": Threshold(16, "different values in a sample: of black and white, smoothed, a few are left")
+    },
+)

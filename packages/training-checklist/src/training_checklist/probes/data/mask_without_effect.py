@@ -1,0 +1,129 @@
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training_checklist.instruments import (
+    SAMPLES,
+    Changed,
+    Data,
+    Roles,
+    Validated,
+    leaves,
+    moved_look,
+    of_data,
+    of_the_project,
+    replaced,
+)
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+
+BESIDE = ("token_type_ids']", "special_tokens_mask']")  # of tokenizers, which many networks do not ask for
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    """Put other masks in place of those of a batch of the run; where it has none, of samples from all over the dataset.
+
+    A mask says of each time step or point of a sample whether it counts, or of a sample how long it is.
+    """
+    few, roles = data.seen.first, data.roles
+    if not data.pl_module.automatic_optimization or data.trainer.world_size > 1:
+        raise CannotJudge("a step that drives its optimizers, or meets other ranks, is not run again")
+    others = other_masks(few, roles)
+    if not others and data.loaders and data.loaders[0].indexable:
+        few = data.loaders[0].spread(SAMPLES, data.trainer)
+        others = other_masks(few, roles)
+    if not others:
+        return
+    with of_the_project("training_step, run again on other masks,"):
+        look, known = moved_look(data.trainer, data.pl_module), leaves(few)
+        loss = look.at(few)[0]
+        if loss != look.at(few)[0]:
+            raise CannotJudge("the same samples have another loss each time")
+        silent = [
+            place
+            for place, values in others.items()
+            if {look.at(replaced(few, {place: each.to(known[place].dtype)}))[0] for each in values} == {loss}
+        ]
+    for place in silent:
+        held, mask = "how long samples are without their padding", known[place]
+        if mask.ndim > 1:
+            held = f"0 for {float((mask == 0).float().mean()):.0%} of what it covers and 1 for the rest"
+        yield Hit(
+            f"the training loss is the same whatever stands in {place}, which is {held}",
+            Place(loader="train_dataloader", note=place),
+        )
+
+
+def other_masks(batch: Any, roles: Roles) -> dict[str, list[Tensor]]:
+    """Return what may stand in place of each mask, and of each tensor of lengths, of a batch."""
+    known = leaves(batch)
+    used = [known[place] for place in {*roles.inputs, *roles.compared, roles.target} if place in known]
+    others = {
+        place: [1 - leaf.int(), torch.ones_like(leaf), torch.zeros_like(leaf)]
+        for place, leaf in known.items()
+        if place not in roles.inputs and not place.endswith(BESIDE) and is_mask(leaf)
+        if any(each is not leaf and covers(leaf, each) for each in used)
+    }
+    return others | {
+        place: [torch.full_like(leaf, int(leaf.max())), (leaf + 1) // 2, leaf.roll(1, 0)]
+        for place, leaf in known.items()
+        if any(are_lengths(leaf, each) for each in used)
+    }
+
+
+def is_mask(leaf: Tensor) -> bool:
+    """Whether a tensor holds 0 and 1 alone, both of them, for several parts of each sample."""
+    if leaf.ndim < 2 or leaf[0].numel() < 2 or leaf.is_complex():
+        return False
+    zeros = leaf == 0
+    return bool((zeros | (leaf == 1)).all()) and bool(zeros.any()) and not bool(zeros.all())
+
+
+def covers(mask: Tensor, leaf: Tensor) -> bool:
+    """Whether a mask has an entry for each part of a tensor."""
+    return leaf.ndim >= mask.ndim and leaf.shape[: mask.ndim] == mask.shape
+
+
+def are_lengths(leaf: Tensor, padded: Tensor) -> bool:
+    """Whether a tensor, (N,), holds how long each sample of another one is, (N, T) or (N, T, ...), before its zeros."""
+    if leaf.ndim != 1 or leaf.is_floating_point() or leaf.dtype == torch.bool or leaf.is_complex():
+        return False
+    for time in (1, 2):  # (N, T, features), or (N, channels, T)
+        if padded.ndim <= time or padded.is_complex() or len(padded) != len(leaf):
+            continue
+        rows = padded.movedim(time, 1).flatten(2) if padded.ndim > 2 else padded[..., None]
+        filled = (rows != 0).any(2)
+        last = filled.shape[1] - filled.flip(1).int().argmax(1)
+        if int(leaf.max()) <= filled.shape[1] and torch.equal(last, leaf) and len(leaf.unique()) > 2:
+            return True
+    return False
+
+
+class Blind(Validated):
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        return self.loss(self(batch[0]), batch[1])
+
+
+class Masked(Validated):
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        return self.loss(self(batch[0] * batch[2]), batch[1])
+
+
+def with_mask() -> Changed:
+    return Changed(lambda index, x, y: (x, y, x > -1))
+
+
+PROBE = Probe(
+    id="data/mask-without-effect",
+    item="limit_batches",
+    question="Does training ask for the masks that samples come with?",
+    why="what a mask leaves out (missing values, hidden points, padding) counts as if it had been measured",
+    severity=WARNING,
+    fix=Fix(
+        "ask for it where the loss, attention or a mean over time would read what it leaves out, at the resolution "
+        "that they have: (loss * mask).sum() / mask.sum()"
+    ),
+    detect=detect,
+    faulty=of_data(with_mask, module=Blind),
+    healthy=of_data(with_mask, module=Masked),
+)

@@ -1,0 +1,31 @@
+import torch
+
+from training_checklist.instruments import Changed, Data, Example, of_data
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    for place, (kind, largest, limit) in data.seen.coarse.items():
+        if largest > limit:
+            yield Hit(
+                f"{place} holds whole numbers up to {largest:.0f} as {kind}, which has not every one beyond {limit}: "
+                "neighbours become the same number",
+                Place(loader="train_dataloader", note=place),
+            )
+
+
+def from_number(first: int) -> Example:
+    return of_data(lambda: Changed(lambda index, x, y: (x, y, torch.tensor(float(first + index)))))
+
+
+PROBE = Probe(
+    id="data/numbers-too-large-for-type",
+    item="limit_batches",
+    question="Are whole numbers kept in a type that tells them apart?",
+    why="float32 has 24 binary digits, float16 11 and bfloat16 8: identifiers and times beyond them collide",
+    severity=WARNING,
+    fix=Fix("keep identifiers and times in int64, beside the inputs; give the network the difference to a first time"),
+    detect=detect,
+    faulty=from_number(2**25),
+    healthy=from_number(2**23),
+)

@@ -1,0 +1,44 @@
+from collections import Counter
+
+import torch
+
+from training_checklist.instruments import CHANCE, Changed, Data, at_least, classes, counts, of_data
+from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    number, splits = classes(data), [data.train, *data.held_out]
+    for split in splits:
+        known = counts(data, split)
+        if len(known) != 1 or number < 2:
+            continue
+        [(label, count)] = known.items()
+        others = sum((counts(data, other) for other in splits if other is not split), Counter())
+        # How often the other splits have that label. Where they have no other one either: as often as not.
+        told = len(others) > 1 or (others and label not in others)
+        rate = (others[label] + 1) / (others.total() + 1) if told else 0.5
+        if at_least(count, count, rate) < CHANCE:
+            # Where nothing tells how rare the other class is, it may be that rare.
+            rare = number == 2 and not told
+            yield Hit(
+                f"all {count} labels of {split.name} are {label}, and the network tells {number} classes apart",
+                split.place,
+                severity=WARNING if rare else FAILED,
+            )
+
+
+def labels_below(number: int) -> Changed:
+    return Changed(lambda index, x, y: (x, torch.tensor(index % number)))
+
+
+PROBE = Probe(
+    id="data/one-class",
+    item="limit_batches",
+    question="Does every split have more than one class?",
+    why="with one class there is nothing to tell apart: any constant answer is right",
+    severity=FAILED,
+    fix=Fix("split the data at random or by class, and look at how labels are read"),
+    detect=detect,
+    faulty=of_data(lambda: labels_below(1)),
+    healthy=of_data(lambda: labels_below(2)),
+)

@@ -1,0 +1,63 @@
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.data import DataLoader
+
+from training_checklist.instruments import CHANCE, Data, Example, Validated, at_least, at_most, labelled, of_data
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    known = data.seen.positives.found.values()
+    if not known:
+        raise CannotJudge("no criterion is given pos_weight")
+    for outputs in known:
+        against = []
+        for number, (weight, positives) in enumerate(zip(outputs.weights, outputs.positives, strict=True)):
+            rare = at_most(positives, outputs.labels, 0.5) < CHANCE
+            frequent = at_least(positives, outputs.labels, 0.5) < CHANCE
+            if (rare and weight > 1) or (frequent and weight < 1):
+                against = []
+                break
+            against += [number] if (rare and weight < 1) or (frequent and weight > 1) else []
+        if against:
+            worst = max(against, key=lambda number: abs(outputs.positives[number] / outputs.labels - 0.5))
+            share = outputs.positives[worst] / outputs.labels
+            side, less = ("rare", "less") if share < 0.5 else ("frequent", "more")
+            yield Hit(
+                f"pos_weight makes the {side} side of the labels count for {less}: {100 * share:.3g}% of output "
+                f"{worst} are positive, and their weight is {outputs.weights[worst]:.3g}",
+                outputs.place,
+            )
+
+
+class Weighted(Validated):
+    """Each class is told from all others."""
+
+    weight = 1 / 3
+
+    def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
+        targets, weights = functional.one_hot(labels, 4).float(), torch.full((4,), self.weight)
+        return functional.binary_cross_entropy_with_logits(answers, targets, pos_weight=weights)
+
+
+class Balanced(Weighted):
+    weight = 3.0
+
+
+def example(module: type) -> Example:
+    return of_data(lambda: DataLoader(labelled(320), 64), module=module)
+
+
+PROBE = Probe(
+    id="data/positives-weighted-down",
+    item="limit_batches",
+    question="Does pos_weight make up for rare positives?",
+    why="torch multiplies the loss of positives by pos_weight: negatives / positives gives both sides the same weight, "
+    "and its inverse makes the network neglect rare positives all the more",
+    severity=WARNING,
+    fix=Fix("pos_weight = negatives / positives, for each output"),
+    detect=detect,
+    faulty=example(Weighted),
+    healthy=example(Balanced),
+)

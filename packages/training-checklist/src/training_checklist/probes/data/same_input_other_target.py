@@ -1,0 +1,91 @@
+import time
+from typing import Any
+
+import torch
+from torch.utils.data import TensorDataset
+
+from training_checklist.instruments import (
+    LEAST,
+    Data,
+    Example,
+    are_unlikely_to_repeat,
+    digest_row,
+    isolate_rng,
+    load,
+    mixed_by_collate,
+    normal,
+    of_data,
+    part,
+    seed_all,
+)
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    """Load training samples one by one, with the same random numbers each: equal inputs are one sample then."""
+    split, roles = data.train, data.roles
+    if roles.target is None or roles.input is None:
+        raise CannotJudge("what is input and what is target is not known")
+    if any(is_mixed(data, each) for each in data.held_out):
+        raise CannotJudge("a sample that is loaded alone is another one")
+    first: dict[int, tuple[int, Any]] = {}
+    rows, contradicting = [], []
+    with isolate_rng():
+        for index in part(data, split).indices:
+            if time.monotonic() > data.until:
+                break
+            seed_all()
+            one = load(split, [index], roles, data.trainer, data.until)
+            row, target = one.of(roles.input), one.of(roles.target)
+            if row is None or target is None:
+                raise CannotJudge("samples have no input and target of their own")
+            rows.append(row[0])
+            other, known = first.setdefault(digest_row(row[0]), (index, target))
+            if not torch.equal(known, target):
+                contradicting.append((index, other))
+    if len(rows) < LEAST:
+        raise CannotJudge(f"only {len(rows)} samples were loaded")
+    if not are_unlikely_to_repeat(rows):
+        raise CannotJudge("two samples of such data may well be equal by chance")
+    if len(contradicting) > limits.max_contradicting * len(rows):
+        index, other = contradicting[0]
+        yield Hit(
+            f"{len(contradicting)} of {len(rows)} samples of {split.name} have the same input as another one and "
+            f"another target: {len(first)} different inputs, item {index} is item {other}",
+            split.place.beside(sample=index),
+        )
+
+
+def is_mixed(data: Data, split: Any) -> bool:
+    try:
+        return bool(mixed_by_collate(data, split))
+    except CannotJudge:
+        return False
+
+
+def contradicting(number: int) -> Example:
+    """Give so many of 160 samples the input of the sample before, whose label is another one."""
+    inputs = normal(160, 8)
+    inputs[1 : 2 * number : 2] = inputs[: 2 * number : 2]
+    return of_data(lambda: TensorDataset(inputs, torch.arange(160) % 4))
+
+
+PROBE = Probe(
+    id="data/same-input-other-target",
+    item="limit_batches",
+    question="Do equal inputs have equal targets?",
+    why="no network can give two answers to one input: inputs and targets are read from different positions, or what "
+    "tells samples apart is lost on the way",
+    severity=FAILED,
+    fix=Fix("look at how the dataset makes a position of an index, for the input and for the target"),
+    detect=detect,
+    faulty=contradicting(10),
+    healthy=contradicting(3),
+    thresholds={
+        "max_contradicting": Threshold(
+            0.033,
+            "share of samples; labels of ten well-known test sets are wrong in 3.3 % on average (Northcutt et al. "
+            "2021), so that duplicates contradict one another no more often",
+        )
+    },
+)

@@ -1,0 +1,44 @@
+import torch
+
+from training_checklist.instruments import RAISED, Data, Outside, Tagger, of_data, outside, part, tagged
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    name, found = data.seen.tokens_outside or beyond_the_batches(data)
+    if found is not None:
+        named = ", ".join(map(str, found.wrong[:5]))
+        yield Hit(
+            f"index {named} in {name}, but the embedding that it enters has {found.number} rows "
+            f"(0..{found.number - 1}); {found.count} of {found.of} indices are outside",
+            found.place,
+        )
+
+
+def beyond_the_batches(data: Data) -> tuple[str, Outside | None]:
+    for split in data.splits if data.error is None and len(data.loaders) == 1 else ():
+        own = part(data, split)
+        for place, rows in data.roles.tables.items():
+            found = None
+            if place in own.values:
+                found = outside(own.values[place], rows, split.place, own.indices)
+            elif place in own.chunks:  # of several lengths
+                tokens = torch.cat([chunk.flatten() for chunk in own.chunks[place]])
+                found = outside(tokens, rows, split.place, [None] * len(tokens))
+            if found is not None:
+                return place, found
+    return "", None
+
+
+PROBE = Probe(
+    id="data/token-out-of-range",
+    item="limit_batches",
+    question="Has the embedding a row for every token or category?",
+    why="the table is read at that row: an IndexError, or a crash of the GPU",
+    severity=FAILED,
+    fix=Fix("num_embeddings of at least the largest index + 1; count special tokens and unknown categories too"),
+    detect=detect,
+    steps=("on_fit_end", RAISED),
+    faulty=of_data(lambda: tagged(words=101), lambda: tagged(), module=Tagger),
+    healthy=of_data(lambda: tagged(words=100), lambda: tagged(), module=Tagger),
+)

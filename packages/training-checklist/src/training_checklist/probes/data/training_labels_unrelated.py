@@ -1,0 +1,34 @@
+from training_checklist.instruments import Changed, Data, Split, agreement, fits, is_less, of_data, plain_fit
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    return data.of_each(lambda split: look(data, split, limits))
+
+
+def look(data: Data, split: Split, limits: Limits) -> Hits:
+    fit = plain_fit(data, split)
+    if not fits(fit.held):
+        raise CannotJudge("class centres tell no classes of the held-out split")
+    own = agreement(fit.held)
+    # A split whose samples are of another kind would fit its own centres.
+    if not fits(fit.within) and is_less(fit.within, own) and not fits(fit.across) and is_less(fit.across, own):
+        yield Hit(
+            f"training labels have nothing to do with training inputs: {agreement(fit.within):.0%} lie nearest to the "
+            f"centre of their class, {own:.0%} do in {split.name}",
+            split.place.beside(loader="train_dataloader", note=""),
+        )
+
+
+PROBE = Probe(
+    id="data/training-labels-unrelated",
+    item="limit_batches",
+    question="Do training labels belong to their inputs as held-out labels do?",
+    why="they can be learned by heart and no better",
+    severity=FAILED,
+    fix=Fix("look for inputs and labels that were shuffled, sorted or filtered apart from one another"),
+    detect=detect,
+    symptom=True,
+    faulty=of_data(lambda: Changed(lambda index, x, y: (x, y * 0 + index // 4 % 4))),
+    healthy=of_data(lambda: Changed(lambda index, x, y: (x, y))),
+)

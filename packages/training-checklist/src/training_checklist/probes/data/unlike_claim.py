@@ -1,0 +1,59 @@
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from training_checklist.instruments import Changed, Data, Example, bytes_of_images, input_scale, of_data
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    inputs = input_scale(data)
+    if inputs.claim is None or not inputs.pixels:
+        raise CannotJudge("the project names no mean and std that images are normalised with")
+    looks = inputs.looks(*inputs.claim)
+    if looks:
+        mean, std = inputs.claim
+        yield Hit(
+            f"inputs have {inputs}, which fits this: {looks}; the project names mean {mean:.3g} and std {std:.3g}, "
+            f"and images of 0..1 would lie between {-mean / std:.3g} and {(1 - mean) / std:.3g}",
+            inputs.place,
+        )
+
+
+@dataclass
+class Normalize:
+    mean: float
+    std: float
+
+    def __call__(self, image: Tensor) -> Tensor:
+        return (image - self.mean) / self.std
+
+
+class Normalised(Changed):
+    def __init__(self, times: int) -> None:
+        super().__init__(self.normalised, bytes_of_images())
+        self.times, self.transform = times, Normalize(0.5, 0.29)
+
+    def normalised(self, index: int, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        x = x.to(torch.float32) / 255
+        for _ in range(self.times):
+            x = self.transform(x)
+        return x, y
+
+
+def example(times: int) -> Example:
+    return of_data(lambda: Normalised(times))
+
+
+PROBE = Probe(
+    id="data/unlike-claim",
+    item="limit_batches",
+    question="Are images normalised once, with the mean and std that the project names?",
+    why="weights and learning rates are made for inputs around 0 with a spread around 1",
+    severity=FAILED,
+    fix=Fix("normalise once, with mean and std of pixels in 0..1"),
+    detect=detect,
+    faulty=example(2),
+    healthy=example(1),
+)

@@ -1,0 +1,33 @@
+import torch
+
+from training_checklist.instruments import Changed, Data, not_finite, of_data, part
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(data: Data, limits: Limits) -> Hits:
+    """One finding for a loader and its dataset each."""
+    for text, place in data.seen.spoilt.values():
+        yield Hit(text, place)
+    for split in data.splits if len(data.loaders) == 1 else ():
+        own = part(data, split)
+        for name in data.roles.direct & set(own.values):
+            found = not_finite(own.values[name], name, split.place, own.indices)
+            if found is not None:
+                yield Hit(*found)
+
+
+def without(index: int) -> Changed:
+    return Changed(lambda other, x, y: (x.where(torch.tensor(other != index), torch.nan), y))
+
+
+PROBE = Probe(
+    id="data/value-not-finite",
+    item="limit_batches",
+    question="Is everything finite that enters the network and the criterion?",
+    why="one such value makes the loss NaN, and after the next step every weight",
+    severity=FAILED,
+    fix=Fix("look at that sample; drop or repair it in the dataset"),
+    detect=detect,
+    faulty=of_data(lambda: without(7)),
+    healthy=of_data(lambda: without(-1)),
+)
