@@ -61,12 +61,13 @@ def test_what_fails_under_an_item_alone_is_a_mistake_of_the_checklist(net, data)
     assert "not like this\nonly with anomaly" in results["anomaly"].error
 
 
-def test_exit_in_the_projects_code_is_a_finding_at_its_line(net, data):
+@pytest.mark.parametrize("item", ["fast_dev_run", "learning"])
+def test_exit_in_the_projects_code_is_a_finding_at_its_line(net, data, item):
     class Looked(net):
         def loss(self, batch):
             raise SystemExit
 
-    verdict = check(Looked(), data(), items=["fast_dev_run"])["fast_dev_run"]
+    verdict = check(Looked(), data(), items=[item])[item]
     assert (verdict.findings[0].rule, verdict.error) == ("crash/exit-called", None)
     assert "raise SystemExit" in verdict.findings[0].place.source
 

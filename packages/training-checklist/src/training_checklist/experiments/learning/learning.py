@@ -35,7 +35,7 @@ from training_checklist.evidence.learning import (
     NeverFell,
     RangeTest,
 )
-from training_checklist.experiments.experiment import Experiment
+from training_checklist.experiments.experiment import Experiment, exits_are_errors
 from training_checklist.experiments.learning.epochs import EpochWatch, norms
 from training_checklist.experiments.learning.last_batch import after_another
 from training_checklist.experiments.learning.mode_switches import ModeSwitches, Switches
@@ -174,27 +174,31 @@ class Learning(Experiment):
     def _try(self, trainer: Trainer, pl_module: LightningModule, rates: list[float]) -> None:
         """Train copies. Whatever they raise is none of the run's affair."""
         try:
-            batches = self._fetch(trainer, pl_module)
-            origin = Trial(trainer, pl_module, trainer.optimizers[0])
-            self._look_at_first_loss(origin.again(), batches[0])
-            middle = math.ceil(len(batches) / 2)
-            # A rate that a warm-up leads to may be too high at first, but it must not be too low.
-            warms_up = max(rates) > 2 * max(origin.options("lr"))
-            origin.set_rates(rates)
-            if origin.draws_its_answers(batches[0]):
-                self.judge(RangeTest(course(origin, 0.0), untold=DRAWN))
-                self.notes.append(DRAWN)
-                return
-            learner, found = self._search(origin, batches[:middle], warms_up)
-            if learner is not None:
-                self._ask_about_labels(learner, batches[:middle], batches[middle:])
-                return
-            self._ask_about_inputs(origin.again(), batches[:middle])
-            if not self.has_found():
-                self.judge(NeverFell(found, trainer.estimated_stepping_batches, time.monotonic() > self.deadline))
+            with exits_are_errors():
+                self._train_copies(trainer, pl_module, rates)
         except Exception as error:
             self.notes.append(f"no copy of the network could be trained: {type(error).__name__}: {error}")
             self.skip(self.notes[-1])
+
+    def _train_copies(self, trainer: Trainer, pl_module: LightningModule, rates: list[float]) -> None:
+        batches = self._fetch(trainer, pl_module)
+        origin = Trial(trainer, pl_module, trainer.optimizers[0])
+        self._look_at_first_loss(origin.again(), batches[0])
+        middle = math.ceil(len(batches) / 2)
+        # A rate that a warm-up leads to may be too high at first, but it must not be too low.
+        warms_up = max(rates) > 2 * max(origin.options("lr"))
+        origin.set_rates(rates)
+        if origin.draws_its_answers(batches[0]):
+            self.judge(RangeTest(course(origin, 0.0), untold=DRAWN))
+            self.notes.append(DRAWN)
+            return
+        learner, found = self._search(origin, batches[:middle], warms_up)
+        if learner is not None:
+            self._ask_about_labels(learner, batches[:middle], batches[middle:])
+            return
+        self._ask_about_inputs(origin.again(), batches[:middle])
+        if not self.has_found():
+            self.judge(NeverFell(found, trainer.estimated_stepping_batches, time.monotonic() > self.deadline))
 
     def _fetch(self, trainer: Trainer, pl_module: LightningModule) -> list[Any]:
         """Return twice `samples` samples of training data, or what there is, as the training step gets them."""
