@@ -372,3 +372,23 @@ def test_layers_that_are_scripted_take_no_hooks_and_are_passed_by(net, data):
     results = check(Scripted, data(), items=items)
     assert [(each.item, each.error) for each in results.verdicts if each.error] == []
     assert results.passed, results
+
+
+def test_closure_that_an_optimizer_calls_several_times_discards_no_gradients(net, data):
+    class Searching(net):
+        def configure_optimizers(self):
+            return torch.optim.LBFGS(self.parameters(), lr=0.1, max_iter=3)
+
+    verdict = check(Searching(), data(), items=["gradients"])["gradients"]
+    assert (verdict.status, verdict.findings) == ("passed", [])
+
+
+def test_view_that_autograd_refuses_to_look_at_is_no_graph_that_is_kept(net, data):
+    class Normed(net):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.utils.parametrizations.weight_norm(self.first)
+            self.head = nn.utils.parametrizations.spectral_norm(self.head)
+
+    verdict = check(Normed(), data(), items=["memory"])["memory"]
+    assert verdict.error is None

@@ -116,7 +116,7 @@ def graph_nodes(pl_module: LightningModule, callbacks: Iterable[Callback], anywh
     nodes: Counter[str] = Counter()
     known: set[int] = set()
     for place, value in places(pl_module, callbacks):
-        found = [tensor for _, tensor, _ in held(value, place) if tensor.grad_fn is not None]
+        found = [tensor for _, tensor, _ in held(value, place) if has_graph(tensor)]
         known.update(id(tensor) for tensor in found)
         nodes[place] += count_nodes(found)
     if not anywhere:
@@ -128,7 +128,14 @@ def graph_nodes(pl_module: LightningModule, callbacks: Iterable[Callback], anywh
 
 def with_graph() -> list[Tensor]:
     """Return all tensors that there are with a graph."""
-    return [each for each in gc.get_objects() if issubclass(type(each), Tensor) and each.grad_fn is not None]
+    return [each for each in gc.get_objects() if issubclass(type(each), Tensor) and has_graph(each)]
+
+
+def has_graph(tensor: Tensor) -> bool:
+    try:
+        return tensor.grad_fn is not None
+    except RuntimeError:  # a view whose base has changed since, as of spectral norm's vectors
+        return False
 
 
 def holder(tensors: list[Tensor]) -> str:

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from torch import Tensor, nn, zeros
 from torchmetrics import Metric, MetricCollection
 
-from training_checklist.engines.held import attributes, held
+from training_checklist.engines.held import attributes, has_graph, held
 from training_checklist.engines.replay import unwatched
 from training_checklist.lightning import LightningModule, Trainer
 
@@ -45,7 +45,7 @@ def stand_in(pl_module: LightningModule, trainer: Trainer, copies: dict[int, Any
     copies = {} if copies is None else copies
     kept = [tensor for _, _, value in attributes(pl_module) for _, tensor, _ in held(value, "")]
     # Tensors with a graph, such as the last loss, refuse to be copied; their detached twins are alive in `copies`.
-    copies |= {id(tensor): tensor.detach() for tensor in kept if tensor.grad_fn is not None} | {id(trainer): trainer}
+    copies |= {id(tensor): tensor.detach() for tensor in kept if has_graph(tensor)} | {id(trainer): trainer}
     with unwatched(pl_module):
         copy = deepcopy(pl_module, copies)
     drop_methods_of_original(copy, copies)

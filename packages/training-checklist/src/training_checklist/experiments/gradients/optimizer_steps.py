@@ -38,6 +38,7 @@ class OptimizerSteps:
         self.backwards = self.discarded = 0
         self._made = 0.0
         self._pending = False  # whether a backward pass has made gradients that no step has used yet
+        self._in_step = self._of_step = False  # now, and at the last backward: a closure may be called several times
         self._zeroed: bool | None = None  # since the last step; None where no backward pass has looked
         self._before: dict[Tensor, Tensor] = {}
         self._counts: dict[Tensor, float] = {}
@@ -53,12 +54,13 @@ class OptimizerSteps:
     def before_backward(self) -> None:
         empty = not any(norm for norm in gradient_norms(self.parameters) if norm)
         self._zeroed = bool(self._zeroed) or empty
-        self.discarded += self._pending and empty
+        self.discarded += self._pending and empty and not self._of_step
 
     def after_backward(self) -> None:
         self._made = total(gradient_norms(self.parameters))
         self._pending = self._made > 0
         self.backwards += self._pending
+        self._of_step = self._in_step
 
     def finish(self) -> None:
         """Look at what has become of the last step, and watch no more."""
@@ -115,6 +117,7 @@ class OptimizerSteps:
     def _begin(self, *_: Any) -> None:
         """Before a step; where Lightning drives the optimizer, that is before its forward pass, too."""
         self._look_back()
+        self._in_step, self._of_step = True, False
         self._before = {p: p.detach().clone() for p in self.parameters}
         now = self._counters()
         if self._counts:
@@ -124,7 +127,7 @@ class OptimizerSteps:
 
     def _end(self, *_: Any) -> None:
         got = total(gradient_norms(self.parameters))
-        self._pending = False
+        self._pending = self._in_step = False
         known = {p: before for p, before in self._before.items() if before.shape == p.shape}
         changed = any(not torch.equal(p.detach(), before) for p, before in known.items())
         self.effects.append(Effect(self._made, got, changed))
