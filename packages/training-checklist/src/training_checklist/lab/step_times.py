@@ -75,11 +75,10 @@ class Read(Dataset):
 
 
 def reading(read: Callable[[int], Any], batch_size: int = 16, computing: float = 0.0) -> Example:
-    """Make a short training on samples that are read, whose steps compute for so many seconds."""
+    """Make a short training on samples that are read, whose steps take so many seconds and train nothing."""
 
     class Computing(Small):
-        def training_step(self, batch: list, batch_idx: int) -> Tensor:
+        def training_step(self, batch: list, batch_idx: int) -> None:
             time.sleep(computing)
-            return super().training_step(batch, batch_idx)
 
     return Example(Computing, lambda: DataLoader(Read(read), batch_size), trainer={"limit_train_batches": 12})

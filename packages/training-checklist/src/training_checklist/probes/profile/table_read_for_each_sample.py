@@ -40,6 +40,6 @@ PROBE = Probe(
     thresholds={
         "max_in_tables": Threshold(1 / 3, "share of a step: without it, training takes two thirds of the time")
     },
-    faulty=reading(searched(0.004, others=0.0)),
-    healthy=reading(searched(0.0008, others=0.004)),
+    faulty=reading(searched(0.004, others=0.0), 4),
+    healthy=reading(searched(0.002, others=0.01), 4),
 )

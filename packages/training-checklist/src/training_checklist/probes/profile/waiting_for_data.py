@@ -50,9 +50,9 @@ def remedy(loader: Any) -> Fix | None:
     return Fix(advice, overrides=(f"data.num_workers={2 * loader.num_workers}",))
 
 
-def paused(seconds: float, batch_size: int = 16, computing: float = 0.0) -> Example:
-    """Make a training each of whose samples takes so long to read."""
-    return reading(lambda index: time.sleep(seconds), batch_size, computing)
+def paused(seconds: float, batch_size: int = 32, computing: float = 0.0) -> Example:
+    """Make a training each of whose batches takes so long to read, the most part of it for its first sample."""
+    return reading(lambda index: None if index % batch_size else time.sleep(seconds), batch_size, computing)
 
 
 PROBE = Probe(
@@ -68,23 +68,23 @@ PROBE = Probe(
             0.7,
             "share of the median step; of sixteen pairs of loader and network on two busy cores the highest sound "
             "was 0.59, a small CNN on augmented 32x32 JPEGs without workers; beyond it a linear layer on JPEGs, 0.94",
-            healthy=paused(0.002, computing=0.04),
+            healthy=paused(0.05, computing=0.06),
         ),
         "usual_sample": Threshold(
             0.00125,
             "seconds a sample, below which it is a remark: to decode and augment an image of 64 pixels takes 0.6 ms on "
             "a quiet core and twice that on a busy one",
-            faulty=paused(0.002),
-            healthy=paused(0.0006, batch_size=32),
+            faulty=paused(0.07),
+            healthy=paused(0.024),
         ),
         "min_waiting": Threshold(
             0.01,
             "seconds a step; two workers alone cost 2 to 6 ms a batch on those cores, whatever they load, so that a "
             "share below says more about a small network than about the data",
-            faulty=paused(0.002, batch_size=8),
-            healthy=paused(0.0025, batch_size=3),
+            faulty=paused(0.018, batch_size=1),
+            healthy=paused(0.0065, batch_size=1),
         ),
     },
-    faulty=paused(0.005),
-    healthy=paused(0.002, computing=0.04),
+    faulty=paused(0.07),
+    healthy=paused(0.05, computing=0.06),
 )

@@ -126,7 +126,7 @@ def repeated(calls: Iterable[Callable[[], Any]]) -> tuple[float, str, Place]:
 
 
 def made_anew(seconds: float) -> Callable[[int], Any]:
-    """Have the same table made so long for each sample, of which each takes 4 ms beside it."""
+    """Have the same table made so long for each sample, of which each takes 30 ms beside it."""
 
     def table() -> list[int]:
         time.sleep(seconds)
@@ -134,7 +134,7 @@ def made_anew(seconds: float) -> Callable[[int], Any]:
 
     def read(index: int) -> None:
         table()
-        time.sleep(0.004)
+        time.sleep(0.03)
 
     return read
 
@@ -152,6 +152,6 @@ PROBE = Probe(
             0.1, "share of a step: less is lost in the differences between two runs of the same training"
         )
     },
-    faulty=reading(made_anew(0.001)),
-    healthy=reading(made_anew(0.0002)),
+    faulty=reading(made_anew(0.006), 2),
+    healthy=reading(made_anew(0.002), 2),
 )
