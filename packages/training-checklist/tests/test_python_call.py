@@ -392,3 +392,25 @@ def test_view_that_autograd_refuses_to_look_at_is_no_graph_that_is_kept(net, dat
 
     verdict = check(Normed(), data(), items=["memory"])["memory"]
     assert verdict.error is None
+
+
+class Mapped(nn.Module):
+    """Calls a layer for one sample at a time, by `torch.vmap`."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 32)
+
+    def forward(self, inputs):
+        return torch.vmap(self.layer)(inputs)
+
+
+@pytest.mark.parametrize("first", [Mapped, lambda: nn.LazyLinear(32)], ids=["vmap", "lazy"])
+def test_layers_whose_values_cannot_be_looked_at_end_no_item(net, data, first):
+    class Unseen(net):
+        def __init__(self):
+            super().__init__()
+            self.first = first()
+
+    results = check(Unseen, data(), items=["trace", "anomaly", "overflow", "memory", "gradients", "overfit"])
+    assert [(each.item, each.error, each.findings) for each in results.verdicts if each.error or each.findings] == []

@@ -9,6 +9,7 @@ from torch.overrides import TorchFunctionMode
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.own_code import is_own, pass_on
 from training_checklist.engines.places import Places, caller
+from training_checklist.engines.uncopied import in_vmap
 from training_checklist.finding import Place
 
 
@@ -89,6 +90,8 @@ class Tracer(TorchFunctionMode):
         self.places, self.listeners = Places(root), listeners
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if in_vmap():
+            return pass_on(function, *args, **(kwargs or {}))
         call = Call(function, args, kwargs or {}, self.places)
         for listener in self.listeners:
             listener.before(call)

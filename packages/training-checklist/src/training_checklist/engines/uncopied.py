@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import nn
+from torch._C import _functorch as functorch
 from torch.jit import ScriptModule
 from torch.utils.hooks import RemovableHandle
 
@@ -16,13 +17,20 @@ class Uncopied:
         self.hook = hook
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return self.hook(*arguments, **options)
+        return None if in_vmap() else self.hook(*arguments, **options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., None]:
         return hook_of_a_copy()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[()]]:
         return hook_of_a_copy, ()
+
+
+def in_vmap() -> bool:
+    """Whether `torch.vmap` calls: its tensors have no values to look at, and must not outlive the call."""
+    if functorch.maybe_current_level() is None:
+        return False
+    return any(each.key() == functorch.TransformType.Vmap for each in functorch.get_interpreter_stack() or ())
 
 
 def hook_of_a_copy() -> Callable[..., None]:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader
 
 from training_checklist.engines.around_step import around_step
@@ -192,7 +193,8 @@ class Overfit(Experiment):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.criteria.calls.clear()
         if batch_idx < trainer.accumulate_grad_batches:
-            self.weights = flat(pl_module)
+            lazy = any(map(is_lazy, pl_module.parameters()))  # which the first step gives its numbers
+            self.weights = None if lazy else flat(pl_module)
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         call = self.criteria.classification

@@ -8,9 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.nn.parameter import is_lazy
 from torchmetrics import Metric
 
 from training_checklist.engines.batches import tensors
+from training_checklist.engines.uncopied import in_vmap
 from training_checklist.lab.shapes import by
 from training_checklist.rule import Threshold
 
@@ -115,7 +117,7 @@ class ModuleCalls:
             own = any(True for _ in module.parameters(recurse=False))
             if path is not None and (own or not any(True for _ in module.children())):
                 row = ModuleCall(path, type(module).__name__, shapes(inputs), count(module), torch.is_grad_enabled())
-                row.spread = (spread(inputs), None)
+                row.spread = (None if in_vmap() else spread(inputs), None)
                 self.rows.append(row)
             if isinstance(module, _BatchNorm) and module.training and self._stack and path is not None:
                 self._add_norm(path, self._stack[-1])
@@ -131,7 +133,7 @@ class ModuleCalls:
         if self._stack:
             self._stack[-1].last = done.path
         first = next(tensors(output), None)
-        if row is None or first is None:
+        if row is None or first is None or in_vmap():
             return
         row.output, row.dtype, row.device = shapes(output), str(first.dtype).removeprefix("torch."), str(first.device)
         row.spread = (row.spread[0], spread(output))
@@ -182,7 +184,7 @@ def items(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def count(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
+    return sum(parameter.numel() for parameter in module.parameters() if not is_lazy(parameter))
 
 
 def shapes(values: Any) -> str:
@@ -204,4 +206,4 @@ def spread(values: Any) -> float | None:
 
 def is_zero_start(name: str, parameter: Tensor) -> bool:
     """Whether a weight starts from zero, as heads, LoRA and the last scale of a residual branch do on purpose."""
-    return not name.endswith("bias") and not parameter.detach().any()
+    return not name.endswith("bias") and not is_lazy(parameter) and not parameter.detach().any()
