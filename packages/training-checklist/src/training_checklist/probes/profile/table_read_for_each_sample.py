@@ -1,5 +1,6 @@
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from training_checklist.instruments import StepTimes, loading, reading, share_in
@@ -21,8 +22,7 @@ def searched(seconds: float, others: float) -> Callable[[int], Any]:
     """Have pandas work so long on each sample, and everything else so long."""
 
     def read(index: int) -> None:
-        import pandas  # which a project need not have
-
+        pandas = import_module("pandas")  # which a project need not have
         pandas.Series([index]).map(lambda _: time.sleep(seconds))
         time.sleep(others)
 
