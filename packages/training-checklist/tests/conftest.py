@@ -1,5 +1,6 @@
 """A check on a small network of the test's own, under the Trainer and the thresholds of the item's config."""
 
+import json
 from collections.abc import Callable
 from importlib import resources
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 import yaml
 from hydra.utils import instantiate
 from in_project import fixtures
+from jsonschema import Draft202012Validator
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer, seed_everything
 from torch import Tensor, nn
 from torch.nn import functional
@@ -18,9 +20,20 @@ from training_checklist.experiments.experiment import after_fit
 from training_checklist.finding import Verdict
 
 CONF = resources.files("training_checklist") / "conf" / "debug"
+SCHEMA = resources.files("training_checklist.reporting") / "report.schema.json"
+REPORTS = Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 # For the few tests that are about a whole project.
 globals().update(fixtures())
+
+
+@pytest.fixture(autouse=True)
+def reports_fit_their_schema(request):
+    """Every report that a test makes is held against the schema that is published for its readers."""
+    folder = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
+    yield
+    for path in () if folder is None else folder.rglob("report.json"):
+        REPORTS.validate(json.loads(path.read_text(encoding="utf-8")))
 
 
 class Net(LightningModule):

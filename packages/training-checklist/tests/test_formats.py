@@ -4,10 +4,11 @@ import json
 from xml.etree import ElementTree
 
 import pytest
+from jsonschema import Draft202012Validator
 from training_checklist import __main__ as command_line
 from training_checklist.catalogue import Catalogue
 from training_checklist.finding import FAILED, PASSED, REMARK, WARNING, Finding, Fix, Place, Verdict
-from training_checklist.reporting.files import write_report
+from training_checklist.reporting.files import with_code, write_report
 from training_checklist.reporting.junit import write_junit
 from training_checklist.reporting.lines import summary
 from training_checklist.reporting.sarif import write_sarif
@@ -96,6 +97,24 @@ def test_rules_are_listed_and_explained(capsys):
     page = capsys.readouterr().out
     assert "Does training_step return a loss?" in page
     assert "fast_dev_run failed: training_step returned None" in page
+    assert command_line.main(["explain", RULE, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["id"], told["question"], told["severity"]) == (RULE, "Does training_step return a loss?", FAILED)
+    assert told["example"]["what"] in page
+
+
+def test_schema_of_the_report_is_printed_and_is_one(capsys):
+    assert command_line.main(["schema"]) == 0
+    Draft202012Validator.check_schema(json.loads(capsys.readouterr().out))
+
+
+def test_report_holds_the_lines_of_code_around_a_place(tmp_path):
+    code = tmp_path / "net.py"
+    code.write_text("".join(f"line {number}\n" for number in range(1, 10)))
+    [told] = with_code(Verdict("fast_dev_run", "?", [finding(FAILED, file=str(code), line=2)])).findings
+    assert told.place.code == tuple(f"{number}: line {number}" for number in range(1, 6))
+    [again] = Verdict.from_dict(json.loads(json.dumps(Verdict("fast_dev_run", "?", [told]).as_dict()))).findings
+    assert again.place == told.place
 
 
 def test_rule_that_does_not_exist_is_answered_with_the_nearest(capsys):

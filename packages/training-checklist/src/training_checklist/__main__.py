@@ -1,19 +1,22 @@
 """python -m training_checklist rules [TOPIC]        every rule, with its item and its question
 python -m training_checklist explain RULE          the page of a rule
 python -m training_checklist pages                 the pages of all rules, as one document
+python -m training_checklist explain RULE --json   the same, as data
+python -m training_checklist schema                the JSON Schema of report.json
 python -m training_checklist baseline REPORT.json  its findings, as a file for checks.baseline
 """
 
 import argparse
 import json
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 from training_config.near_names import suggestion
 
 from training_checklist.catalogue import Catalogue
 from training_checklist.finding import Finding
-from training_checklist.reporting.pages import page, pages
+from training_checklist.reporting.pages import as_data, page, pages
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,12 +26,18 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     listing = commands.add_parser("rules", help="every rule, with its item and its question")
     listing.add_argument("topic", nargs="?", default="", help="only those whose id begins like this")
-    commands.add_parser("explain", help="the page of a rule").add_argument("rule")
+    explaining = commands.add_parser("explain", help="the page of a rule")
+    explaining.add_argument("rule")
+    explaining.add_argument("--json", action="store_true", help="as data")
+    commands.add_parser("schema", help="the JSON Schema of report.json")
     commands.add_parser("pages", help="the pages of all rules, as one document")
     commands.add_parser("baseline", help="a report's findings, for checks.baseline").add_argument("report", type=Path)
     asked = parser.parse_args(arguments)
     if asked.command == "baseline":
         return write_baseline(asked.report)
+    if asked.command == "schema":
+        print(files("training_checklist.reporting").joinpath("report.schema.json").read_text(encoding="utf-8"), end="")
+        return 0
     rules = Catalogue()
     if asked.command == "rules":
         for rule in (rules[name] for name in rules if name.startswith(asked.topic)):
@@ -40,7 +49,9 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.rule not in rules:
         print(f"there is no rule {asked.rule}{suggestion(asked.rule, rules)}", file=sys.stderr)
         return 1
-    print(page(rules[asked.rule]))
+    print(
+        json.dumps(as_data(rules[asked.rule]), indent=2, ensure_ascii=False) if asked.json else page(rules[asked.rule])
+    )
     return 0
 
 

@@ -1,5 +1,6 @@
 """What a rule has found: plain data with a structure. Nothing here imports torch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ class Place:
         value: of that key, as an override writes it.
         origin: who set it, "conf/train.yaml:19" or "command line".
         note: what no field says.
+        code: the lines of that file around the line, "12: x = x / 255", for who reads the report without the project.
     """
 
     rank: str = ""
@@ -42,6 +44,7 @@ class Place:
     value: str = ""
     origin: str = ""
     note: str = ""
+    code: Sequence[str] = ()
 
     def __str__(self) -> str:
         setting = f"{self.key}={self.value}" if self.value else self.key
@@ -138,7 +141,12 @@ class Finding:
     def from_dict(cls, content: dict[str, Any]) -> "Finding":
         fix = Fix(overrides=tuple(content["overrides"]), items=tuple(content["items"]))
         plain = {name: content[name] for name in ("rule", "severity", "what", "why", "symptom")}
-        return cls(**plain, place=Place(**content["place"]), fix=fix, command=content["fix"])
+        return cls(
+            **plain,
+            place=Place(**content["place"] | {"code": tuple(content["place"].get("code", ()))}),
+            fix=fix,
+            command=content["fix"],
+        )
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from training_checklist.finding import ERROR, FAILED, Verdict
 from training_checklist.group import OWN
 from training_checklist.judging import cause, conclude, crashed, judge
 from training_checklist.lightning import NAME, LightningDataModule, LightningModule, Trainer, isolate_rng
-from training_checklist.reporting.files import markdown, write_report
+from training_checklist.reporting.files import markdown, with_code, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.wording import with_commands
 from training_checklist.settings import KEY, Settings, check_settings
@@ -100,7 +100,7 @@ def check(
         ]
         notes = notes_on(verdicts, settings)
         if folder is not None:
-            write_report(Path(folder), verdicts, notes, settings.rules)
+            write_report(Path(folder), [*map(with_code, verdicts)], notes, settings.rules)
             for item in configs:  # what an item has written beside
                 if Path(place, item, FOLDER).is_dir():
                     shutil.copytree(Path(place, item, FOLDER), Path(folder, item, FOLDER), dirs_exist_ok=True)

@@ -23,7 +23,7 @@ from training_checklist.finding import ERROR, FAILED, Verdict
 from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
 from training_checklist.hydra_callbacks.one_device import force_one_device
 from training_checklist.judging import cause, conclude, crashed, judge
-from training_checklist.reporting.files import masked, write_report
+from training_checklist.reporting.files import masked, with_code, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.ranks import OWNER, inherits, merge, rank_file, read_ranks, write_rank
 from training_checklist.reporting.terminal import print_report
@@ -157,7 +157,7 @@ class Report(Callback):
         for verdict in verdicts:
             verdict.findings = [with_commands(finding, verdict.item, config) for finding in verdict.findings]
         secrets = secret_values(config)
-        verdicts = [masked(verdict, secrets) for verdict in verdicts]
+        verdicts = [masked(with_code(verdict), secrets) for verdict in verdicts]
         (folder / "debug").mkdir(exist_ok=True)
         if not self.owner and not inherits(folder / "debug"):
             rank = self.experiments[0].rank if self.experiments else launched_rank()

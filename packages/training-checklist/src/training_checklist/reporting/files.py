@@ -1,21 +1,20 @@
 """What lies in a run's `debug/`: report.json and report.md, junit.xml for CI, report.sarif for reviews.
 
-report.json: {"schema": 2, "verdict", "crashed", "overrides": [str], "notes": [str], "conclusions": [str],
-"items": [...]}, an item being
-{"item", "verdict", "question", "seen", "skipped", "seconds", "facts", "judged", "unjudged", "silenced", "error",
-"findings": [...]}, a finding {"rule", "severity", "what", "where", "why", "fix", "symptom", "place": {...},
-"overrides": [str], "items": [str]}. A verdict is passed, warning, failed, skipped or tool error.
+report.json is described by report.schema.json beside this file, which `python -m training_checklist schema` prints.
+Within a major version of the package, keys are added to it and none is taken away or changed.
 """
 
 import json
+import linecache
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from training_config.overrides import task_overrides
 from training_config.secret_values import redact_texts
 
-from training_checklist.finding import Verdict, worst
+from training_checklist.finding import Place, Verdict, worst
 from training_checklist.reporting.conclusions import conclusions
 from training_checklist.reporting.junit import write_junit
 from training_checklist.reporting.lines import HELP, rows, summary
@@ -23,6 +22,7 @@ from training_checklist.reporting.sarif import write_sarif
 from training_checklist.rule import Question
 
 SCHEMA = 2
+AROUND = 3  # lines of code before and after the one that is meant
 NAME = "report.json"
 FILES = (NAME, "report.md", "junit.xml", "report.sarif")
 
@@ -58,6 +58,19 @@ def write_report(
     (folder / "report.md").write_text(markdown(verdicts, content["overrides"], notes), encoding="utf-8")
     write_junit(folder / "junit.xml", verdicts)
     write_sarif(folder / "report.sarif", verdicts, rules)
+
+
+def with_code(verdict: Verdict) -> Verdict:
+    """Return a verdict whose findings hold the lines of code around their places."""
+    return replace(verdict, findings=[replace(each, place=surrounded(each.place)) for each in verdict.findings])
+
+
+def surrounded(place: Place) -> Place:
+    around = range(max(place.line - AROUND, 1), place.line + AROUND + 1) if place.line else ()
+    lines = {number: linecache.getline(place.file, number).rstrip() for number in around}
+    while lines and not lines[max(lines)]:  # the file is shorter, or cannot be read from here
+        lines.popitem()
+    return replace(place, code=tuple(f"{number}: {line}" for number, line in lines.items()))
 
 
 def masked(verdict: Verdict, secrets: set[str]) -> Verdict:

@@ -1,6 +1,7 @@
 """The documentation of the rules, made from the rules themselves."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from training_checklist.finding import Finding
 from training_checklist.reporting.lines import rows
@@ -25,6 +26,23 @@ def page(rule: Question, level: int = 1) -> str:
     lines += ["", "For example:", "", "```text", *example(rule), "```"]
     lines += ["", f"To silence it: `{KEY}: {{silence: {{{rule.id}: your reason}}}}`"]
     return "\n".join(lines)
+
+
+def as_data(rule: Question) -> dict[str, Any]:
+    """Return the page of a rule for a program; `example` is a finding as report.json has it."""
+    return {
+        "id": rule.id,
+        "item": rule.item,
+        "question": rule.question,
+        "why": rule.why,
+        "severity": rule.severity,
+        "thresholds": {
+            f"{KEY}.{rule.item}.{name}": {"default": each.value, "reason": each.reason}
+            for name, each in rule.thresholds.items()
+        },
+        "example": with_commands(rule.example(), rule.item, None).as_dict(),
+        "silence": f"{KEY}: {{silence: {{{rule.id}: your reason}}}}",
+    }
 
 
 def noun(severity: str) -> str:

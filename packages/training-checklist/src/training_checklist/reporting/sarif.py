@@ -1,7 +1,9 @@
 """The findings as SARIF 2.1.0, which code hosts show beside the line in a review."""
 
 import json
+import os
 import re
+import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,7 +18,7 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def write_sarif(path: Path, verdicts: list[Verdict], rules: Mapping[str, Question]) -> None:
-    """Write the findings that say a file, or a config's file; a review has no place for the others."""
+    """Write the findings, each with a file of the project: a review shows nothing else."""
     told: dict[Finding, bool] = {finding: False for verdict in verdicts for finding in verdict.findings}
     told |= {finding: True for verdict in verdicts for finding, _ in verdict.silenced}
     results = [result(finding, silenced) for finding, silenced in told.items() if location(finding)]
@@ -42,14 +44,21 @@ def result(finding: Finding, silenced: bool) -> dict[str, Any]:
 
 
 def location(finding: Finding) -> dict[str, Any] | None:
-    """Return the file and line in the project: of the code, else of the config that set the value."""
+    """Return the file and line in the project: of the code, of the config that set the value, or of the program."""
     file, line = finding.place.file, finding.place.line
     if not file:
         origin = re.match(r"([^\s,]+):(\d+)", finding.place.origin)
-        file, line = (origin[1], int(origin[2])) if origin else ("", 0)
+        file, line = (origin[1], int(origin[2])) if origin else (program(), 1)
     if not file or Path(file).is_absolute():
         return None
     return {"artifactLocation": {"uri": Path(file).as_posix()}, **({"region": {"startLine": line}} if line else {})}
+
+
+def program() -> str:
+    """Return the file of the program that runs, "" where it lies elsewhere, as pytest does."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    relative = os.path.relpath(file) if file is not None else ""
+    return "" if relative.startswith(os.pardir) or "site-packages" in relative else relative
 
 
 def described(name: str, rules: Mapping[str, Question]) -> dict[str, Any]:
