@@ -103,6 +103,13 @@ def test_rules_are_listed_and_explained(capsys):
     assert told["example"]["what"] in page
 
 
+def test_crash_that_every_item_has_met_is_told_once_in_full(tmp_path):
+    verdicts = [Verdict(item, "?", [finding(file="src/net.py", line=7)]) for item in ("trace", "overfit", "memory")]
+    write_report(tmp_path, verdicts, [], Catalogue())
+    text = (tmp_path / "report.md").read_text()
+    assert (text.count("why: no weight changes"), text.count("as above")) == (1, 2)
+
+
 def test_schema_of_the_report_is_printed_and_is_one(capsys):
     assert command_line.main(["schema"]) == 0
     Draft202012Validator.check_schema(json.loads(capsys.readouterr().out))

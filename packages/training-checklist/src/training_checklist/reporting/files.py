@@ -14,7 +14,7 @@ from typing import Any
 from training_config.overrides import task_overrides
 from training_config.secret_values import redact_texts
 
-from training_checklist.finding import Place, Verdict, worst
+from training_checklist.finding import Finding, Place, Verdict, worst
 from training_checklist.reporting.conclusions import conclusions
 from training_checklist.reporting.junit import write_junit
 from training_checklist.reporting.lines import HELP, rows, summary
@@ -87,6 +87,7 @@ def markdown(verdicts: list[Verdict], overrides: list[str], notes: list[str]) ->
     found = conclusions(verdicts)
     lines += ["", "What is wrong:", "", *(f"{number}. {each}" for number, each in enumerate(found, 1))] if found else []
     lines += ["", *(f"- {note}" for note in notes)] if notes else []
+    told: list[Finding] = []
     for verdict in verdicts:
         if not (verdict.findings or verdict.silenced or verdict.error):
             continue
@@ -94,7 +95,9 @@ def markdown(verdicts: list[Verdict], overrides: list[str], notes: list[str]) ->
         lines += ["", "```text", verdict.error, "```", "", HELP] if verdict.error is not None else []
         for finding in verdict.findings:
             lines += ["", f"- **{finding.severity}** `{finding.rule}`: {finding.what}"]
-            lines += [f"  - {label}: {text}" for label, text in rows(finding)]
+            again = finding in told  # a crash is every item's finding
+            lines += ["  - as above"] if again else [f"  - {label}: {text}" for label, text in rows(finding)]
+            told.append(finding)
         for finding, reason in verdict.silenced:
             lines += ["", f"- silenced `{finding.rule}` ({reason}): {finding.what}"]
     return "\n".join(lines) + "\n"
