@@ -25,6 +25,14 @@ def test_nothing_but_the_report_is_left_and_it_is_named_from_where_the_user_is(s
     assert not list(project.folder.rglob("*.ckpt")) + list(project.folder.rglob("version_*"))
 
 
+def test_project_whose_config_sweeps_unasked_has_one_run_checked_in_its_place(stranger):
+    project = stranger(PLAIN | {"configs/train.yaml": f"hydra: {{mode: MULTIRUN}}\n{CONFIG}"})
+    done = project.check(items="overfit,reproducibility")
+    passed(done, "overfit", "reproducibility")
+    assert len(list(project.folder.glob("multirun/*/*"))) == 1
+    assert "equal in both runs" in done.output
+
+
 def test_items_can_be_asked_for_together_and_fail_by_themselves(stranger):
     done = stranger(PLAIN).run("+checklist=[trace,limit_batches]")
     passed(done, "trace", "limit_batches")

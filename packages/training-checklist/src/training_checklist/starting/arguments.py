@@ -1,18 +1,18 @@
 """The overrides of an item's command: those that were typed, with the item in the place of what they ask for."""
 
-from hydra.types import RunMode
 from omegaconf import DictConfig
 from training_config.overrides import given, job_settings, key_of
 
 from training_checklist.group import ALWAYS, group_of, groups, option
 
 CALLBACK = "debug"  # key of the items' Hydra callback
+ALONE = "hydra.mode=RUN"  # a sweep's job, and a project whose config sweeps unasked, is a run of its own
 OF_ITEMS = "callbacks.debug_"  # keys that only an item has
 
 
 def same(config: DictConfig) -> list[str]:
     """Return the overrides of this job, without what is a sweep's."""
-    return [*given(config, "task"), *job_settings(config), *alone(config)]
+    return [*given(config, "task"), *job_settings(config), ALONE]
 
 
 def replaced(config: DictConfig, item: str) -> list[str]:
@@ -21,12 +21,7 @@ def replaced(config: DictConfig, item: str) -> list[str]:
     changed = [turned_to(item, text) if is_group(text) else text for text in given(config, "task")]
     # What a project's Trainer lacks is added with one +, and refused where the item sets it too.
     changed = [f"+{text}" if text.startswith("+trainer.") else text for text in changed]
-    return [*changed, *kept, *alone(config)]
-
-
-def alone(config: DictConfig) -> list[str]:
-    """Return what makes a run of its own of a sweep's job."""
-    return ["hydra.mode=RUN"] if config.hydra.mode == RunMode.MULTIRUN else []
+    return [*changed, *kept, ALONE]
 
 
 def without(config: DictConfig, items: list[str], stages: bool | None) -> list[str]:
@@ -37,7 +32,7 @@ def without(config: DictConfig, items: list[str], stages: bool | None) -> list[s
     return [
         *own,
         *kept,
-        *alone(config),
+        ALONE,
         *trial,
         f"hydra.callbacks.{CALLBACK}.stages={'null' if stages is None else str(stages).lower()}",
     ]
