@@ -26,7 +26,7 @@ def follow(folder, what: str) -> None:
     """Do what the one command of the page does that names `what`."""
     page = (folder / "docs/development.md").read_text(encoding="utf-8")
     lines = [line for block in blocks(page) for line in block.text.splitlines()]
-    [command] = [line for line in lines if line.startswith(("rm ", "git mv")) and what in line]
+    [command] = [line for line in lines if line.startswith(("rm ", "old=")) and what in line]
     subprocess.run(["bash", "-c", command], cwd=folder, check=True)
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from training_checklist import check, lightning, probes
+from training_checklist.engines.fingerprints import bytes_in, digest
 from training_checklist.engines.instead import put
 from training_checklist.lightning import NAME, NAMES
 from training_checklist.python_call import ORDER
@@ -414,3 +415,9 @@ def test_layers_whose_values_cannot_be_looked_at_end_no_item(net, data, first):
 
     results = check(Unseen, data(), items=["trace", "anomaly", "overflow", "memory", "gradients", "overfit"])
     assert [(each.item, each.error, each.findings) for each in results.verdicts if each.error or each.findings] == []
+
+
+@pytest.mark.parametrize("one", [torch.arange(8).reshape(4, 2)[:1, 1], torch.ones(1, dtype=torch.float8_e4m3fn)])
+def test_number_of_any_stride_and_type_has_bytes(one):
+    assert len(bytes_in(one)) == one.element_size()
+    assert digest(one)

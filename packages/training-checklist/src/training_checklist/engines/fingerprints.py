@@ -25,7 +25,7 @@ def digest(tensor: Tensor) -> str:
         plain = tensor.detach().to_dense() if tensor.layout != torch.strided else tensor.detach()
         if not plain.numel():  # what NumPy has seen cannot be resized any more, as an empty out= is
             return f"{0:08x}"
-        return f"{zlib.crc32(plain.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()):08x}"
+        return f"{zlib.crc32(bytes_in(plain)):08x}"
     except (RuntimeError, NotImplementedError, TypeError, ValueError):  # fake, lazy, inside vmap
         return ""
 
@@ -102,3 +102,11 @@ class Operations(Listener):
         if "empty" in call.name:  # whatever lay in memory
             return
         self.rows += [Row("operation", self.step, call.name, digest(made), 0.0, call.place) for made in call.made]
+
+
+def bytes_in(tensor: Tensor) -> numpy.ndarray:
+    """Return the bytes of a tensor of any type: NumPy lacks some of torch's."""
+    flat = tensor.cpu().contiguous().reshape(-1)
+    if flat.stride(0) != 1:  # of a single number, any stride is contiguous
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8).numpy()

@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset, IterableDataset
 
 from training_checklist.engines.batches import DEPTH, parts
+from training_checklist.engines.fingerprints import bytes_in
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.splits import Split
 from training_checklist.finding import Place
@@ -93,7 +94,7 @@ def digest_row(row: Any) -> int:
         numbers = all(isinstance(value, (int, float)) for value in row)
         return hash(tuple(row)) if numbers else digest_row(largest(row))
     if isinstance(row, Tensor):
-        row = row.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()  # NumPy lacks types of torch
+        row = bytes_in(row.detach())
     return hash(row.tobytes() if hasattr(row, "tobytes") else str(row))
 
 

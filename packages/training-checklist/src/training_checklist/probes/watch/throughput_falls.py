@@ -28,7 +28,7 @@ class Slowing(Small):
     computing = 1.026
 
     def training_step(self, batch: list, batch_idx: int) -> Tensor:
-        until = time.process_time() + 0.003 * self.computing**self.global_step
+        until = time.process_time() + 0.006 * self.computing**self.global_step
         while time.process_time() < until:
             pass
         time.sleep(0.001 * 1.045**self.global_step)
