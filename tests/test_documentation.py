@@ -126,7 +126,7 @@ def test_no_other_program_is_shown_than_is_known_here():
 
     What a page has removed is in test_removal.py.
     """
-    known = "python torchrun make srun source cd git pip uv pipx cookiecutter cruft rm wandb".split()  # noqa: SIM905
+    known = "python torchrun make srun source cd git pip uv pipx cookiecutter cruft rm wandb old=$(ls".split()  # noqa: SIM905
     assert {command[0] for readme in READMES for command in commands(readme)} <= set(known)
 
 

@@ -101,7 +101,11 @@ def run(item: str, topics: Iterable[str], job: Job, chosen: Mapping[str, object]
     """
     settings = {"topics": f"[{','.join(topics)}]", **chosen}
     overrides = [f"++{KEY}.{item}.{name}={value}" for name, value in settings.items()]
-    here, root, handlers = Path.cwd(), logging.getLogger(), [*logging.getLogger().handlers]
+    here, root = Path.cwd(), logging.getLogger()
+    handlers, level = [*root.handlers], root.level
+    # Hydra's configuration of logging switches off whoever has a logger already.
+    loggers = [each for each in logging.Logger.manager.loggerDict.values() if isinstance(each, logging.Logger)]
+    disabled = [each for each in loggers if each.disabled]
     with TemporaryDirectory() as name, warnings.catch_warnings(), isolate_rng(), session.aside():
         warnings.simplefilter("ignore")
         folder = Path(name).resolve()
@@ -127,4 +131,7 @@ def run(item: str, topics: Iterable[str], job: Job, chosen: Mapping[str, object]
             logging.disable(logging.NOTSET)
             os.chdir(here)
             root.handlers[:] = handlers
+            root.setLevel(level)
+            for each in loggers:
+                each.disabled = each in disabled
             Asked.current = None
