@@ -1,6 +1,7 @@
 """Fixtures that generate projects as a user does: with cookiecutter's command line, in its own process."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -13,6 +14,9 @@ import pytest
 from faulty import forked
 from faulty.commands import Commands, sources
 from sharing import share_packages
+
+# Lightning, imported before there is a handler, would keep its messages to itself, and from the logs of runs.
+logging.getLogger().addHandler(logging.NullHandler())
 
 # Before anything imports torch. Tests run on all cores: threads that wait for one another would slow all of them, two
 # ranks and one process sum in the same order, and what has used no threads can be forked.
