@@ -1,6 +1,8 @@
 """Every probe keeps the contract, by its own examples; a new file in probes/ is tested by itself."""
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from importlib import import_module, resources
 from pathlib import Path
@@ -147,3 +149,19 @@ def test_every_instrument_is_there():
 
 def test_one_probe_can_be_asked_for_alone():
     assert [probe.id for probe in probes.of_topics("network/one-output")] == ["network/one-output"]
+
+
+def test_probes_that_are_imported_leave_a_process_that_can_be_forked():
+    """Where torch has split work among threads, each further item costs a new interpreter."""
+    program = f"""
+import sys
+import torch
+torch.set_num_threads(2)
+sys.path[:] = {sys.path!r}
+from training_checklist.catalogue import Catalogue
+from training_checklist.starting.fork import is_safe
+
+assert len([*Catalogue().values()]) > 1
+assert is_safe()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -24,13 +24,16 @@ def weighed(
         def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
             return functional.cross_entropy(answers, labels, torch.tensor(weights, dtype=torch.float32))
 
-    places = torch.cat([(torch.arange(number) + 0.5) / number for number in counts])
-    mixed = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))[places.argsort(stable=True)]
-    labels = torch.empty_like(mixed)
-    labels[torch.randperm(len(mixed), generator=torch.Generator().manual_seed(0))] = mixed  # as Split.chosen draws
-    indices = [torch.nonzero(labels == label).flatten().tolist() for label in range(len(counts))]
-    numbers = counts if drawn is None else drawn
-    asked = [each[i % len(each)] for each, number in zip(indices, numbers, strict=True) for i in range(number)]
-    kept = TensorDataset(normal(len(labels), 8), labels)
-    samples = kept if whole else [*kept]
-    return of_data(lambda: DataLoader(samples, -(-len(asked) // 5), sampler=asked), module=Weighed)
+    def loader() -> DataLoader:
+        places = torch.cat([(torch.arange(number) + 0.5) / number for number in counts])
+        mixed = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))[places.argsort(stable=True)]
+        labels = torch.empty_like(mixed)
+        labels[torch.randperm(len(mixed), generator=torch.Generator().manual_seed(0))] = mixed  # as Split.chosen draws
+        indices = [torch.nonzero(labels == label).flatten().tolist() for label in range(len(counts))]
+        numbers = counts if drawn is None else drawn
+        asked = [each[i % len(each)] for each, number in zip(indices, numbers, strict=True) for i in range(number)]
+        kept = TensorDataset(normal(len(labels), 8), labels)
+        samples = kept if whole else [*kept]
+        return DataLoader(samples, -(-len(asked) // 5), sampler=asked)
+
+    return of_data(loader, module=Weighed)

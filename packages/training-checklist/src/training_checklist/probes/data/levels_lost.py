@@ -25,8 +25,10 @@ def of_levels(number: int) -> Example:
     def change(index: int, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return (x > 127).float(), y
 
-    split = Changed(change, bytes_of_images(256, number))
-    return of_data(lambda: split, lambda: split, module=Larger)
+    def split() -> Changed:
+        return Changed(change, bytes_of_images(256, number))
+
+    return of_data(split, split, module=Larger)
 
 
 PROBE = Probe(
