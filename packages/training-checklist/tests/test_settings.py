@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import training_checklist
 import yaml
+from training_checklist.catalogue import Catalogue
+from training_checklist.settings import check_settings
 
 ITEMS = sorted((Path(training_checklist.__file__).parent / "conf" / "debug").glob("*.yaml"))
 
@@ -54,3 +56,27 @@ def test_setting_that_no_item_reads_is_refused_with_the_nearest(train, items):
 
 def test_without_an_item_settings_change_nothing(train):
     assert (train("++checks.overfit.max_los=1") / "run.json").is_file()
+
+
+MERGED = """
+from dataclasses import replace
+
+from training_checklist import probes
+
+PROBE = replace(probes.load("network/one-output"), id="own/merged", aliases=("own/gone",))
+"""
+
+
+def test_what_was_silenced_by_a_rule_that_was_merged_stays_silenced_by_the_one_that_asks_now(tmp_path, monkeypatch):
+    (tmp_path / "merged_rule.py").write_text(MERGED, encoding="utf-8")
+    (tmp_path / "known.json").write_text('{"findings": [["own/gone", "key"]]}', encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    content = {"silence": {"own/gone": "meant"}, "baseline": str(tmp_path / "known.json"), "rules": ["merged_rule"]}
+    settings, problems = check_settings(content, [])
+    assert (problems, settings.silence) == ([], {"own/merged": "meant"})
+    assert settings.baseline == {("own/merged", "key")}
+
+
+def test_an_alias_is_no_id_and_stands_once():
+    names = [alias for rule in Catalogue().values() for alias in rule.aliases]
+    assert sorted({*names} - {*Catalogue()}) == sorted(names)

@@ -46,12 +46,11 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.command == "pages":
         print(pages(rules.values()), end="")
         return 0
-    if asked.rule not in rules:
-        print(f"there is no rule {asked.rule}{suggestion(asked.rule, rules)}", file=sys.stderr)
+    name = rules.id_of(asked.rule)
+    if name not in rules:
+        print(f"there is no rule {name}{suggestion(name, rules)}", file=sys.stderr)
         return 1
-    print(
-        json.dumps(as_data(rules[asked.rule]), indent=2, ensure_ascii=False) if asked.json else page(rules[asked.rule])
-    )
+    print(json.dumps(as_data(rules[name]), indent=2, ensure_ascii=False) if asked.json else page(rules[name]))
     return 0
 
 

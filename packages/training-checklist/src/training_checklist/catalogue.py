@@ -55,6 +55,12 @@ class Catalogue(Mapping[str, Question]):
             return [*self.probes(item, topics)]
         return [*self.probes(item, ()), *(rule for rule in self.rules.values() if rule.item == item)]
 
+    def id_of(self, name: str) -> str:
+        """Return the id of the rule that has this id or alias, and what nobody has as it is."""
+        if name in self:
+            return name
+        return next((rule.id for rule in self.values() if name in rule.aliases), name)
+
     def __getitem__(self, name: str) -> Question:
         if name in probes.names():
             return probes.load(name)
@@ -63,8 +69,8 @@ class Catalogue(Mapping[str, Question]):
     def __iter__(self) -> Iterator[str]:
         return iter(sorted({*probes.names(), *self.rules, *self.projects}))
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
     def __contains__(self, name: object) -> bool:
         return name in probes.names() or name in self.projects or name in self.rules
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -65,6 +65,7 @@ class Question:
         fix: what to do next.
         thresholds: by the name under which a project sets one: checks.<item>.<name>.
         symptom: whether a hit may only follow from another fault, which other rules may name.
+        aliases: ids of rules that were merged into this one: projects that silence by them go on to do so.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Question:
     fix: Fix
     thresholds: Mapping[str, Threshold] = field(default_factory=dict)
     symptom: bool = False
+    aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not ID.fullmatch(self.id):

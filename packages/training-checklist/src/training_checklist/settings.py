@@ -86,11 +86,13 @@ def _settings(content: dict[str, Any], known: set[tuple[str, str]]) -> tuple[Set
     problems = [*unread(content, {*known, *thresholds(rules.of_item(item) for item in content)})]
     if problems:  # the nearest ones may be of other items
         problems = [*unread(content, {*known, *thresholds([rules.values()])})]
+    silence = {rules.id_of(rule): reason for rule, reason in silence.items()}
     problems += wrongly_silenced(silence, rules)
     entries = None
     if baseline is not None:
         try:
-            entries = frozenset(map(tuple, json.loads(Path(baseline).read_text(encoding="utf-8"))["findings"]))
+            known_findings = json.loads(Path(baseline).read_text(encoding="utf-8"))["findings"]
+            entries = frozenset((rules.id_of(rule), *place) for rule, *place in known_findings)
         except (OSError, ValueError, KeyError, TypeError) as error:
             problems.append(
                 f"{KEY}.baseline={baseline} cannot be read ({type(error).__name__}: {error}); "

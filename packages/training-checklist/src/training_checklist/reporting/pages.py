@@ -19,6 +19,8 @@ def page(rule: Question, level: int = 1) -> str:
         f"**{rule.question}** A hit is a {noun(rule.severity)} of `+debug={rule.item}`.",
     ]
     lines += ["", f"Why it matters: {rule.why}."]
+    if rule.aliases:
+        lines += ["", f"It asks, too, what was asked by {', '.join(rule.aliases)}."]
     if rule.thresholds:
         lines += ["", "| threshold | default | reason |", "| --- | --- | --- |"]
         for name, each in rule.thresholds.items():
@@ -36,6 +38,7 @@ def as_data(rule: Question) -> dict[str, Any]:
         "question": rule.question,
         "why": rule.why,
         "severity": rule.severity,
+        "aliases": list(rule.aliases),
         "thresholds": {
             f"{KEY}.{rule.item}.{name}": {"default": each.value, "reason": each.reason}
             for name, each in rule.thresholds.items()
