@@ -50,9 +50,10 @@ class Catalogue(Mapping[str, Question]):
         """Return all that an item of this package, or of the project, asks."""
         path = files("training_checklist.conf") / OWN / f"{item}.yaml"
         config = OmegaConf.load(path) if path.is_file() else OmegaConf.create()
-        topics = OmegaConf.select(config, f"callbacks.debug_{item}.topics")
-        if topics is not None:
-            return [*self.probes(item, topics)]
+        for parts in ("callbacks", "hydra.callbacks"):
+            topics = OmegaConf.select(config, f"{parts}.debug_{item}.topics")
+            if topics is not None:
+                return [*self.probes(item, topics)]
         return [*self.probes(item, ()), *(rule for rule in self.rules.values() if rule.item == item)]
 
     def id_of(self, name: str) -> str:

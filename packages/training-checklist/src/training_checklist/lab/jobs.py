@@ -84,11 +84,13 @@ class Job:
     Args:
         overrides: that are typed.
         files: of the project, other ones than those above.
+        defaults: list of the main config.
         raw: hydra.run.dir as the project has it; `outputs/now` is what it comes to.
     """
 
     overrides: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    defaults: tuple[str, ...] = ()
     raw: str = "outputs/${now:%H-%M-%S}"
 
 
@@ -109,7 +111,9 @@ def run(item: str, topics: Iterable[str], job: Job, chosen: Mapping[str, object]
     with TemporaryDirectory() as name, warnings.catch_warnings(), isolate_rng(), session.aside():
         warnings.simplefilter("ignore")
         folder = Path(name).resolve()
-        for path, text in {**FILES, **job.files}.items():
+        listed = f"defaults: [{', '.join(f'{{{each}}}' if ':' in each else each for each in job.defaults)}]\n"
+        main = {"conf/train.yaml": listed + FILES["conf/train.yaml"]} if job.defaults else {}
+        for path, text in {**FILES, **main, **job.files}.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")
         asked = json.dumps(asdict(Asked(job.raw, folder / "outputs/now")), default=str)

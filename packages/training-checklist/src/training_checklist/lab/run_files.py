@@ -12,10 +12,10 @@ from training_config.targets import locate
 from training_config.walk import value_of, walk
 
 from training_checklist.diagnosis.config_place import place_of
-from training_checklist.experiments.config.code_reads import sources
 from training_checklist.experiments.paths.event_file import scalars
 from training_checklist.experiments.paths.written_files import Recording
 from training_checklist.finding import NOWHERE, Place
+from training_checklist.lab.code_reads import sources
 from training_checklist.lab.shared import Subject, once
 from training_checklist.lightning import CSVLogger, LightningModule, ModelCheckpoint, TensorBoardLogger, Trainer
 

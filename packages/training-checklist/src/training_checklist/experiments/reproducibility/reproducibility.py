@@ -21,7 +21,6 @@ from training_checklist.engines.salted import salted
 from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.tracer import Tracer
 from training_checklist.evidence.repetition import FurtherSteps, Recording, ResumedRun, TwoRuns
-from training_checklist.experiments.config.code_reads import loaded
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.reproducibility import recordings
 from training_checklist.experiments.reproducibility.checkpoints import (
@@ -34,6 +33,7 @@ from training_checklist.experiments.reproducibility.repetition import AGAIN, Rep
 from training_checklist.experiments.reproducibility.restored_answers import restored_answers
 from training_checklist.experiments.reproducibility.worker_shares import worker_shares
 from training_checklist.experiments.reproducibility.workers import held_generators, worker_draws
+from training_checklist.lab.code_reads import loaded
 from training_checklist.lightning import LightningModule, Trainer
 
 RECORDING = Path("debug", "recording.json")

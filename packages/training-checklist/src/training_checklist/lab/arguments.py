@@ -13,7 +13,7 @@ from omegaconf import DictConfig, ListConfig
 from training_config.targets import Parameters, required, takes_any
 from training_config.walk import value_of
 
-from training_checklist.experiments.config.code_reads import Code
+from training_checklist.lab.code_reads import Code
 from training_checklist.lightning import Trainer
 
 NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)([eE][-+]?\d+)?")

@@ -1,0 +1,55 @@
+import re
+
+from training_checklist.instruments import Job, JobConfig, given_to
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
+
+# Settings of the Trainer for a look at a few batches, and what they make of a training.
+SETTINGS = {
+    "overfit_batches": "trains on the same few batches again and again, and validates on them",
+    "fast_dev_run": "runs a few batches of each split, and keeps no checkpoint",
+    "detect_anomaly": "looks for NaN after each operation of backward, which takes several times as long",
+    "limit_train_batches": "trains on a part of the data",
+    "limit_val_batches": "validates on next to nothing",
+    "limit_test_batches": "tests on next to nothing",
+}
+# In the name of a file, these say that it is for such a look.
+TRIALS = re.compile(r"debug|smoke|quick|fast|tiny|demo|dev|test|profil|anomaly|overfit")
+
+
+def detect(config: JobConfig, limits: Limits) -> Hits:
+    for name, does in SETTINGS.items():
+        for key, _, value in given_to(config, name):
+            is_on = isinstance(value, (int, float)) and bool(value)
+            if name == "limit_train_batches":  # a whole number of batches may be how long an epoch is meant to be
+                is_on = type(value) is float and 0 < value < 1
+            elif name.startswith("limit"):  # 0 leaves a split out on purpose, as 1.0 takes all
+                is_on = type(value) is int and 0 < value <= limits.max_few_batches
+            place = config.place(key)
+            if is_on and place.origin != "command line" and not TRIALS.search(place.origin):
+                yield Hit(f"{key}={value} {does}", place)
+
+
+def kept(line: str) -> Job:
+    return Job(("+experiment=kept",), {"conf/experiment/kept.yaml": f"# @package _global_\ntrainer:\n  {line}\n"})
+
+
+PROBE = Probe(
+    id="config/left-from-debugging",
+    item="config",
+    question="Are overfit_batches, fast_dev_run, detect_anomaly and small limit_*_batches off in a training?",
+    why="set in a file for a look at a few batches and left there, it makes each later training another one",
+    severity=WARNING,
+    fix=Fix("take it out of the file, and give it on the command line for the run that needs it"),
+    detect=detect,
+    thresholds={
+        "max_few_batches": Threshold(
+            5,
+            "of held-out samples: twice what Lightning's own look before training takes, num_sanity_val_steps=2, and "
+            "one more",
+            faulty=kept("limit_val_batches: 4"),
+            healthy=kept("limit_val_batches: 8"),
+        )
+    },
+    faulty=kept("detect_anomaly: true"),
+    healthy=Job(("+trainer.detect_anomaly=true",)),
+)

@@ -1,0 +1,48 @@
+import re
+import sys
+from difflib import get_close_matches
+
+from training_checklist.instruments import (
+    Job,
+    JobConfig,
+    LightningModule,
+    callbacks,
+    is_installed,
+    monitor_of,
+    source,
+    targets,
+)
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+ALWAYS_LOGGED = {"epoch", "step"}  # a checkpoint may look at them without anyone logging them
+
+
+def detect(config: JobConfig, limits: Limits) -> Hits:
+    code = source(config)
+    if code.logs_more or not code.logged:
+        raise CannotJudge("what the code logs is made while it runs")
+    for each in targets(config):
+        is_module = isinstance(each.found, type) and issubclass(each.found, LightningModule)
+        if is_module and is_installed(getattr(sys.modules.get(each.found.__module__), "__file__", None) or ""):
+            raise CannotJudge(f"what {each.named} logs is in somebody else's code")
+    logged = sorted(pattern.replace("\\", "") for pattern in code.logged)
+    names = rf"({'|'.join(code.logged)})(_step|_epoch)?(/dataloader_idx_\d+)?"
+    for call in callbacks(config):
+        monitor, key = monitor_of(call), f"{call.key}.monitor"
+        if monitor and monitor not in ALWAYS_LOGGED and not re.fullmatch(names, monitor):
+            near = get_close_matches(monitor, logged, n=1) or logged[:1]
+            what = f"{key} is {monitor}, which nothing logs; logged are {', '.join(logged)}"
+            yield Hit(what, config.place(key), fix=Fix(overrides=tuple(f"{key}={name}" for name in near)))
+
+
+PROBE = Probe(
+    id="config/monitor-not-logged",
+    item="config",
+    question="Is the metric that each callback has as `monitor` logged somewhere in the code?",
+    why="the run ends when the metric is looked for, which may be after the first epoch",
+    severity=FAILED,
+    fix=Fix("monitor a metric that is logged, or log this one"),
+    detect=detect,
+    faulty=Job(("+callbacks.checkpoint.monitor=train_loss",)),
+    healthy=Job(("+callbacks.checkpoint.monitor=train/loss",)),
+)
