@@ -140,9 +140,13 @@ def test_run_with_a_second_trainer_is_judged_once(net, data, tmp_path):
 
     session.begin()
     options = {
+        "topics": (),
         "max_loss": 0.05,
         "min_accuracy": 1.0,
         "min_fall": 0.05,
+        "learnt": 0.5,
+        "settled": 10,
+        "nearly": 0.1,
         "max_steps": 300,
         "patience": 100,
         "seconds": 60,

@@ -59,9 +59,12 @@ class Trial:
         self.before = self.after = math.nan
         self.grad_norm: float | None = None
 
-    def again(self) -> "Trial":
-        """Return another trial that begins where this one stands."""
-        return Trial(self.trainer, self.module, self.optimizer)
+    def again(self, option: str = "", factor: float = 1.0) -> "Trial":
+        """Return another trial that begins where this one stands, with an option of its optimizer multiplied."""
+        trial = Trial(self.trainer, self.module, self.optimizer)
+        if option:
+            trial.multiply(option, factor)
+        return trial
 
     def multiply(self, option: str, factor: float) -> None:
         """Multiply an option of every group of the optimizer."""

@@ -105,6 +105,18 @@ class Example:
     item: Mapping[str, Any] = field(default_factory=dict)
 
 
+def trained_with(
+    optimizer: Callable[[Any], Any] = lambda weights: torch.optim.Adam(weights, lr=0.1),
+    module: type[Small] = Small,
+    item: Mapping[str, Any] | None = None,
+    **trainer: Any,
+) -> Example:
+    """Return an example with another optimizer, which is made of the parameters."""
+    short = {"max_steps": 40, "patience": 20}
+    kind = type(module.__name__, (module,), {"configure_optimizers": lambda self: optimizer(self.parameters())})
+    return Example(kind, lambda: DataLoader(labelled(16), 16), trainer=trainer, item=short if item is None else item)
+
+
 class Validated(Small):
     """Small, with a validation that asks for the same loss."""
 

@@ -1,13 +1,11 @@
-from collections.abc import Iterator
-from typing import Any
+import torch
 
-from training_checklist.evidence.one_batch import RATE, OneBatch, OneTrial
-from training_checklist.finding import FAILED, Fix, Place
-from training_checklist.rule import Hit, Rule
+from training_checklist.instruments import RATE, OneBatch, explanation, trained_with
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
 
 
-def judge(batch: OneBatch, limits: Any) -> Iterator[Hit]:
-    trial = batch.explanation(RATE)
+def detect(batch: OneBatch, limits: Limits) -> Hits:
+    trial = explanation(batch, RATE)
     if trial is not None:
         too = "low" if trial.given > trial.value else "high"
         yield Hit(
@@ -18,19 +16,14 @@ def judge(batch: OneBatch, limits: Any) -> Iterator[Hit]:
         )
 
 
-RULE = Rule(
+PROBE = Probe(
     id="overfit/learning-rate",
     item="overfit",
     question="Can one batch be memorised with the configured learning rate?",
     why="from the same weights another rate memorises the batch",
     severity=FAILED,
-    evidence=OneBatch,
-    judge=judge,
     fix=Fix("set the learning rate to what memorises the batch"),
-    faulty=lambda: OneBatch(
-        [2.3, 900.0], goal=0.05, accuracy=0.1, trials=[OneTrial(RATE, 0.02, 40, True, value=10.0, given=0.01)]
-    ),
-    healthy=lambda: OneBatch(
-        [2.3, 900.0], goal=0.05, accuracy=0.1, trials=[OneTrial(RATE, 2.3, 100, False, value=10.0, given=0.01)]
-    ),
+    detect=detect,
+    faulty=trained_with(lambda weights: torch.optim.SGD(weights, lr=30.0)),
+    healthy=trained_with(lambda weights: torch.optim.SGD(weights, lr=1.0)),
 )

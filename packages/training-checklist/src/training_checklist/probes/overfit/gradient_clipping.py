@@ -1,13 +1,11 @@
-from collections.abc import Iterator
-from typing import Any
+import torch
 
-from training_checklist.evidence.one_batch import CLIPPING, OneBatch, OneTrial
-from training_checklist.finding import FAILED, Fix, Place
-from training_checklist.rule import Hit, Rule
+from training_checklist.instruments import CLIPPING, Example, OneBatch, explanation, trained_with
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
 
 
-def judge(batch: OneBatch, limits: Any) -> Iterator[Hit]:
-    trial = batch.explanation(CLIPPING)
+def detect(batch: OneBatch, limits: Limits) -> Hits:
+    trial = explanation(batch, CLIPPING)
     if trial is None:
         return
     what = f"{batch.failure}; without clipping: {trial}"
@@ -18,15 +16,18 @@ def judge(batch: OneBatch, limits: Any) -> Iterator[Hit]:
         yield Hit(what, Place(function="configure_gradient_clipping"), fix=Fix("look at what it leaves of gradients"))
 
 
-RULE = Rule(
+def clipped(norm: float) -> Example:
+    return trained_with(lambda weights: torch.optim.SGD(weights, lr=0.5), gradient_clip_val=norm)
+
+
+PROBE = Probe(
     id="overfit/gradient-clipping",
     item="overfit",
     question="Can one batch be memorised in spite of gradient clipping?",
     why="nothing else differs between the two trainings",
     severity=FAILED,
-    evidence=OneBatch,
-    judge=judge,
     fix=Fix(overrides=(f"{CLIPPING}=null",)),
-    faulty=lambda: OneBatch([1.4, 1.4], goal=0.05, trials=[OneTrial(CLIPPING, 0.04, 60, True, value=1e-6)]),
-    healthy=lambda: OneBatch([1.4, 1.4], goal=0.05, trials=[OneTrial(CLIPPING, 1.4, 100, False, value=1e-6)]),
+    detect=detect,
+    faulty=clipped(1e-6),
+    healthy=clipped(1.0),
 )

@@ -1,0 +1,98 @@
+import math
+from typing import Any
+
+from torch import Tensor
+
+from training_checklist.instruments import (
+    ZEROS,
+    OneBatch,
+    Small,
+    batch_size,
+    has_silent_samples,
+    is_explained,
+    leaves,
+    of_function,
+    shown,
+    trained_with,
+    trials,
+)
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+
+INPUTS = Fix(items=("trace", "limit_batches"))
+
+
+def detect(batch: OneBatch, limits: Limits) -> Hits:
+    is_right = batch.accuracy == 1.0 and batch.course != "diverged"
+    if batch.memorised or has_silent_samples(batch) or is_right or is_explained(batch):
+        return
+    tried, reason = trials(batch)
+    if batch.memorised:  # without the samples that repeat an id
+        return
+    if batch.is_on_its_way:
+        raise CannotJudge(f"{batch.standing} after {batch.steps} steps: it is not below one answer for all samples yet")
+    if batch.goal is None and not batch.is_constant and math.isfinite(batch.last):
+        raise CannotJudge(
+            f"{batch.standing}: it {batch.course}, no change that was tried makes it fall; without a class for each "
+            f"sample it is not known how far it should"
+        )
+    names = ", ".join(dict.fromkeys(each.change for each in tried if each.change != ZEROS))
+    constant = "; targets of other samples fit the answers as well as their own" if batch.is_constant else ""
+    told = f"none of these changes helps: {names}" if names else reason or "nothing was tried"
+    what = f"{batch.failure}{constant}; {told}"
+    yield Hit(f"{what}; {reason}" if names and reason else what, *clue(batch))
+
+
+def clue(batch: OneBatch) -> tuple[Place, str, Fix]:
+    """Return the place, what fits what was seen, and which item tells more."""
+    step, look = of_function(type(batch.pl_module).training_step), Fix(items=("gradients",))
+    if batch.grad_norm is None:
+        return step, "no parameter gets a gradient: the loss is detached from the network", look
+    if batch.grad_norm == 0:
+        return step, "every gradient is 0: the loss does not depend on the weights", look
+    if unheld := not_held(batch):
+        place = Place(parameter=shown(unheld), function="configure_optimizers")
+        return place, "no optimizer holds these parameters", look
+    if all_same(batch.batch):
+        why = "all samples of the batch are the same, so that no network can tell them apart"
+        return Place(loader="train_dataloader", batch=0), why, Fix(items=("limit_batches",))
+    zeros = next((each for each in trials(batch)[0] if each.change == ZEROS), None)
+    if zeros is not None and zeros.loss <= batch.last:
+        why = f"with zeros for its inputs it learns as much, {zeros}: inputs do not tell the samples apart, or do not"
+        return Place(note="the network or its inputs"), f"{why} reach the outputs", INPUTS
+    if batch.is_constant:
+        return step, "one answer for all samples, such as the mean of the targets, would do as well", INPUTS
+    why = "weights have gradients and move: the network may be too narrow, or its outputs may not fit the criterion"
+    return Place(note="the network or the criterion"), why, Fix(items=("trace", "gradients"))
+
+
+def not_held(batch: OneBatch) -> list[str]:
+    """Return the parameters that train and that no optimizer holds."""
+    held = {id(weight) for group in batch.trainer.optimizers[0].param_groups for weight in group["params"]}
+    named = batch.pl_module.named_parameters()
+    return [name for name, weight in named if weight.requires_grad and id(weight) not in held]
+
+
+def all_same(batch: Any) -> bool:
+    """Whether every sample of a batch has the same values in its floating-point tensors, as far as it has samples."""
+    size = batch_size(batch)
+    inputs = [leaf for leaf in leaves(batch).values() if leaf.ndim > 1 and leaf.is_floating_point()]
+    return bool(inputs) and size is not None and size > 1 and all(bool((leaf == leaf[:1]).all()) for leaf in inputs)
+
+
+class Detached(Small):
+    def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
+        return super().loss(answers, labels).detach().requires_grad_()
+
+
+PROBE = Probe(
+    id="overfit/unexplained",
+    item="overfit",
+    question="Does the network memorise one batch, or is a cause known why not?",
+    why="what cannot learn one batch by heart learns nothing from many",
+    severity=FAILED,
+    fix=Fix(items=("trace", "gradients")),
+    detect=detect,
+    faulty=trained_with(module=Detached),
+    healthy=trained_with(),
+    symptom=True,
+)
