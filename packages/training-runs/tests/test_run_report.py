@@ -99,6 +99,12 @@ def test_failed_run_has_a_report_with_the_error_and_no_markup_of_it(train, tmp_p
     assert "data.val_size=9999 must lie between" in failed.text
 
 
+def test_run_in_a_hidden_directory_has_no_report(train, tmp_path):
+    run = train("hydra.run.dir=outputs/train/day/.scratch", "trainer.max_epochs=1", "model.net.dropout=0.1")
+    assert read_record(run)["state"] == "finished"
+    assert not (run / "report.html").exists()
+
+
 def test_verdicts_of_debug_items_are_in_the_report(train):
     run = train("+debug=watch", "model.net.dropout=0.1")  # the one item that is the run itself
     verdicts = report(run)

@@ -52,6 +52,8 @@ def write_missing_report() -> None:
     if config is None or (ranks.launched() and ranks.rank()):
         return
     folder = Path(config.hydra.runtime.output_dir)
+    if folder.name.startswith("."):  # of a tool that will remove it: nobody comes to read
+        return
     if record_of(folder) not in (None, RunReport.former):
         write_report(config)
 
