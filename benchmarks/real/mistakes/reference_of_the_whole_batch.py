@@ -19,10 +19,6 @@ NEEDS = (
     "as is asked of answers and of collate"
 )
 ATOMS = 5
-ALARMS = {
-    "data/token-of-held-out-texts": "kinds of atoms are no texts: the most frequent of the last column is taken for "
-    "padding and left out, in each split another one of three"
-}
 
 
 def several(samples: int, seed: int) -> TensorDataset:

@@ -62,14 +62,19 @@ def confusion_of_tokens(known: list[tuple[Tensor, Tensor]], new: list[tuple[Tens
     return torch.bincount(asked[seen] * classes + told, minlength=classes * classes).view(classes, classes)
 
 
-def tokens_of(part: Part, place: str) -> Tensor:
-    """Return the tokens of some texts, (N, T), but for marks and padding at their ends; none of too few texts."""
-    texts = [chunk for chunk in part.chunks.get(place, []) if chunk.ndim == 2 and chunk.shape[1] > 2]
-    if sum(map(len, texts)) < LEAST:
-        return torch.tensor([])
-    tokens = torch.cat([text.flatten() for text in texts])
+def tokens_of(*parts: Part, place: str) -> list[Tensor]:
+    """Return the tokens of each part's texts, but for what marks or fills their ends; none of too few texts."""
+    chunks = [part.chunks.get(place, []) for part in parts]
+    texts = [[chunk for chunk in own if chunk.ndim == 2 and chunk.shape[1] > 2] for own in chunks]
+    if any(sum(map(len, own)) < LEAST for own in texts):
+        return [torch.tensor([]) for _ in parts]
+    # Left out everywhere: kinds of things have no padding, and the most frequent one may be another in each split.
+    left_out = torch.cat([at_ends(own) for own in texts])
+    tokens = [torch.cat([text.flatten() for text in own]) for own in texts]
+    return [own[~torch.isin(own, left_out)] for own in tokens]
+
+
+def at_ends(texts: list[Tensor]) -> Tensor:
     firsts, lasts = (torch.cat([text[:, end] for text in texts]) for end in (0, -1))
     begin, padding = firsts.mode().values, lasts.mode().values
-    if float((firsts == begin).float().mean()) > MARKS:
-        tokens = tokens[tokens != begin]
-    return tokens[tokens != padding]
+    return torch.stack([begin, padding] if float((firsts == begin).float().mean()) > MARKS else [padding])

@@ -4,7 +4,7 @@ from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limit
 
 def detect(data: Data, limits: Limits) -> Hits:
     own = part(data, data.train)
-    texts = {place: tokens for place in data.roles.tables if len(tokens := tokens_of(own, place))}
+    texts = {place: tokens for place in data.roles.tables if len(tokens := tokens_of(own, place=place)[0])}
     if not texts:
         raise CannotJudge("no texts enter the network")
     for place, tokens in texts.items():

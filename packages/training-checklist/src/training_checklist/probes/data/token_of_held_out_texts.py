@@ -10,7 +10,7 @@ def detect(data: Data, limits: Limits) -> Hits:
     def look(split: Split) -> Hits:
         judged = False
         for place, rows in data.roles.tables.items():
-            one, two = (tokens_of(part(data, each), place) for each in (data.train, split))
+            one, two = tokens_of(part(data, data.train), part(data, split), place=place)
             if not len(one) or not len(two) or int(min(one.min(), two.min())) < 0:
                 continue
             judged, size = True, max(rows, int(one.max()) + 1, int(two.max()) + 1)
