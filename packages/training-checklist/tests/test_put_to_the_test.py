@@ -19,8 +19,8 @@ from torchmetrics.classification import MulticlassAccuracy
 from torchvision.transforms.functional import adjust_hue
 from training_checklist.engines.listings import listed_backwards
 from training_checklist.engines.salted import salted
-from training_checklist.experiments.gradients.optimizer_steps import OptimizerSteps
 from training_checklist.lab.class_weights import ClassWeights
+from training_checklist.lab.optimizer_steps import OptimizerSteps
 from training_checklist.probes.data import weights_of_other_classes
 
 

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -115,6 +116,36 @@ def trained_with(
     short = {"max_steps": 40, "patience": 20}
     kind = type(module.__name__, (module,), {"configure_optimizers": lambda self: optimizer(self.parameters())})
     return Example(kind, lambda: DataLoader(labelled(16), 16), trainer=trainer, item=short if item is None else item)
+
+
+def fed(
+    module: type[LightningModule] = Small,
+    batch_size: int = 4,
+    optimizer: Callable[[Any], Any] | None = None,
+    **trainer: Any,
+) -> Example:
+    """Return an example of several steps in an epoch, with another optimizer, which is made of the parameters."""
+    if optimizer is not None:
+        make = {"configure_optimizers": lambda self: optimizer(self.parameters())}
+        module = type(module.__name__, (module,), make)
+    return Example(module, partial(loader, batch_size), trainer=trainer)
+
+
+def deep(depth: int, activation: type[nn.Module], deviation: float | None = None) -> type[Small]:
+    """Make a plain network of so many layers, whose weights have that standard deviation."""
+
+    class Deep(Small):
+        def __init__(self) -> None:
+            super().__init__()
+            layers = [nn.Linear(16, 16) for _ in range(depth)]
+            self.deep = nn.Sequential(*[part for layer in layers for part in (layer, activation())])
+            for layer in layers if deviation is not None else ():
+                nn.init.normal_(layer.weight, std=deviation)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return self.head(self.deep(self.first(inputs)))
+
+    return Deep
 
 
 class Validated(Small):

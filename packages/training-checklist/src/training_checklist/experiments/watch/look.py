@@ -17,9 +17,9 @@ from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.tracer import Listener, Tracer
 from training_checklist.engines.uncopied import after_forward
-from training_checklist.experiments.gradients.activations import FlatUnits, Seen
-from training_checklist.experiments.gradients.gradient_sizes import Signals, learning_modules
-from training_checklist.experiments.gradients.optimizer_steps import dense
+from training_checklist.lab.along_depth import Signals, learning_modules
+from training_checklist.lab.flat_units import FlatUnits, Seen
+from training_checklist.lab.optimizer_steps import dense
 from training_checklist.lightning import LightningModule
 
 ENTRIES = 4096  # of each weight that are compared with what they were: a copy of all would double the weights' memory

@@ -8,14 +8,15 @@ from typing import Any, ClassVar
 
 import torch
 
+from training_checklist import probes
 from training_checklist.engines.sizes import in_bytes
-from training_checklist.evidence.gradients import AlongDepth
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.watch.figure import draw
 from training_checklist.experiments.watch.look import Look, Looked
 from training_checklist.experiments.watch.pace import Pace
 from training_checklist.experiments.watch.series import Point, points, write_table
 from training_checklist.experiments.watch.timeline import Timeline
+from training_checklist.lab.along_depth import AlongDepth
 from training_checklist.lab.whole_training import LEAST, WholeTraining, ends
 from training_checklist.lightning import Callback, LightningModule, Trainer
 
@@ -100,7 +101,8 @@ class Watch(Experiment):
         timeline = self.timeline
         self.ask(self.probes, WholeTraining(self.looked, timeline.blocks, self.optimizers, timeline.device))
         if len(self.optimizers) == 1 and len(self.looked) >= 3 * LEAST:  # of several losses, none has one depth
-            self.judge(AlongDepth(last_gradients(self.looked)), owner="gradients")
+            depth = [probes.load(f"gradients/{name}") for name in ("exploding", "vanishing")]
+            self.ask(depth, AlongDepth(last_gradients(self.looked)))
         series = points(self.looked, self.timeline.blocks, self.optimizers)
         self._tell(series)
         name = "watch" if self.rank == 0 else f"watch_rank{self.rank}"

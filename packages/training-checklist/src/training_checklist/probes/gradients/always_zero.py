@@ -1,0 +1,42 @@
+from torch import Tensor
+
+from training_checklist.instruments import FirstSteps, Small, fed, shown
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(steps: FirstSteps, limits: Limits) -> Hits:
+    names, trained = steps.always(0), steps.holdings.trained
+    if any(steps.equal_rows()):
+        raise CannotJudge("units that begin equal may be why gradients are 0")
+    if steps.steps < 2:
+        raise CannotJudge("one step does not tell what is always so")
+    # A bias alone may be followed by a norm, which takes it away.
+    weights = [name for name in names if trained[name].ndim > 1 and trained[name].numel()]
+    death = steps.graph.kill(trained[name] for name in weights)
+    if death is not None:  # else nothing that was seen made them 0: they may have been given nothing to work on
+        yield Hit(
+            f"the gradients of {len(names)} of {len(steps.norms)} parameters are exactly 0 in all steps; backward of "
+            f"{death.operation} is given one and passes on only zeros",
+            death.place.beside(parameter=shown(names)),
+        )
+
+
+class Scaled(Small):
+    factor = 0.0
+
+    def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
+        return self.factor * super().loss(answers, labels)
+
+
+PROBE = Probe(
+    id="gradients/always-zero",
+    item="gradients",
+    question="Does every weight get a gradient other than 0 in at least one step?",
+    why="a factor 0, a ReLU that is 0 for every sample, a function without a slope (sign, round, clamp), an input of "
+    "zeros: the weights behind it stay as they are",
+    severity=FAILED,
+    fix=Fix("it shows what goes in and out of each module", items=("trace",)),
+    detect=detect,
+    faulty=fed(Scaled),
+    healthy=fed(type("Weighted", (Scaled,), {"factor": 0.1})),
+)

@@ -1,0 +1,41 @@
+import torch
+from torch import Tensor, nn
+
+from training_checklist.instruments import FirstSteps, fed, with_part
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(steps: FirstSteps, limits: Limits) -> Hits:
+    twice = []
+    for (first, _), *later in steps.batch_norms:
+        twice += [place for value, place in later if first.shape == value.shape and torch.equal(first, value)]
+    if not steps.pl_module.automatic_optimization:
+        raise CannotJudge("in a step that drives its optimizers, a network may answer a second time, for another loss")
+    if twice:
+        yield Hit(
+            f"batch normalisation is given the very same input twice in a training step, in {len(twice)} "
+            f"of {len(steps.batch_norms)} layers",
+            twice[0],
+        )
+
+
+class Normed(with_part(lambda: nn.BatchNorm1d(4), lambda norm, answers: norm(answers))):
+    again = True
+
+    def training_step(self, batch: list, batch_idx: int) -> Tensor:
+        with torch.no_grad():
+            self(batch[0] if self.again else batch[0].flip(0) + 1)  # another view of the samples
+        return super().training_step(batch, batch_idx)
+
+
+PROBE = Probe(
+    id="gradients/batch-norm-twice",
+    item="gradients",
+    question="Does each BatchNorm see the same input only once in a training step?",
+    why="its running statistics count the batch twice, and the forward pass is paid for twice",
+    severity=WARNING,
+    fix=Fix("call the network once and use its output for the loss and for the metrics"),
+    detect=detect,
+    faulty=fed(Normed),
+    healthy=fed(type("TwoViews", (Normed,), {"again": False})),
+)

@@ -1,0 +1,44 @@
+import torch
+from torch import Tensor
+
+from training_checklist.instruments import FirstSteps, Small, fed, missing_in_part, shown
+from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(steps: FirstSteps, limits: Limits) -> Hits:
+    for group in missing_in_part(steps):
+        cause, of = group.cause, len(steps.holdings.trained)
+        if cause.how == "unused":
+            continue
+        does = "runs under torch.no_grad()" if cause.how == "no_grad" else "detaches it"
+        between = f", {cause.between}" if cause.between else ""
+        yield Hit(
+            f"{len(group.names)} of {of} parameters get no gradient: {group.path}; {cause.operation} {does}{between}",
+            cause.place.beside(parameter=shown(group.names)),
+            fix=Fix(f"take the operation out; if it is meant, freeze {group.path} with requires_grad_(False)"),
+            severity=WARNING if group.meant else None,
+        )
+
+
+class Cut(Small):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(torch.relu(self.first(inputs)).detach())
+
+
+class Frozen(Cut):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first.requires_grad_(False)
+
+
+PROBE = Probe(
+    id="gradients/cut-off",
+    item="gradients",
+    question="Does the graph lead from the loss to every parameter, with nothing detached on the way?",
+    why="they stay as they are, whatever the loss does",
+    severity=FAILED,
+    fix=Fix("take the operation out"),
+    detect=detect,
+    faulty=fed(Cut),
+    healthy=fed(Frozen),
+)

@@ -1,0 +1,54 @@
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+from torch.optim import Optimizer
+
+from training_checklist.instruments import FirstSteps, Small, counted, fed, gather, shown
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(steps: FirstSteps, limits: Limits) -> Hits:
+    known = steps.after_first
+    held = [p for optimizer in known.optimizers for group in optimizer.param_groups for p in group["params"]]
+    shapes = [tuple(p.shape) for p in held if id(p) not in known.known and not is_lazy(p)]
+    strangers = f"; what they hold instead is no parameter of the model: {shown(shapes)}" if shapes else ""
+    none = [name for name, p in known.trained.items() if not known.holders(name) and id(p) in known.reached]
+    for path, names in gather(none, known.trained):
+        them = "it" if len(names) == 1 else "them"
+        yield Hit(
+            f"no optimizer holds {counted(names)} of {path}, although the loss depends on {them}{strangers}",
+            steps.configured.beside(parameter=shown(names)),
+            fix=Fix(
+                f"give the optimizer self.parameters(), make layers before configure_optimizers runs, "
+                f"or freeze {path} with requires_grad_(False) if that is meant"
+            ),
+        )
+
+
+class Partly(Small):
+    def configure_optimizers(self) -> Optimizer:
+        return torch.optim.SGD(self.head.parameters(), lr=0.01)
+
+
+class WithTeacher(Small):
+    """A network whose teacher is never asked for a gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.teacher = nn.Linear(8, 4)
+
+    def configure_optimizers(self) -> Optimizer:
+        return torch.optim.SGD([*self.first.parameters(), *self.head.parameters()], lr=0.01)
+
+
+PROBE = Probe(
+    id="gradients/held-by-none",
+    item="gradients",
+    question="Is every parameter that gets a gradient in a parameter group of an optimizer?",
+    why="they get gradients and never change: what they compute stays as random as it began",
+    severity=FAILED,
+    fix=Fix("give the optimizer self.parameters()"),
+    detect=detect,
+    faulty=fed(Partly),
+    healthy=fed(WithTeacher),
+)

@@ -1,0 +1,50 @@
+import torch
+from torch import Tensor
+
+from training_checklist.instruments import FirstSteps, Small, counted, fed, gather, shown
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(steps: FirstSteps, limits: Limits) -> Hits:
+    known = steps.after_first
+    holders = {name: known.holders(name) for name in known.trained}
+    for path, names in gather([name for name, count in holders.items() if count > 1], known.trained):
+        yield Hit(
+            f"{holders[names[0]]} optimizers hold {counted(names)} of {path}",
+            steps.configured.beside(parameter=shown(names)),
+        )
+
+
+class Two(Small):
+    """A network with an optimizer for each of its layers."""
+
+    also: tuple[str, ...] = ("head",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch: list, batch_idx: int) -> Tensor:
+        loss = super().training_step(batch, batch_idx)
+        self.manual_backward(loss)
+        for optimizer in self.optimizers():
+            optimizer.step()
+        self.zero_grad()
+        return loss
+
+    def configure_optimizers(self) -> list:
+        parts = [[self.first, *map(self.get_submodule, self.also)], [self.head]]
+        return [torch.optim.SGD([p for part in some for p in part.parameters()], lr=0.01) for some in parts]
+
+
+PROBE = Probe(
+    id="gradients/held-twice",
+    item="gradients",
+    question="Is every parameter held by one optimizer only?",
+    why="each of them moves the weights by its own state, against the other",
+    severity=FAILED,
+    fix=Fix("give every parameter to one optimizer only"),
+    detect=detect,
+    faulty=fed(Two),
+    healthy=fed(type("Apart", (Two,), {"also": ()})),
+)

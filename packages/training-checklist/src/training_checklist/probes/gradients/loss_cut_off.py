@@ -1,0 +1,37 @@
+from torch import Tensor
+
+from training_checklist.instruments import FirstSteps, Small, fed, missing_gradients, new_loss
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(steps: FirstSteps, limits: Limits) -> Hits:
+    found, total = missing_gradients(steps), len(steps.holdings.trained)
+    names = [name for group in found for name in group.names]
+    if names and len(names) >= total:
+        operation, place = new_loss(steps) or (found[0].cause.operation, found[0].cause.place)
+        by = f": {operation} makes a new tensor of it, without the way back" if operation else ""
+        yield Hit(f"{len(names)} of {total} parameters get no gradient, for the loss leads to none{by}", place)
+
+
+class Detached(Small):
+    def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
+        return super().loss(answers, labels).detach().requires_grad_()
+
+
+class DetachedInPart(Small):
+    def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
+        loss = super().loss(answers, labels)
+        return loss / loss.detach()
+
+
+PROBE = Probe(
+    id="gradients/loss-cut-off",
+    item="gradients",
+    question="Does the loss have a graph that leads back to at least one parameter?",
+    why="nothing is trained, whatever the loss does",
+    severity=FAILED,
+    fix=Fix("return the loss that the criterion gave; .item(), .detach(), no_grad and torch.tensor(loss) cut it off"),
+    detect=detect,
+    faulty=fed(Detached),
+    healthy=fed(DetachedInPart),
+)

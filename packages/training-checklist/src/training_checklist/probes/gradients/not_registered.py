@@ -1,0 +1,37 @@
+from torch import Tensor, nn
+
+from training_checklist.instruments import FirstSteps, Small, fed, shown
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(steps: FirstSteps, limits: Limits) -> Hits:
+    known = steps.after_first.known.union(*steps.after_first.held)
+    leaves = {node.variable: place for node, place in steps.graph.places.items() if hasattr(node, "variable")}
+    unknown = {p: place for p, place in leaves.items() if isinstance(p, nn.Parameter) and id(p) not in known}
+    for place in dict.fromkeys(unknown.values()):
+        shapes = [tuple(p.shape) for p, where in unknown.items() if where == place]
+        yield Hit(f"parameters that belong to no module of the model are trained through: {shown(shapes)}", place)
+
+
+class Listed(Small):
+    kind: type = list
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = self.kind([nn.Linear(4, 4)])
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.layers[0](super().forward(inputs))
+
+
+PROBE = Probe(
+    id="gradients/not-registered",
+    item="gradients",
+    question="Is every tensor that is trained a parameter of a registered module?",
+    why="no optimizer holds them, no checkpoint has them, and they stay on the CPU",
+    severity=FAILED,
+    fix=Fix("assign their module to an attribute, or keep it in nn.ModuleList or nn.ModuleDict"),
+    detect=detect,
+    faulty=fed(Listed),
+    healthy=fed(type("InModuleList", (Listed,), {"kind": nn.ModuleList})),
+)

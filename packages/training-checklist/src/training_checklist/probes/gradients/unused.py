@@ -1,0 +1,36 @@
+from torch import Tensor, nn
+
+from training_checklist.instruments import FirstSteps, fed, missing_in_part, shown, with_part
+from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Place, Probe
+
+
+def detect(steps: FirstSteps, limits: Limits) -> Hits:
+    for group in missing_in_part(steps):
+        if group.cause.how == "unused":
+            yield Hit(
+                f"{len(group.names)} of {len(steps.holdings.trained)} parameters get no gradient: {group.path}; "
+                "unused: nothing that the loss is made of depends on it",
+                Place(module=group.path, parameter=shown(group.names)),
+                fix=Fix(f"use it, remove it, or freeze {group.path} with requires_grad_(False)"),
+                severity=WARNING if group.meant else None,
+            )
+
+
+def extra(used: bool) -> type:
+    def use(part: nn.Module, answers: Tensor) -> Tensor:
+        return part(answers) if used else answers
+
+    return with_part(lambda: nn.Linear(4, 4), use)
+
+
+PROBE = Probe(
+    id="gradients/unused",
+    item="gradients",
+    question="Does every trainable parameter take part in computing the loss?",
+    why="they stay as they are, and DDP raises for them",
+    severity=FAILED,
+    fix=Fix("use it, remove it, or freeze it"),
+    detect=detect,
+    faulty=fed(extra(used=False)),
+    healthy=fed(extra(used=True)),
+)

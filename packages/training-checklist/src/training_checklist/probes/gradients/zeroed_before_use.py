@@ -1,0 +1,50 @@
+from torch import Tensor
+
+from training_checklist.instruments import FirstSteps, Small, fed
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(steps: FirstSteps, limits: Limits) -> Hits:
+    if len(steps.trainer.optimizers) > 1:
+        raise CannotJudge("another optimizer's loss may leave gradients in these weights, which are zeroed on purpose")
+    for each in steps.optimizers:
+        # A step may be left out for a reason, such as a loss that is not finite; most of them for none.
+        if 2 * each.discarded > each.backwards:
+            yield Hit(
+                f"the gradients of {each.discarded} of {each.backwards} backward passes are zeroed before any step has "
+                "used them",
+                steps.zeroing(),
+            )
+
+
+class Accumulating(Small):
+    """Takes a step for every four batches."""
+
+    zeroed_first = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch: list, batch_idx: int) -> Tensor:
+        optimizer = self.optimizers()
+        if self.zeroed_first or batch_idx % 4 == 0:
+            optimizer.zero_grad()
+        loss = super().training_step(batch, batch_idx)
+        self.manual_backward(loss / 4)
+        if batch_idx % 4 == 3:
+            optimizer.step()
+        return loss
+
+
+PROBE = Probe(
+    id="gradients/zeroed-before-use",
+    item="gradients",
+    question="Does an optimizer step come between each backward and the next zero_grad?",
+    why="what is to be accumulated over several batches is the last one's gradient alone",
+    severity=FAILED,
+    fix=Fix("optimizer.zero_grad() after optimizer.step(), and not before each backward pass"),
+    detect=detect,
+    faulty=fed(Accumulating),
+    healthy=fed(type("ZeroedAfter", (Accumulating,), {"zeroed_first": False})),
+)
