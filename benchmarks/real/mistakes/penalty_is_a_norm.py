@@ -11,11 +11,7 @@ WRONG = (
     "The L2 penalty is the norm of each parameter and not its square, so that it pulls at small weights as at large "
     "ones, and it stands whole beside the mean of a batch."
 )
-NAMED: dict[str, str] = {}
-NEEDS = (
-    "a rule on penalties: a term of the loss that depends on parameters alone, and grows with them linearly where it "
-    "is called L2. What the author meant by a strength nobody can read from a run"
-)
+NAMED = {"network/penalty-not-squared": "loss"}
 
 
 class LinearRegression(LightningModule):
