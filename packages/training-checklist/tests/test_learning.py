@@ -1,4 +1,5 @@
 import math
+from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 
@@ -14,11 +15,12 @@ from torch.optim.lr_scheduler import LambdaLR, MultiStepLR, ReduceLROnPlateau, S
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy, MulticlassPrecision, MulticlassRecall
+from training_checklist import probes
 from training_checklist.engines.rehearsal import rehearse
-from training_checklist.evidence.schedules import Rehearsal
-from training_checklist.experiments.learning import schedules
 from training_checklist.experiments.learning.metrics import is_of
-from training_checklist.rules import own_rules
+from training_checklist.lab.schedules import Rehearsal, Schedules
+from training_checklist.probes.schedule import metric_not_there
+from training_checklist.rule import CannotJudge
 
 
 class Measured:
@@ -465,7 +467,7 @@ class TestSchedule:
 
     def test_schedule_that_is_not_returned(self, examine, net):
         finding = self.judge(examine, net, lambda o: torch.optim.lr_scheduler.StepLR(o, 1), returned=False)
-        assert finding.rule == "schedule/not-returned"
+        assert finding.rule == "schedule/never-stepped"
         assert finding.place.function.endswith(".configure_optimizers")
 
     def test_plateau_that_waits_for_what_nobody_logs(self, examine, net):
@@ -555,9 +557,16 @@ def judged(make, interval, batches=40, epochs=9):
     scheduler = make(torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.01))
     course = [rate for [rate] in rehearse(scheduler, None, batches * epochs)[0]]
     per_epoch = batches if interval == "step" else 1
-    seen = Rehearsal("schedule", interval, 1, batches, batches * epochs, epochs, per_epoch, course)
-    rules = [rule for rule in own_rules() if rule.evidence is Rehearsal]
-    return [(found.rule.partition("/")[2], found.severity) for rule in rules for found in rule.findings(seen, {})]
+    lab = Schedules()
+    lab.untold, lab.rehearsed = (
+        "",
+        [Rehearsal("schedule", interval, 1, batches, batches * epochs, epochs, per_epoch, course)],
+    )
+    hits = []
+    for probe in probes.of_topics("schedule"):
+        with suppress(CannotJudge):  # the rest of them ask what comes later
+            hits += [(found.rule.partition("/")[2], found.severity) for found in probe.findings(lab, {})]
+    return hits
 
 
 @pytest.mark.parametrize(
@@ -909,7 +918,7 @@ def test_schedule_that_waits_for_a_metric_of_every_second_epoch(examine, net, mo
             return {"optimizer": optimizer, "lr_scheduler": schedule}
 
     config = OmegaConf.create({"trainer": {} if every is None else {"check_val_every_n_epoch": every}})
-    monkeypatch.setattr(schedules, "own_config", lambda: config)
+    monkeypatch.setattr(metric_not_there, "own_config", lambda: config)
     verdict = examine("learning", Waiting())
     assert [each.rule for each in verdict.findings] == ["schedule/metric-not-there"] * found
 
@@ -936,7 +945,7 @@ def test_schedule_that_nobody_steps_by_hand(examine, net, steps_it):
             return [optimizer], [lr_scheduler.StepLR(optimizer, 1)]
 
     found = [each.rule for each in examine("learning", ByHand()).findings]
-    assert found == ["schedule/nobody-steps-it"] * (not steps_it)
+    assert found == ["schedule/never-stepped"] * (not steps_it)
 
 
 def test_line_that_puts_the_network_into_eval_mode_before_training_is_named(examine, net):

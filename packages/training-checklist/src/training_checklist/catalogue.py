@@ -53,8 +53,11 @@ class Catalogue(Mapping[str, Question]):
         for parts in ("callbacks", "hydra.callbacks"):
             topics = OmegaConf.select(config, f"{parts}.debug_{item}.topics")
             if topics is not None:
-                return [*self.probes(item, topics)]
-        return [*self.probes(item, ()), *(rule for rule in self.rules.values() if rule.item == item)]
+                return [*self.probes(item, topics), *(self.older(item) if rules.has_topic(*topics) else ())]
+        return [*self.probes(item, ()), *self.older(item)]
+
+    def older(self, item: str) -> list[Rule]:
+        return [rule for rule in self.rules.values() if rule.item == item]
 
     def id_of(self, name: str) -> str:
         """Return the id of the rule that has this id or alias, and what nobody has as it is."""

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from training_checklist import session
 from training_checklist.engines.own_code import frames_of, is_of_checks, pass_on
 from training_checklist.rule import CannotJudge
 
@@ -58,6 +60,12 @@ def once(make: Callable[..., T]) -> Callable[..., T]:
 def known(lab: Any, make: Callable[..., T]) -> T | None:
     """Return what was made `@once` already; None where it was not, or could not be."""
     return vars(lab).get("made", {}).get((make.__wrapped__,), (None, None))[0]
+
+
+def limits_of(probe: str) -> SimpleNamespace:
+    """Return the thresholds of another probe, as the project has set them."""
+    settings = session.settings()
+    return settings.rules[probe].limits(settings.of_item(settings.rules[probe].item))
 
 
 @contextmanager

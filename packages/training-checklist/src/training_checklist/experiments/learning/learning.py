@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice, zip_longest
 from typing import Any
@@ -40,16 +41,8 @@ from training_checklist.experiments.learning.epochs import EpochWatch, norms
 from training_checklist.experiments.learning.last_batch import after_another
 from training_checklist.experiments.learning.mode_switches import ModeSwitches, Switches
 from training_checklist.experiments.learning.perfect_answers import answered
-from training_checklist.experiments.learning.schedules import (
-    CallCounter,
-    RatesOfGroups,
-    plateau_turns,
-    plateaus,
-    rehearsal,
-    unheld,
-    validated,
-)
 from training_checklist.finding import Finding
+from training_checklist.lab.schedules import CallCounter, RatesOfGroups, Rehearsal, Schedules, rehearsal, validated
 from training_checklist.lightning import (
     Callback,
     Checkpoint,
@@ -101,15 +94,24 @@ class Learning(Experiment):
     no_workers = True
     drops: tuple[type[Callback], ...] = (EarlyStopping, Checkpoint, ProgressBar)
 
-    def __init__(self, samples: int, steps: int, max_steps: int, min_fall: float, seconds: float, batches: int) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        samples: int,
+        steps: int,
+        max_steps: int,
+        min_fall: float,
+        seconds: float,
+        batches: int,
+        topics: Sequence[str] = (),
+    ) -> None:
+        super().__init__(topics)
         self.samples, self.steps, self.max_steps, self.min_fall = samples, steps, max_steps, min_fall
         self.seconds, self.batches = seconds, batches
         self.monitors: list[tuple[str, str]] = []
         self.notes: list[str] = []
         self.watch: EpochWatch | None = None
         self.counter: CallCounter | None = None
-        self.rates = RatesOfGroups()
+        self.rates, self.schedules = RatesOfGroups(), Schedules()
         self.least_gains: dict[str, float] = {}  # of EarlyStopping, by its metric
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -131,10 +133,18 @@ class Learning(Experiment):
         whole = steps * trainer.accumulate_grad_batches
         self._judge_length(trainer)
         self.judge(*norms(pl_module, whole))
-        if pl_module.automatic_optimization and len(trainer.optimizers) == 1:  # else steps are the module's own affair
-            self.judge(unheld(trainer), *plateaus(trainer))
+        is_automatic = pl_module.automatic_optimization and len(trainer.optimizers) == 1
+        untold, rehearsed = "" if is_automatic else BY_HAND, []
+        if is_automatic:  # else steps are the module's own affair
             with isolate_rng():
-                self._try(trainer, pl_module, self._rehearse(trainer))
+                rehearsed = self._rehearse(trainer)
+        peaks = {key: rates for key, _, rates in rehearsed}
+        known = {"made_with": self.rates.made, "peaks": peaks, "rehearsed": [each for _, each, _ in rehearsed]}
+        self.ask(self.probes, self.schedules, trainer=trainer, untold=untold, **known)
+        if is_automatic:
+            rates = [float(group["lr"]) for group in trainer.optimizers[0].param_groups]
+            with isolate_rng():
+                self._try(trainer, pl_module, peaks.get(id(trainer.optimizers[0]), rates))
         else:
             self.notes.append(f"two epochs watched; {BY_HAND}")
         self._shorten(trainer, whole)
@@ -157,9 +167,9 @@ class Learning(Experiment):
         trainer.fit_loop._combined_loader = None
         pass_on(trainer.fit_loop.setup_data)
 
-    def _rehearse(self, trainer: Trainer) -> list[float]:
-        """Have the schedules judged, and return the rates that they lead to."""
-        rates = [float(group["lr"]) for group in trainer.optimizers[0].param_groups]
+    def _rehearse(self, trainer: Trainer) -> list[tuple[int, Rehearsal, list[float]]]:
+        """Return the id of the optimizer of each schedule, how it will go, and the rates that it leads to."""
+        rehearsed = []
         for config in trainer.lr_scheduler_configs:
             try:
                 found = rehearsal(config, trainer)
@@ -167,9 +177,8 @@ class Learning(Experiment):
                 self.notes.append(f"{type(config.scheduler).__name__} not rehearsed: {type(error).__name__}: {error}")
                 continue
             if found is not None:
-                self.judge(found[0])
-                rates = self.rates.given[id(config.scheduler.optimizer)] = found[1]
-        return rates
+                rehearsed.append((id(config.scheduler.optimizer), *found))
+        return rehearsed
 
     def _try(self, trainer: Trainer, pl_module: LightningModule, rates: list[float]) -> None:
         """Train copies. Whatever they raise is none of the run's affair."""
@@ -304,8 +313,8 @@ class Learning(Experiment):
         self.watching.close()
         if self.watch is None or self.counter is None:
             return
-        self.judge(*self.watch.evidence(), *self.counter.calls.values())
-        self.judge(*plateau_turns(trainer), *self.rates.evidence(trainer))
+        self.judge(*self.watch.evidence())
+        self.ask(self.probes, self.schedules, calls=list(self.counter.calls.values()))
         if not self.watch.modes.asleep:  # else the line is known already
             left = [LeftInEval(call, place) for call, place in left_in_eval(trainer, pl_module)]
             self.judge(*left or [LeftInEval("")])

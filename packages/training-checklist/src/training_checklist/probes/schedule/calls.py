@@ -1,0 +1,40 @@
+from typing import Any
+
+from torch.optim.lr_scheduler import CosineAnnealingLR
+
+from training_checklist.instruments import Schedules, Small
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(schedules: Schedules, limits: Limits) -> Hits:
+    for calls in (each for each in schedules.calls if each.turns):
+        by = f"Lightning has given {calls.schedule} {calls.turns} turns to be stepped"
+        if calls.by_hand:
+            yield Hit(f"{by}, and the project's own code has stepped it {calls.by_hand} times beside them", calls.place)
+        if calls.within != calls.turns:
+            yield Hit(f"{by}, and lr_scheduler_step has called its step() {calls.within} times", calls.place)
+
+
+class Stepped(Small):
+    times = 1
+
+    def configure_optimizers(self) -> Any:
+        optimizer = super().configure_optimizers()
+        return [optimizer], [CosineAnnealingLR(optimizer, 5)]
+
+    def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
+        for _ in range(self.times):
+            scheduler.step()
+
+
+PROBE = Probe(
+    id="schedule/calls",
+    item="learning",
+    question="Is the lr_scheduler stepped exactly as often as its interval and frequency say?",
+    why="it goes through its rates at another speed than interval and frequency say",
+    severity=FAILED,
+    fix=Fix("leave it to Lightning, or do not return it from configure_optimizers and step it by hand alone"),
+    detect=detect,
+    faulty=type("Twice", (Stepped,), {"times": 2}),
+    healthy=Stepped,
+)

@@ -1,0 +1,39 @@
+from dataclasses import replace
+from functools import partial
+
+from torch.optim.lr_scheduler import OneCycleLR
+
+from training_checklist.instruments import MANY, SPLIT, Schedules, near, scheduled
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(schedules: Schedules, limits: Limits) -> Hits:
+    for each in schedules.rehearsals:
+        # That is schedule/counted-in-steps's.
+        in_steps = each.interval == "epoch" and near(each.made_for, each.steps, limits)
+        if each.is_cycle and each.made_for > limits.many * each.calls > 0 and not in_steps:
+            yield Hit(f"{each.gets}; the last rate is {each.rates[-1]:.3g}", each.place)
+        elif each.first_change > each.calls:
+            what = f"call {each.first_change:.0f} is the first that changes a rate, and the run has {each.run}"
+            yield Hit(f"{what}: it ends by the lesser of max_steps and max_epochs", each.place)
+
+
+def cycle(steps: int, interval: str = "step") -> object:
+    return scheduled(partial(OneCycleLR, max_lr=0.01, total_steps=steps), interval)
+
+
+PROBE = Probe(
+    id="schedule/longer-than-the-run",
+    item="learning",
+    question="Does the lr_scheduler come to its end, or to its first change, before the run ends?",
+    why="the run ends long before the schedule does, which was to lower the rate in the end",
+    severity=FAILED,
+    fix=Fix("total_steps=trainer.estimated_stepping_batches with interval=step"),
+    detect=detect,
+    thresholds={
+        "many": replace(MANY, faulty=cycle(160), healthy=cycle(100)),
+        "max_split": replace(SPLIT, faulty=cycle(53, "epoch"), healthy=cycle(46, "epoch")),
+    },
+    faulty=cycle(900),
+    healthy=cycle(40),
+)
