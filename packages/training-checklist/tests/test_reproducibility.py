@@ -14,14 +14,13 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 from training_checklist.engines.fingerprints import rows_of
 from training_checklist.engines.salted import salted
 from training_checklist.engines.unseeded import unseeded
-from training_checklist.evidence.repetition import TwoRuns, made
 from training_checklist.experiments.reproducibility.repetition import Repetition
 from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
-from training_checklist.experiments.reproducibility.worker_shares import worker_shares
 from training_checklist.finding import FAILED, PASSED, Place
+from training_checklist.lab.seeded_runs import SeededRuns, TwoRuns, made
+from training_checklist.probes.data.workers_read_the_same import PROBE as READ_THE_SAME
+from training_checklist.probes.reproducibility import other_samples
 from training_checklist.rule import CannotJudge
-from training_checklist.rules.data.workers_read_the_same import RULE as READ_THE_SAME
-from training_checklist.rules.reproducibility import other_samples
 
 PROJECT = {
     "train.py": """
@@ -181,7 +180,7 @@ class TestTwoRuns:
                 return DataLoader(random_split(self.part(1), [64, 96], generator)[0], self.batch_size)
 
         finding = found(twice(net, Split))
-        assert (finding.rule, finding.place.batch) == ("reproducibility/sample-values-differ", 0)
+        assert (finding.rule, finding.place.batch) == ("reproducibility/other-samples", 0)
         assert "other samples stand there" in finding.why
 
     def test_iterable_data_that_come_in_another_order(self, twice, net, data):
@@ -199,7 +198,7 @@ class TestTwoRuns:
                 return DataLoader(Augmented(self.part(1), numpy.random.default_rng()), self.batch_size)
 
         finding = found(twice(net, Noisy))
-        assert finding.rule == "reproducibility/sample-values-differ"
+        assert finding.rule == "reproducibility/other-samples"
         assert finding.where == "train_dataloader, batch 0, Augmented.rng (Generator)"
         assert "a generator of its own" in finding.why
 
@@ -233,7 +232,7 @@ class TestTwoRuns:
         assert twice(Short, enable_checkpointing=True).status == "passed"
 
     def test_two_fits_of_copies_are_compared_where_there_is_no_command_to_repeat(self, net, data, tmp_path):
-        module, checks = net(), [Reproducibility(), Reproducibility()]
+        module, checks = net(), [Reproducibility(["reproducibility"]) for _ in range(2)]
         options = {"accelerator": "cpu", "max_epochs": 2, "limit_train_batches": 2, "default_root_dir": tmp_path}
         for check in checks:
             seed_everything(0, verbose=False)
@@ -381,7 +380,9 @@ class TestSharesOfWorkers:
 
     def findings(self, dataset, **options):
         loader = DataLoader(dataset, **({"batch_size": 8, "num_workers": 2} | options))
-        return list(READ_THE_SAME.findings(worker_shares(loader, "train_dataloader"), {}))
+        seeded = SeededRuns()
+        seeded.loaders = [("train_dataloader", loader)]
+        return READ_THE_SAME.findings(seeded, {})
 
     @pytest.mark.parametrize("made", [torch.tensor, named, str], ids=["tensor", "dict", "text"])
     @pytest.mark.parametrize("order", [all_of_them, shuffled, share_of_orders_of_their_own])
@@ -416,7 +417,7 @@ class TestSharesOfWorkers:
             (all_of_them, noisy, "random augmentation"),
             (all_of_them, lambda index: torch.tensor(index % 4), "samples repeat within one worker"),
             (lambda number, info: [], torch.tensor, "a worker has read 0 samples"),
-            (lambda number, info: 1 // 0, torch.tensor, "samples cannot be read again: ZeroDivisionError"),
+            (lambda number, info: 1 // 0, torch.tensor, "a sample, read again, raises ZeroDivisionError"),
         ],
     )
     def test_data_that_cannot_tell_are_left_without_a_verdict(self, order, made, why):
@@ -471,10 +472,11 @@ def test_lines_that_come_out_differently_in_each_process(tmp_path, line, is_salt
 
 def test_split_by_salted_hash_is_blamed():
     one, two = (made(name, kind="batch", drawn={"train_dataloader": [name]}) for name in "ab")
-    runs = TwoRuns(
+    seeded = SeededRuns()
+    seeded.runs = TwoRuns(
         one, two, salted=[Place(file="src/split.py", line=7, source="hash(name)"), Place(file="b.py", line=2)]
     )
-    [hit] = other_samples.judge(runs, None)
+    [hit] = other_samples.detect(seeded, None)
     assert (hit.place.file, hit.place.line, hit.place.loader) == ("src/split.py", 7, "train_dataloader")
     assert "hash() of a text" in hit.why
     assert "b.py:2" in hit.why

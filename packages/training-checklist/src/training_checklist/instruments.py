@@ -7,6 +7,16 @@ from importlib import import_module
 from typing import Any
 
 MODULES = {
+    "lab.seeded_runs": (
+        "EVAL_MODE",
+        "KEEPING",
+        "LEFT_OUT",
+        "SeededRuns",
+        "TwoRuns",
+        "worker_draws",
+    ),
+    "engines.rows": ("Row",),
+    "engines.logged": ("logged_by",),
     "diagnosis.diagnose": ("diagnose",),
     "engines.batches": ("batch_size", "leaves", "same", "tensors"),
     "engines.chance": ("CHANCE", "at_least", "at_most", "of_one_order"),
@@ -14,10 +24,17 @@ MODULES = {
     "engines.criteria": ("CRITERIA", "Criteria", "CriterionCall"),
     "engines.drawn_indices": ("content_of", "length"),
     "engines.entrances": ("Entrances",),
-    "engines.fingerprints": ("digest",),
-    "engines.first_difference": ("first_difference",),
+    "engines.fingerprints": (
+        "digest_of",
+        "named",
+        "digest",
+    ),
+    "engines.first_difference": (
+        "differing_names",
+        "first_difference",
+    ),
     "engines.graph": ("operation",),
-    "engines.held": ("NOWHERE", "holder", "with_graph"),
+    "engines.held": ("attributes", "NOWHERE", "holder", "with_graph"),
     "engines.hooks": ("hooks_of",),
     "engines.loads": ("LoadedWeights",),
     "engines.own_config": ("own_config",),
@@ -29,7 +46,10 @@ MODULES = {
     "engines.slow_code": ("BUILT_IN", "share_in", "slowest", "title_of"),
     "engines.source_trees": ("source_tree",),
     "engines.splits": ("Split", "as_in", "splits"),
-    "engines.stand_in": ("stand_in",),
+    "engines.stand_in": (
+        "stand_in",
+        "stand_in",
+    ),
     "engines.tracer": ("Call", "Listener", "Tracer"),
     "engines.uncopied": ("after_forward",),
     "experiments.experiment": ("NoWorkers",),

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from training_checklist.engines.batches import tensors
+from training_checklist.engines.rows import Row
 from training_checklist.engines.tracer import Call, Listener
-from training_checklist.evidence.rows import Row
 from training_checklist.lightning import LightningModule, Trainer
 
 INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes

@@ -42,6 +42,6 @@ def close(rtol: float) -> Callable[[float, float], bool]:
     return holds
 
 
-def differing(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+def differing_names(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names under which not all runs hold the same value; those of the first run count."""
     return [name for name, value in runs[0].items() if any(name not in run or run[name] != value for run in runs[1:])]

@@ -1,7 +1,7 @@
 """What all experiments share: a Lightning callback that shapes a run, records evidence, and has rules judge it."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, wraps
 from pathlib import Path
@@ -130,6 +130,11 @@ class Experiment(Callback):
                 self.judged.add(probe.id)
                 for finding in found:
                     self.add(finding)
+
+    def examine(self, fit: Callable[..., None], folder: Path) -> None:
+        """Have an example judged: `fit(callback)` makes it anew and trains it. `folder` is the run's directory."""
+        fit(self)
+        self.conclude(folder)
 
     def has_found(self, *rules: str) -> bool:
         """Whether one of some rules, or any where none is named, has found something."""

@@ -7,6 +7,7 @@ An example is one of these, from the shortest on:
 - `Job`, of which a command, its config and its files matter.
 """
 
+import copy
 import inspect
 import io
 import logging
@@ -241,23 +242,28 @@ def run(probe: Probe, example: Any, chosen: Mapping[str, Any] | None = None) -> 
         places.kind.cache_clear()
         try:
             with session.aside(settings), recorded_loads([probe.item]):
-                module, loader = content.module(), content.loader and content.loader()
-                held_out = loader if content.held_out is None else content.held_out()
-                own_code.EXAMPLES.update(map(inspect.getfile, written_here(module)))
-                places.kind.cache_clear()
                 item = instantiate(config["callbacks"][f"debug_{probe.item}"] | content.item | {"topics": ()})
                 item.probes, item.judge = [probe], lambda *_, **__: None  # it asks no rule of the older form
-                one = {"accelerator": "cpu", "devices": 1}
-                options = {**one, **config.get("trainer", {}), **content.trainer, **QUIET}
-                session.add(item)
-                trainer = Trainer(**options, default_root_dir=folder, callbacks=[item])
-                try:
-                    trainer.fit(module, loader, held_out if is_overridden("validation_step", module) else None)
-                    after_fit(trainer)
-                except Exception as error:
-                    if item.explain(error) is None:
-                        raise
-                item.conclude(Path(folder))
+                options = {"accelerator": "cpu", "devices": 1, **config.get("trainer", {}), **QUIET, **content.trainer}
+
+                def fit(callback: Experiment | None = None) -> None:
+                    module, loader = content.module(), content.loader and content.loader()
+                    held_out = loader if content.held_out is None else content.held_out()
+                    own_code.EXAMPLES.update(map(inspect.getfile, written_here(module)))
+                    places.kind.cache_clear()
+                    callbacks = copy.deepcopy(options.get("callbacks", []))
+                    if callback is not None:
+                        session.add(callback)
+                        callbacks.append(callback)
+                    trainer = Trainer(**{**options, "default_root_dir": folder, "callbacks": callbacks})
+                    try:
+                        trainer.fit(module, loader, held_out if is_overridden("validation_step", module) else None)
+                        after_fit(trainer)
+                    except Exception as error:
+                        if callback is None or callback.explain(error) is None:
+                            raise
+
+                item.examine(fit, Path(folder))
         finally:
             logging.disable(logging.NOTSET)
             own_code.EXAMPLES.clear()

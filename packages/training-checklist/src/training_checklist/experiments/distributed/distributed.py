@@ -14,7 +14,7 @@ from training_checklist.diagnosis.diagnose import diagnose
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.drawn_indices import DrawnIndices, content_of, flat
 from training_checklist.engines.fingerprints import checksums, digest_of
-from training_checklist.engines.first_difference import differing
+from training_checklist.engines.first_difference import differing_names
 from training_checklist.engines.places import of_function
 from training_checklist.evidence.ranks import (
     Agreement,
@@ -305,7 +305,7 @@ class Distributed(Experiment):
         answers = self._meet(trainer, phase, checksums(held) if comparable else None)
         if not comparable:
             return
-        names = differing(answers)
+        names = differing_names(answers)
         if gradients is not None:
             self.gradients_equal = not names and self.gradients_equal is not False
         if not names:

@@ -16,8 +16,8 @@ from training_checklist.diagnosis.config_place import keys_named, place_of
 from training_checklist.diagnosis.diagnose import causes_of, diagnose
 from training_checklist.engines.fingerprints import state_of
 from training_checklist.engines.own_code import is_installed
-from training_checklist.evidence.repetition import ResumedRun, SavedCheckpoints
 from training_checklist.finding import Finding
+from training_checklist.lab.seeded_runs import ResumedRun, SavedCheckpoints
 from training_checklist.lightning import LightningModule, ModelCheckpoint, Trainer
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, Tensor, torch.dtype, torch.device, torch.Size)

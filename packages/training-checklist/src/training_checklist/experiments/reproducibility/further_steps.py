@@ -14,7 +14,7 @@ from training_checklist.engines.held import attributes
 from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import loss_in
-from training_checklist.evidence.repetition import EVAL_MODE, LEFT_OUT, FurtherStep
+from training_checklist.lab.seeded_runs import EVAL_MODE, LEFT_OUT, FurtherStep
 from training_checklist.lightning import LightningModule, Trainer, collect_rng_states, set_rng_states
 
 LIGHTNINGS = set(vars(LightningModule()))

@@ -5,9 +5,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from training_checklist.evidence.repetition import Recording
-from training_checklist.evidence.rows import Row
+from training_checklist.engines.rows import Row
 from training_checklist.finding import NOWHERE, Place
+from training_checklist.lab.seeded_runs import Recording
 
 
 def write(recording: Recording, path: Path) -> None:

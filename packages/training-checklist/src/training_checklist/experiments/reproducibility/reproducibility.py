@@ -1,10 +1,11 @@
 """One seed, two runs: whether they are the same to the last bit, and whether a checkpoint brings a run back."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from omegaconf import DictConfig
@@ -12,15 +13,16 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from training_checklist.diagnosis.config_place import place_of, raw_leaves
+from training_checklist.ending import FitEnded
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import leaves
 from training_checklist.engines.drawn_indices import DrawnIndices, content_of
 from training_checklist.engines.fingerprints import Operations, digest_of, named, rows_of
 from training_checklist.engines.places import of_hooks, of_line
+from training_checklist.engines.replay import seed_all
 from training_checklist.engines.salted import salted
 from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.tracer import Tracer
-from training_checklist.evidence.repetition import FurtherSteps, Recording, ResumedRun, TwoRuns
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.reproducibility import recordings
 from training_checklist.experiments.reproducibility.checkpoints import (
@@ -29,11 +31,16 @@ from training_checklist.experiments.reproducibility.checkpoints import (
     saved_checkpoints,
 )
 from training_checklist.experiments.reproducibility.further_steps import Recorder
-from training_checklist.experiments.reproducibility.repetition import AGAIN, Repetition
-from training_checklist.experiments.reproducibility.restored_answers import restored_answers
-from training_checklist.experiments.reproducibility.worker_shares import worker_shares
-from training_checklist.experiments.reproducibility.workers import held_generators, worker_draws
+from training_checklist.experiments.reproducibility.repetition import AGAIN, Repetition, Resuming
 from training_checklist.lab.code_reads import loaded
+from training_checklist.lab.seeded_runs import (
+    FurtherSteps,
+    Recording,
+    ResumedRun,
+    SeededRuns,
+    TwoRuns,
+    held_generators,
+)
 from training_checklist.lightning import LightningModule, Trainer
 
 RECORDING = Path("debug", "recording.json")
@@ -52,8 +59,9 @@ class Reproducibility(Experiment):
     item = "reproducibility"
     shapes_run = True
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, topics: Sequence[str] = ()) -> None:
+        super().__init__(topics)
+        self.seeded = SeededRuns()
         self.recording = Recording()
         self.other: Recording | None = None  # of a run in this process, where there is no command to repeat
         self.rebuilt = False  # whether that run has built its own network
@@ -106,19 +114,16 @@ class Reproducibility(Experiment):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.watching.close()
-        if self.untrained is not None and trainer.world_size == 1:
-            with suppress(Exception):  # of the project's hooks, in an order that the run does not have
-                found = restored_answers(self.untrained, trainer, pl_module)
-                self.judge(*[found] if found is not None else [])
-            self.untrained = None
         self.recording.operations = self.operations.rows
         for name, loader in loaders_of(trainer):
             self.recording.drawn[name] = [digest_of(indices) for indices in self.drawn.of(loader)]
             self.recording.steady[name] = steady(loader.dataset)
             if name.startswith("train"):
                 self.recording.generators += held_generators(loader.dataset)
-                if not self._is_repetition():
-                    self.judge(worker_draws(loader), worker_shares(loader, name))
+        if not self._is_repetition():
+            loaders = [(name, loader) for name, loader in loaders_of(trainer) if name.startswith("train")]
+            self._ask(trainer=trainer, untrained=self.untrained, loaders=loaders)
+        self.untrained = None
 
     def conclude(self, folder: Path) -> None:
         repetition = Repetition.current
@@ -144,6 +149,32 @@ class Reproducibility(Experiment):
             self.skip(f"the same command in a second process did not finish: see {repetition.logs / AGAIN}")
         self._judge_resumed(repetition)
 
+    def examine(self, fit: Callable[..., None], folder: Path) -> None:
+        first = type(self)()
+        for item in (first, self):
+            repetition = Repetition(timeout=0, repeated=item is first)
+            repetition.folder, repetition.config = folder, None
+            with patch.object(Repetition, "current", repetition):
+                seed_all()
+                fit(item)
+                if item is first:
+                    first.conclude(folder / "again")
+                    continue
+                if repetition.saved is not None:
+                    given = repetition.recorder.given if repetition.recorder is not None else []
+                    with Resuming(repetition.saved, given) as repetition.resuming:
+                        try:
+                            fit()
+                        except FitEnded:
+                            pass
+                        except Exception as error:
+                            repetition.error = error
+                self.conclude(folder)
+
+    def _ask(self, **known: Any) -> None:
+        """Ask what has not been answered yet."""
+        self.ask([probe for probe in self.probes if probe.id not in self.judged], self.seeded, **known)
+
     def _is_repetition(self) -> bool:
         return Repetition.current is not None and Repetition.current.repeated
 
@@ -153,7 +184,7 @@ class Reproducibility(Experiment):
     def _save(self, trainer: Trainer, pl_module: LightningModule) -> None:
         repetition = Repetition.current
         saved = saved_checkpoints(trainer, None if repetition is None else repetition.config)
-        self.judge(saved)
+        self._ask(saved=saved)
         if repetition is None or not saved.keepers or (saved.weights_only and not saved.whole):
             return
         path = repetition.folder / "first_epoch.ckpt"
@@ -169,11 +200,11 @@ class Reproducibility(Experiment):
         empty = [key for key, value in raw_leaves(config).items() if value is None and key.rpartition(".")[2] == "seed"]
         seeds = [place_of(config, key).beside(value="null") for key in empty]
         runs = TwoRuns(self.recording, other, seeds, self.hooks, rebuilt)
-        # A call repeats the run in this process, where both are the same.
-        if runs.parted is not None and Repetition.current is not None:
+        # Of a run that is repeated in this process, both are the same.
+        if runs.parted is not None and config is not None:
             runs.salted = salted(sorted(loaded()), {(file, line) for file, line in other.listed})
             runs.salted += [of_line(file, line) for file, line in other.unseeded] if not seeds else []
-        self.judge(runs)
+        self._ask(runs=runs)
         if runs.parted is None:
             self.seen += ", equal in both runs"
         elif not self.findings:
@@ -189,7 +220,7 @@ class Reproducibility(Experiment):
                 self.resumed.obstacle = (
                     f"the resumed run did not come to a step ({error})" if error else "no step was left"
                 )
-        self.judge(self.resumed)
+        self._ask(resumed=self.resumed)
         if self.findings or self.resumed.found is None:
             return
         self.seen += "; resumed from a checkpoint, all restored"
@@ -201,7 +232,7 @@ class Reproducibility(Experiment):
             self.hooks["loss"],
             self.recording.unordered or (self.recorder.obstacle if self.recorder is not None else ""),
         )
-        self.judge(further)
+        self._ask(steps=further)
         self.seen += f", {len(again)} further steps equal" if again and not self.findings else ""
 
 

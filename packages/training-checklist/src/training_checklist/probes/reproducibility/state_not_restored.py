@@ -1,18 +1,16 @@
-from collections.abc import Iterator
-from typing import Any
+from torch import nn
 
-from training_checklist.engines.first_difference import differing
-from training_checklist.evidence.repetition import ResumedRun
-from training_checklist.finding import FAILED, Fix, Place
-from training_checklist.rule import CannotJudge, Hit, Rule
+from training_checklist.instruments import KEEPING, Example, SeededRuns, Small, differing_names
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 LISTED = 4
 
 
-def judge(run: ResumedRun, limits: Any) -> Iterator[Hit]:
+def detect(seeded: SeededRuns, limits: Limits) -> Hits:
+    run = seeded.resumed
     if run.found is None:
         raise CannotJudge(run.obstacle or "training did not begin from the checkpoint")
-    lost = differing([run.saved, run.found])
+    lost = differing_names([run.saved, run.found])
     if lost:
         yield Hit(
             f"{len(lost)} of {len(run.saved)} values are not what they were when training is resumed: "
@@ -21,17 +19,26 @@ def judge(run: ResumedRun, limits: Any) -> Iterator[Hit]:
         )
 
 
-RULE = Rule(
+class Restarted(Small):
+    def on_train_start(self) -> None:
+        nn.init.zeros_(self.head.bias)
+
+
+class Initialised(Small):
+    def setup(self, stage: str) -> None:  # before the checkpoint is restored
+        nn.init.zeros_(self.head.bias)
+
+
+PROBE = Probe(
     id="reproducibility/state-not-restored",
     item="reproducibility",
     question="Does resuming restore weights, optimizer states, learning rates and the step?",
     why="what the checkpoint does not bring back begins anew, and the run goes on as another one",
     severity=FAILED,
-    evidence=ResumedRun,
-    judge=judge,
     fix=Fix(
         "look at on_save_checkpoint, on_load_checkpoint, state_dict, and at hooks that change weights at the start"
     ),
-    faulty=lambda: ResumedRun({"w": "a", "lr": 0.1}, {"w": "b", "lr": 0.1}),
-    healthy=lambda: ResumedRun({"w": "a", "lr": 0.1}, {"w": "a", "lr": 0.1}),
+    detect=detect,
+    faulty=Example(Restarted, trainer=KEEPING),
+    healthy=Example(Initialised, trainer=KEEPING),
 )

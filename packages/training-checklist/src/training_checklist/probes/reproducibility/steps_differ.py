@@ -1,19 +1,19 @@
-from collections.abc import Iterator
+import random
+from collections.abc import Callable
 from itertools import takewhile
-from typing import Any
 
-from training_checklist.engines.first_difference import first_difference
-from training_checklist.evidence.repetition import TwoRuns, made
-from training_checklist.evidence.rows import Row
-from training_checklist.finding import FAILED, Fix, Place
-from training_checklist.rule import CannotJudge, Hit, Rule
+from torch import Tensor
+
+from training_checklist.instruments import Row, SeededRuns, Small, TwoRuns, first_difference
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 KINDS = ("loss", "gradient", "parameter", "end of training")
 IN_KIND = {"gradient": "backward", "parameter": "the optimizer's step, or what follows it"}
 
 
-def judge(runs: TwoRuns, limits: Any) -> Iterator[Hit]:
-    if runs.kind() not in KINDS or runs.one.seed != runs.two.seed:
+def detect(seeded: SeededRuns, limits: Limits) -> Hits:
+    runs = seeded.parted
+    if runs is None or runs.kind() not in KINDS:
         return
     if runs.one.unordered:
         raise CannotJudge(runs.one.unordered)
@@ -39,15 +39,22 @@ def first_operation(runs: TwoRuns, step: int) -> Row | None:
     return None if found is None else found.one
 
 
-RULE = Rule(
+def noise(draw: Callable[[], float]) -> type[Small]:
+    return type("Noisy", (Small,), {"forward": lambda self, inputs: noisy(self, inputs, draw)})
+
+
+def noisy(module: Small, inputs: Tensor, draw: Callable[[], float]) -> Tensor:
+    return Small.forward(module, inputs) * draw()
+
+
+PROBE = Probe(
     id="reproducibility/steps-differ",
     item="reproducibility",
     question="Do two runs with one seed, the same weights and the same batches take the same steps?",
     why="all before it is equal: it draws from what no seed reaches (numpy's default_rng(), the clock, a set's order)",
     severity=FAILED,
-    evidence=TwoRuns,
-    judge=judge,
     fix=Fix("draw with torch.rand or numpy.random.rand, which seed_everything seeds"),
-    faulty=lambda: TwoRuns(made("a", kind="loss"), made("b", kind="loss")),
-    healthy=lambda: TwoRuns(made("a", kind="loss"), made("a", kind="loss")),
+    detect=detect,
+    faulty=noise(random.SystemRandom().random),
+    healthy=noise(random.random),
 )

@@ -1,16 +1,28 @@
 """What two runs with one seed came to, and a run that was resumed from a checkpoint."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import torch
+from torch.utils.data import DataLoader
+
+from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.first_difference import close, first_difference
-from training_checklist.evidence.rows import Row
+from training_checklist.engines.held import kept
+from training_checklist.engines.random_state import GENERATORS
+from training_checklist.engines.rows import Row
 from training_checklist.finding import NOWHERE, Finding, Place
+from training_checklist.lab.shared import Subject, of_the_project, once
+from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 from training_checklist.rule import CannotJudge
 
 EVAL_MODE = "number of modules in eval mode"
 LEFT_OUT = "buffer"  # begins the name of one that is persistent=False: who writes that wants it in no checkpoint
+
+
+KEEPING = {"enable_checkpointing": True}  # of an example's Trainer
 
 
 @dataclass
@@ -121,36 +133,13 @@ class WorkerDraws:
         first: of each worker in one epoch, as fingerprints.
         second: in another one.
         persistent: whether the workers live through all epochs.
-        generators: that the dataset holds.
-        obstacle: why there are none, "" where there are.
     """
 
-    first: tuple[list[str], list[str]] = ((), ())
-    second: tuple[list[str], list[str]] = ((), ())
-    workers: int = 0
-    persistent: bool = False
-    generators: list[str] = field(default_factory=list)
-    worker_init_fn: str = "None"
-    obstacle: str = ""
-
-
-@dataclass
-class WorkerShares:
-    """What two workers read of an iterable dataset.
-
-    Args:
-        first: by each worker, fingerprints of samples in the order in which it has read them.
-        second: with another seed.
-        workers: of the loader.
-        place: of the loader and of the dataset's `__iter__`.
-        obstacle: why there are none, "" where there are.
-    """
-
-    first: tuple[list[str], list[str]] = ((), ())
-    second: tuple[list[str], list[str]] = ((), ())
-    workers: int = 0
-    place: Place = NOWHERE
-    obstacle: str = ""
+    first: tuple[list[str], list[str]]
+    second: tuple[list[str], list[str]]
+    workers: int
+    persistent: bool
+    place: Place
 
 
 @dataclass
@@ -191,20 +180,6 @@ class ResumedRun:
     objects: list[tuple[str, str]] = field(default_factory=list)
     keeper: str = ""
     obstacle: str = ""
-
-
-@dataclass
-class RestoredAnswers:
-    """What validation logs of some samples after training, and what an untrained copy does with the saved weights.
-
-    Args:
-        lost: tensors beside the saved ones that the copy does not have.
-    """
-
-    trained: dict[str, float]
-    restored: dict[str, float]
-    lost: list[str] = field(default_factory=list)
-    place: Place = NOWHERE
 
 
 @dataclass
@@ -290,3 +265,79 @@ def lost(one: FurtherStep, two: FurtherStep) -> list[str]:
         for name, value in one.attributes.items()
         if name in two.attributes and value != two.attributes[name]
     ]
+
+
+class SeededRuns(Subject):
+    """The run, the same command once more, and a run that was resumed from a checkpoint of it.
+
+    Args:
+        loaders: of training, by their names.
+        untrained: a copy of the network from before training; None where it cannot be copied.
+        runs: the two runs, one beside the other.
+        saved: what checkpoints are kept.
+        resumed: the checkpoint that the third run goes on from.
+        steps: that follow it.
+    """
+
+    trainer: Trainer
+    loaders: list[tuple[str, DataLoader]]
+    untrained: LightningModule | None
+    runs: TwoRuns
+    saved: SavedCheckpoints
+    resumed: ResumedRun
+    steps: FurtherSteps
+
+    @property
+    def parted(self) -> TwoRuns | None:
+        """The two runs where they have one seed and differ, else None."""
+        return self.runs if self.runs.parted is not None and self.runs.one.seed == self.runs.two.seed else None
+
+
+# Even a flip of one image in two, in 4 samples drawn 32 times, is alike in two workers once in 2 ** 128.
+SAMPLES, DRAWS = 4, 32
+
+
+@once
+def worker_draws(seeded: SeededRuns) -> list[WorkerDraws]:
+    """Return what two workers of each loader of training draw.
+
+    Raises:
+        CannotJudge: nobody can tell.
+    """
+    found = []
+    for name, loader in seeded.loaders:
+        if loader.num_workers < 2:
+            raise CannotJudge("the training data are loaded by one process only")
+        if loader.batch_sampler is None or not hasattr(loader.dataset, "__getitem__"):
+            raise CannotJudge("the training data are iterable: no sample can be given to both workers")
+        with of_the_project("a sample, read again,"):
+            drawn = [streams(loader, seed) for seed in (1, 2)]
+        if any(len(set(stream)) == 1 for stream in drawn[0]):
+            raise CannotJudge("a sample is the same whenever it is read: nothing is random in the dataset")
+        init = getattr(loader.worker_init_fn, "__name__", str(loader.worker_init_fn))
+        note = ", ".join(held_generators(loader.dataset)) or f"worker_init_fn={init}"
+        found.append(WorkerDraws(*drawn, loader.num_workers, loader.persistent_workers, Place(loader=name, note=note)))
+    return found
+
+
+def streams(loader: DataLoader, seed: int) -> tuple[list[str], list[str]]:
+    """Return what two workers make of the same samples, again and again, as fingerprints."""
+    with isolate_rng():
+        samples = next(iter(loader.batch_sampler))[:SAMPLES]
+        both = DataLoader(
+            loader.dataset,
+            batch_sampler=[samples] * (2 * DRAWS),  # in turn
+            num_workers=2,
+            collate_fn=loader.collate_fn,
+            worker_init_fn=loader.worker_init_fn,
+            multiprocessing_context=loader.multiprocessing_context,
+            generator=torch.Generator().manual_seed(seed),
+        )
+        drawn = [digest_of(batch) for batch in both]
+    return drawn[::2], drawn[1::2]
+
+
+def held_generators(dataset: Any) -> Iterator[str]:
+    """Yield where a dataset keeps random generators: "Digits.rng (Generator)"."""
+    for path, generator in kept(dataset, type(dataset).__name__, GENERATORS):
+        yield f"{path} ({type(generator).__name__})"

@@ -1,0 +1,50 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from training_checklist.instruments import Changed, Example, SeededRuns, worker_draws
+from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(seeded: SeededRuns, limits: Limits) -> Hits:
+    for draws in worker_draws(seeded):
+        if all(one == two for one, two in (draws.first, draws.second)):
+            yield Hit(
+                f"worker streams are identical: {len(draws.first[0])} random draws in worker 0 and in worker 1 give "
+                f"the same samples, and the loader has {draws.workers} workers",
+                draws.place,
+            )
+
+
+def loading(draws: Callable[[], Callable[[], float]], **options: Any) -> Example:
+    """Make one whose two workers add what a function draws, which is made with the dataset."""
+
+    def noisy() -> Changed:
+        draw = draws()
+
+        def add(index: int, inputs: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+            return inputs + draw(), label
+
+        return Changed(add)
+
+    brief = {"max_epochs": 1, "limit_train_batches": 1}
+    return Example(loader=lambda: DataLoader(noisy(), 16, num_workers=2, **options), trainer=brief)
+
+
+PROBE = Probe(
+    id="reproducibility/workers-draw-alike",
+    item="reproducibility",
+    question="Do the DataLoader's workers draw random numbers that differ from worker to worker?",
+    why="each has a copy of one generator in one state, so that augmentation is that much less diverse",
+    severity=FAILED,
+    fix=Fix(
+        "draw with torch.rand or numpy.random.rand: Lightning seeds those for each worker and epoch; a generator of "
+        "one's own is to be made in worker_init_fn, from torch.initial_seed()"
+    ),
+    detect=detect,
+    faulty=loading(lambda: numpy.random.default_rng(0).random),
+    healthy=loading(lambda: numpy.random.rand),
+)
