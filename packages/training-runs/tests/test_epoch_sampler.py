@@ -1,9 +1,12 @@
+import tracemalloc
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
-from training_runs.sampling.epoch_sampler import EpochSampler
+from training_config.errors import ConfigError
+from training_runs.checkpoints.last_checkpoint import check_order
+from training_runs.sampling.epoch_sampler import SHUFFLE, EpochSampler
 from training_runs.sampling.seeded_dataset import SeededDataset
 
 
@@ -37,6 +40,34 @@ def test_the_next_epoch_is_whole():
 
 def test_length_is_that_of_the_epoch():
     assert len(EpochSampler(range(20), 3, 1, trainer_at(5, batch=4))) == 20
+
+
+@pytest.mark.parametrize("samples", [20, 21, 2, 40_000])
+def test_ranks_share_an_epoch_out(samples):
+    trainers = [trainer_at(0) for _ in range(3)]
+    for rank, trainer in enumerate(trainers):
+        trainer.world_size, trainer.global_rank = 3, rank
+    read = [order(trainer, dataset=range(samples)) for trainer in trainers]
+    assert len({len(each) for each in read}) == 1
+    assert set().union(*read) == set(range(samples))
+    assert sum(map(len, read)) < samples + 3
+
+
+def test_an_epoch_of_any_length_begins_and_goes_on_at_once():
+    tracemalloc.start()
+    for trainer in (trainer_at(3), trainer_at(3, batch=30_000_000)):
+        next(iter(EpochSampler(range(10**8), 3, 1, trainer)))
+    assert tracemalloc.get_traced_memory()[1] < 10 * 2**20
+    tracemalloc.stop()
+
+
+def test_an_epoch_that_another_version_has_shuffled_is_not_gone_on_with():
+    loader = DataLoader(range(20), sampler=EpochSampler(range(20), 3, 1, None))
+    check_order(loader, {"moment": "epoch"})
+    check_order(loader, {"moment": "batch", "shuffle": SHUFFLE})
+    check_order(DataLoader(range(20), shuffle=True), {"moment": "batch"})
+    with pytest.raises(ConfigError, match="amid an epoch that another version of training-runs has shuffled"):
+        check_order(loader, {"moment": "batch"})
 
 
 class Random(Dataset):

@@ -17,6 +17,7 @@ from training_config.errors import ConfigError
 from training_runs.checkpoints.random_state import random_state, set_random_state
 from training_runs.checkpoints.stop_signals import StopSignals
 from training_runs.launching.parent import STOPS
+from training_runs.sampling.epoch_sampler import SHUFFLE, EpochSampler
 
 KEY = "between_batches"  # of what this callback adds to a checkpoint
 
@@ -75,6 +76,7 @@ class LastCheckpoint(Callback):
             set_random_state(own["random_state"], trainer.strategy.root_device)
             set_metrics(pl_module, own["metrics"])
             loader = trainer.train_dataloader
+            check_order(loader, self._resumed)
             drawing = isinstance(loader, DataLoader) and loader.generator is None and not loader.persistent_workers
             if self._resumed["moment"] == "epoch" and trainer.current_epoch > 0 and drawing:
                 torch.empty((), dtype=torch.int64).random_()  # the loader drew its seed for this epoch too early
@@ -142,6 +144,7 @@ class LastCheckpoint(Callback):
             distributed.all_gather_object(ranks, own)
         checkpoint[KEY] = {
             "moment": self._moment,
+            "shuffle": SHUFFLE,
             "ranks": ranks,
             "callback_metrics": {name: value.cpu() for name, value in trainer.callback_metrics.items()},
             "should_stop": self._moment == "end" and trainer.should_stop,
@@ -179,6 +182,20 @@ def check_ranks(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
         raise ConfigError(
             f"this run was trained by {ranks} processes and cannot go on with {trainer.world_size}: resume it "
             f"on {ranks} devices, or start a new run"
+        )
+
+
+def check_order(loader: Any, saved: dict[str, Any]) -> None:
+    """Refuse to go on amid an epoch whose samples an earlier version of `EpochSampler` has put into another order.
+
+    Raises:
+        ConfigError: the rest of the epoch would have samples again and leave others out.
+    """
+    ordered = isinstance(getattr(loader, "sampler", None), EpochSampler)
+    if ordered and saved["moment"] == "batch" and saved.get("shuffle") != SHUFFLE:
+        raise ConfigError(
+            "this run stopped amid an epoch that another version of training-runs has shuffled; train the epoch to its "
+            "end with that version (git checkout its wheels/ and requirements.lock, make install), or start a new run"
         )
 
 
