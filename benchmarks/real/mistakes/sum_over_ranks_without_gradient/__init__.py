@@ -5,11 +5,7 @@ WRONG = (
     "The sums over the ranks are made by an all_reduce that knows no gradient: the gradient of that term is too small "
     "by the number of ranks."
 )
-NAMED: dict[str, str] = {}
-NEEDS = (
-    "a comparison of the gradient on two ranks with that of one process on both batches, for losses with terms over "
-    "all ranks: after the average of DDP it is the same on all ranks, and too small"
-)
+NAMED = {"distributed/unlike-one-process": "spread"}
 ITEMS = ("fast_dev_run", "trace", "distributed")
 MEND = {
     "train.py": {

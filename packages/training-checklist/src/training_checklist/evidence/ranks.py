@@ -276,3 +276,25 @@ class Shares:
         note = loader.dataset if loader.samples is None else f"{loader.sampler} over {loader.dataset}"
         off = {"key": "trainer.use_distributed_sampler", "value": "false"} if self.sampler_off else {}
         return Place(rank=ranks, loader="train_dataloader", note=note, **off)
+
+
+@dataclass
+class OneProcess:
+    """The first step of several ranks beside the same one in one process.
+
+    Args:
+        losses: of the ranks.
+        alone: that each rank's batch has in one process.
+        together: that of all batches together.
+        off: how far the averaged gradient's direction is from that of one process: of the mean over the ranks' batches,
+            or of all samples in one batch, whichever is nearer.
+        obstacle: why this tells nothing, "" where it does.
+        place: of `training_step`.
+    """
+
+    losses: list[float]
+    alone: list[float]
+    together: float
+    off: float
+    obstacle: str = ""
+    place: Place = NOWHERE

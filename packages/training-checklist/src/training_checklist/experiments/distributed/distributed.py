@@ -28,6 +28,7 @@ from training_checklist.evidence.ranks import (
 from training_checklist.experiments.distributed.agreement import distances
 from training_checklist.experiments.distributed.meetings import Meetings
 from training_checklist.experiments.distributed.network import NetworkError, self_test
+from training_checklist.experiments.distributed.one_process import InOneProcess
 from training_checklist.experiments.distributed.peers import Parted, Peers
 from training_checklist.experiments.distributed.presence import Interrupted
 from training_checklist.experiments.distributed.process_group import ProcessGroup
@@ -95,6 +96,8 @@ class Distributed(Experiment):
         self.unused_found = self.unused_allowed = False
         self.automatic = self.asked = True
         self.returned_none = False
+        self.one_process: InOneProcess | None = None
+        self.loss = 0.0
         if HydraConfig.initialized():
             self.begin(Path(HydraConfig.get().runtime.output_dir))
 
@@ -154,9 +157,15 @@ class Distributed(Experiment):
         if self.meetings is not None and not self.epoch_seen:
             self.batches.append(digest_of(batch))
         self._compare(trainer, pl_module, BATCH_START)
+        # What has accumulated, or comes from several optimizers, is no one step's gradient.
+        one_step = self.automatic and trainer.accumulate_grad_batches == 1 and len(trainer.optimizers) == 1
+        if trainer.global_step == 0 and batch_idx == 0 and self.ddp is not None and one_step:
+            self.one_process = InOneProcess(trainer, pl_module, self.meetings.group)
+            self.one_process.look(batch)
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         self._compare(trainer, pl_module, BACKWARD)
+        self.loss = float(loss.detach())
 
     def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.automatic and self.meetings is not None:
@@ -168,6 +177,9 @@ class Distributed(Experiment):
         weights = {name: weight for name, weight in self.parameters.items() if id(weight) in own}
         gradients = {name: w.grad for name, w in weights.items() if w.grad is not None and not w.grad.is_sparse}
         self._compare(trainer, pl_module, STEP, gradients)
+        if self.one_process is not None:
+            self.judge(self.one_process.evidence(self.loss, self.step_place))
+            self.one_process = None
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         self.returned_none = False

@@ -1,0 +1,61 @@
+from collections.abc import Iterator
+from typing import Any
+
+from training_checklist.evidence.ranks import OneProcess
+from training_checklist.finding import WARNING, Fix
+from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
+
+NEAR = 1e-3  # relative, of two losses: the mean of two ranks' losses is rounded otherwise than one over all samples
+
+
+def judge(step: OneProcess, limits: Any) -> Iterator[Hit]:
+    if step.obstacle:
+        raise CannotJudge(step.obstacle)
+    if step.off <= limits.max_off:
+        return
+    if is_near(sum(step.losses) / len(step.losses), step.together):
+        yield Hit(
+            f"the loss of {len(step.losses)} ranks is that of all their samples in one process, {step.together:.4g}, and "
+            f"its gradient is not: it leads elsewhere by {step.off:.2g} of its length",
+            step.place,
+            "a sum over the ranks lets no gradient through, so that its term counts for too little beside the others",
+            Fix("take torch.distributed.nn.functional.all_reduce, or self.all_gather(x, sync_grads=True)"),
+        )
+    else:
+        ranks = [rank for rank, pair in enumerate(zip(step.losses, step.alone, strict=True)) if not is_near(*pair)]
+        yield Hit(
+            f"the losses of the ranks' batches are {numbers(step.losses)}, and in one process {numbers(step.alone)}, or "
+            f"{step.together:.4g} for all samples together; the averaged gradient leads elsewhere, by {step.off:.2g} of "
+            f"its length",
+            step.place.beside(rank=", ".join(map(str, ranks))),
+        )
+
+
+def numbers(losses: list[float]) -> str:
+    return ", ".join(f"{loss:.4g}" for loss in losses)
+
+
+def is_near(loss: float, other: float) -> bool:
+    return abs(loss - other) <= NEAR * abs(other)
+
+
+RULE = Rule(
+    id="distributed/unlike-one-process",
+    item="distributed",
+    question="Does the first step of all ranks have the gradient that one process has for the same samples?",
+    why="the loss depends on the rank: labels or rows are moved on by it where nothing is gathered, so that ranks above 0 "
+    "learn something else",
+    severity=WARNING,
+    evidence=OneProcess,
+    judge=judge,
+    fix=Fix("use the rank only where tensors of all ranks are gathered: self.all_gather(x, sync_grads=True)"),
+    faulty=lambda: OneProcess([2.1, 8.3], [2.1, 2.2], 2.3, 0.5),
+    healthy=lambda: OneProcess([2.1, 2.2], [2.1, 2.2], 2.3, 1e-6),
+    thresholds={
+        "max_off": Threshold(
+            0.01,
+            "of its length: rounding makes 1e-6 of it in float32; a term that counts half, and is a fifth of the "
+            "gradient, makes 0.04",
+        )
+    },
+)
