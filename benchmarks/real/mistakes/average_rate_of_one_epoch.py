@@ -14,11 +14,7 @@ WRONG = (
     "The rate of the average rises over the batches of one epoch and not of the run: it is 1 when the first is over, "
     "and the teacher stands still."
 )
-NAMED = {"learning/average-never-arrives": "target"}
-NEEDS = (
-    "the same as for the schedule of a weight decay: what is written by hand into the run along a schedule must be "
-    "followed over all of it, and the items run a few steps"
-)
+NAMED = {"schedule/hook-over-early": "average.*\n.*Bootstrap"}
 TRAINER = {"max_epochs": 10}
 
 

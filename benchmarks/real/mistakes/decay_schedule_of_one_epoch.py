@@ -10,11 +10,7 @@ from torch.nn import functional
 
 SOURCE = "galilai-group/stable-pretraining b3a18cca"
 WRONG = "The schedule of the weight decay is as long as one epoch, and is over where the run has nine tenths to go."
-NAMED: dict[str, str] = {}
-NEEDS = (
-    "a rehearsal of what callbacks write into parameter groups (weight decay, momentum), as schedules of learning "
-    "rates are rehearsed"
-)
+NAMED = {"schedule/hook-over-early": "weight_decay.*\n.*DecaySchedule"}
 TRAINER = {"max_epochs": 10}
 
 

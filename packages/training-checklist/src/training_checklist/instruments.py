@@ -88,6 +88,7 @@ MODULES = {
     ),
     "lab.first_steps": ("FirstSteps", "missing_gradients", "missing_in_part", "new_loss"),
     "lab.history": ("history",),
+    "lab.hook_courses": ("hook_courses",),
     "lab.input_scale": ("TWICE", "InputScale", "input_scale"),
     "lab.label_fit": ("agreement", "fits", "is_less", "label_fits", "plain_fit"),
     "lab.labels": ("class_weights", "classes", "counts", "labels"),

@@ -158,6 +158,7 @@ class Schedules(Subject):
     Args:
         untold: why none can be rehearsed, or "".
         rehearsed: those whose length is known, before training begins.
+        batch: the first one, for hooks that write a setting along a schedule of their own.
         calls: of each, when training is over.
         made: rates that the groups of each optimizer were made with, by its id.
         peaks: rates that they come to at their highest, likewise.
@@ -166,6 +167,7 @@ class Schedules(Subject):
     trainer: Trainer
     untold: str
     rehearsed: list[Rehearsal]
+    batch: Any
     calls: list[Calls]
     made_with: dict[int, list[float]]
     peaks: dict[int, list[float]]

@@ -191,6 +191,7 @@ class Learning(Experiment):
 
     def _train_copies(self, trainer: Trainer, pl_module: LightningModule, rates: list[float]) -> None:
         batches = self._fetch(trainer, pl_module)
+        self.ask(self.probes, self.schedules, batch=batches[0])
         origin = Trial(trainer, pl_module, trainer.optimizers[0])
         self._look_at_first_loss(origin.again(), batches[0])
         middle = math.ceil(len(batches) / 2)

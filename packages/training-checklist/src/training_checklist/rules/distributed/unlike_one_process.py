@@ -15,8 +15,8 @@ def judge(step: OneProcess, limits: Any) -> Iterator[Hit]:
         return
     if is_near(sum(step.losses) / len(step.losses), step.together):
         yield Hit(
-            f"the loss of {len(step.losses)} ranks is that of all their samples in one process, {step.together:.4g}, and "
-            f"its gradient is not: it leads elsewhere by {step.off:.2g} of its length",
+            f"the loss of {len(step.losses)} ranks is that of all their samples in one process, {step.together:.4g}, "
+            f"and its gradient is not: it leads elsewhere by {step.off:.2g} of its length",
             step.place,
             "a sum over the ranks lets no gradient through, so that its term counts for too little beside the others",
             Fix("take torch.distributed.nn.functional.all_reduce, or self.all_gather(x, sync_grads=True)"),
@@ -24,9 +24,9 @@ def judge(step: OneProcess, limits: Any) -> Iterator[Hit]:
     else:
         ranks = [rank for rank, pair in enumerate(zip(step.losses, step.alone, strict=True)) if not is_near(*pair)]
         yield Hit(
-            f"the losses of the ranks' batches are {numbers(step.losses)}, and in one process {numbers(step.alone)}, or "
-            f"{step.together:.4g} for all samples together; the averaged gradient leads elsewhere, by {step.off:.2g} of "
-            f"its length",
+            f"the losses of the ranks' batches are {numbers(step.losses)}, and in one process {numbers(step.alone)}, "
+            f"or {step.together:.4g} for all samples together; the averaged gradient leads elsewhere, by "
+            f"{step.off:.2g} of its length",
             step.place.beside(rank=", ".join(map(str, ranks))),
         )
 
@@ -43,8 +43,8 @@ RULE = Rule(
     id="distributed/unlike-one-process",
     item="distributed",
     question="Does the first step of all ranks have the gradient that one process has for the same samples?",
-    why="the loss depends on the rank: labels or rows are moved on by it where nothing is gathered, so that ranks above 0 "
-    "learn something else",
+    why="the loss depends on the rank: labels or rows are moved on by it where nothing is gathered, so that ranks "
+    "above 0 learn something else",
     severity=WARNING,
     evidence=OneProcess,
     judge=judge,

@@ -1,0 +1,174 @@
+"""What a project's own hooks write along a schedule, such as a weight decay: rehearsed for the whole run, on copies."""
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy, deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training_checklist.engines.own_code import is_own_class
+from training_checklist.engines.places import of_function
+from training_checklist.engines.replay import call_step
+from training_checklist.engines.stand_in import stand_in
+from training_checklist.finding import Place
+from training_checklist.lab.schedules import Schedules
+from training_checklist.lab.shared import of_the_project, once
+from training_checklist.lightning import Callback, Checkpoint, LightningModule, Trainer, isolate_rng
+from training_checklist.rule import CannotJudge
+
+# In the order in which Lightning calls them.
+HOOKS = ("on_train_epoch_start", "on_train_batch_start", "training_step", "on_before_optimizer_step")
+HOOKS += ("on_train_batch_end",)
+PARTS = 20  # of a fall that are looked at
+OFF = 1e-3  # of the way: what of an average's step may lead elsewhere, by rounding
+
+Settings = dict[str, float]
+
+
+@dataclass
+class Course:
+    """How a setting falls that a hook of the project writes by the step or the epoch.
+
+    Args:
+        what: "weight_decay".
+        at: some steps of the optimizer, until the one from which on it stays as it is at the end.
+        values: of the setting at these.
+        per_epoch: steps.
+        place: of the hook.
+    """
+
+    what: str
+    at: list[int]
+    values: list[float]
+    per_epoch: int
+    place: Place
+
+
+@once
+def hook_courses(schedules: Schedules) -> list[Course]:
+    """Return how what hooks set falls during the run.
+
+    Raises:
+        CannotJudge: the run has no known length, or a hook cannot be called on a copy.
+    """
+    trainer, steps = schedules.trainer, schedules.trainer.estimated_stepping_batches
+    if not math.isfinite(steps):
+        raise CannotJudge("the run has no known length")
+    callbacks = [each for each in trainer.callbacks if not isinstance(each, Checkpoint)]
+    found = []
+    for owner, base in ((trainer.lightning_module, LightningModule), *((each, Callback) for each in callbacks)):
+        for hook in HOOKS if is_own_class(type(owner)) else ():
+            if getattr(type(owner), hook, None) is not getattr(base, hook, None):
+                with of_the_project(f"{hook}, called on a copy,"):
+                    found += courses(HookRehearsal(trainer, schedules.batch, owner, hook), int(steps))
+    return found
+
+
+def courses(hook: "HookRehearsal", steps: int) -> Iterator[Course]:
+    first, last = hook.at(0), hook.at(steps - 1)
+    for name in [name for name, value in last.items() if name in first and first[name] > value]:
+        end = first_step(lambda step, name=name: hook.at(step).get(name) == last[name], steps)
+        at = sorted({round(end * part / PARTS) for part in range(PARTS + 1)})
+        yield Course(name, at, [hook.at(step).get(name, math.nan) for step in at], hook.per_epoch, hook.place)
+
+
+def first_step(holds: Callable[[int], bool], steps: int) -> int:
+    """Return the first step from which on something holds, as it does at the last."""
+    low, high = 0, steps - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return high
+
+
+class HookRehearsal:
+    """One hook of the module or of a callback, called at any step of the run."""
+
+    def __init__(self, trainer: Trainer, batch: Any, owner: Any, hook: str) -> None:
+        self.trainer, self.batch, self.owner, self.hook = trainer, batch, owner, hook
+        self.per_epoch = math.ceil(trainer.num_training_batches / trainer.accumulate_grad_batches)
+        self.known: dict[int, Settings] = {}
+
+    @property
+    def place(self) -> Place:
+        return of_function(getattr(type(self.owner), self.hook))
+
+    def at(self, step: int) -> Settings:
+        """Return the settings of the optimizers' groups, and which share of the way an average goes."""
+        if step not in self.known:
+            groups = [group for optimizer in self.trainer.optimizers for group in optimizer.param_groups]
+            kept = [{key: value for key, value in group.items() if key != "params"} for group in groups]
+            with isolate_rng(), moved_to(self.trainer, step, self.per_epoch):
+                try:
+                    average = self._call()
+                    self.known[step] = average | settings(groups)
+                finally:
+                    for group, values in zip(groups, kept, strict=True):
+                        group.update(values)
+        return self.known[step]
+
+    def _call(self) -> Settings:
+        copies: dict[int, Any] = {}
+        module = stand_in(self.trainer.lightning_module, self.trainer, copies)
+        owner = module
+        if isinstance(self.owner, Callback):
+            owner = copy(self.owner)
+            vars(owner).update(deepcopy(vars(self.owner), copies))
+        trained = [weight for weight in module.parameters() if weight.requires_grad and weight.ndim > 1]
+        others = [tensor for tensor in (*module.parameters(), *module.buffers()) if not tensor.requires_grad]
+        with torch.no_grad():
+            for weight in trained:  # so that an average has a way to go
+                weight.add_(torch.randn_like(weight))
+            before = [tensor.clone() for tensor in others]
+            if self.hook == "training_step":
+                call_step(module, self.hook, self.batch)
+            else:
+                base = LightningModule if owner is module else Callback
+                given = {"trainer": self.trainer, "pl_module": module, "outputs": {"loss": torch.zeros(())}}
+                given |= {"batch": self.batch, "batch_idx": 0, "optimizer": self.trainer.optimizers[0]}
+                taken = [name for name in inspect.signature(getattr(base, self.hook)).parameters if name != "self"]
+                getattr(owner, self.hook)(*(given[name] for name in taken))
+            for earlier, now in zip(before, others, strict=True):
+                if now.ndim > 1 and (share := share_of_way(earlier, now, trained)) is not None:
+                    return {"the share of the new weights in an average": share}
+        return {}
+
+
+def share_of_way(earlier: Tensor, now: Tensor, weights: list[Tensor]) -> float | None:
+    """Return which share of the way to some weight of its form a tensor has gone; None where it went nowhere."""
+    for weight in weights:
+        if weight.shape == now.shape:
+            way, step = (weight - earlier).double(), (now - earlier).double()
+            share = float((step * way).sum() / way.square().sum())
+            if float((step - share * way).norm()) <= OFF * float(step.norm()):
+                return round(share, 6)  # of float32, whose sums differ from step to step
+    return None
+
+
+def settings(groups: list[dict[str, Any]]) -> Settings:
+    return {
+        f"{key} of group {number}" if len(groups) > 1 else key: float(value)
+        for number, group in enumerate(groups)
+        for key, value in group.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and key != "initial_lr"
+    }
+
+
+@contextmanager
+def moved_to(trainer: Trainer, step: int, per_epoch: int) -> Iterator[None]:
+    """Let the Trainer be at another step of the optimizer inside."""
+    loop, epoch = trainer.fit_loop.epoch_loop, trainer.fit_loop.epoch_progress.current
+    progress = loop.automatic_optimization.optim_progress.optimizer.step.total
+    batches = loop.batch_progress.total
+    kept = progress.completed, epoch.processed, batches.ready
+    batch = step * trainer.accumulate_grad_batches + 1
+    progress.completed, epoch.processed, batches.ready = step, step // per_epoch, batch
+    try:
+        yield
+    finally:
+        progress.completed, epoch.processed, batches.ready = kept
