@@ -16,7 +16,7 @@ from training_checklist import check, lightning, probes
 from training_checklist.engines.fingerprints import bytes_in, digest
 from training_checklist.engines.instead import put
 from training_checklist.lightning import NAME, NAMES
-from training_checklist.python_call import ORDER
+from training_checklist.python_call import ORDER, alone
 
 
 def test_healthy_network_passes_and_stays_as_it_is(net, data):
@@ -82,6 +82,10 @@ def test_item_that_needs_a_hydra_application_is_skipped_with_the_reason(net, dat
     verdict = check(net(), data(), items=["config"])["config"]
     assert verdict.status == "skipped"
     assert "Hydra" in verdict.skipped
+
+
+def test_items_are_all_those_that_can_run_without_an_application_unless_some_are_named():
+    assert set(ORDER) - set(alone()) == {"config", "paths", "distributed"}
 
 
 class Noisy:

@@ -118,9 +118,7 @@ def run(
 ) -> Verdict:
     """Run one item on copies."""
     question = config.hydra.callbacks.debug["items"][item]
-    # Without debug_modes, lines are not seen that put modules into eval mode before the call.
-    needed = [name for name in config.hydra.callbacks if name not in ("debug", "debug_modes")]
-    if needed and item not in WITH_TWO_FITS:
+    if needs_an_application(item, config):
         return Verdict(item, question, skipped="it examines a Hydra application and its command, and this is a call")
     if item in WITH_TWO_FITS:
         try:
@@ -232,4 +230,12 @@ def load(item: str) -> DictConfig:
 
 def alone() -> list[str]:
     """Return the items that need no Hydra application, in the checklist's order."""
-    return [item for item in ORDER if item in WITH_TWO_FITS or list(load(item).hydra.callbacks) == ["debug"]]
+    return [item for item in ORDER if not needs_an_application(item, load(item))]
+
+
+def needs_an_application(item: str, config: DictConfig) -> bool:
+    """Return whether callbacks of Hydra do an item's work.
+
+    Without debug_modes, lines are not seen that put modules into eval mode before the call.
+    """
+    return item not in WITH_TWO_FITS and not {"debug", "debug_modes"}.issuperset(config.hydra.callbacks)
