@@ -10,10 +10,6 @@ SOURCE = "ai4co/rl4co 4930167"
 WRONG = "The tries are made in inference mode, and tensors of it cannot take part in the loss that follows."
 LOUD = True
 NAMED = {"crash": "in tried"}
-NEEDS = (
-    "a cause of its own for inference tensors, which are known by is_inference(), and the line that has made them; the "
-    "finding is torch's own message, and its place the use"
-)
 
 
 class ProximalPolicy(LightningModule):

@@ -13,10 +13,6 @@ SOURCE = "atomistic-machine-learning/schnetpack 9f4e168f"
 LOUD = True
 WRONG = "What remains for the last part is counted by subtracting the shares, not their sizes: 599.2 of 600 samples."
 NAMED = {"crash": "Molecules.sizes"}
-NEEDS = (
-    "the way back from where a float is refused to where it was made: the finding is torch's own message, and its "
-    "place the use in setup"
-)
 
 
 class Molecules(Splits):

@@ -145,6 +145,37 @@ def test_batch_that_was_not_unpacked_is_named_with_its_step():
     assert "takes a tensor, gets a list: most likely the whole batch" in finding.why
 
 
+def test_fraction_for_a_size_is_told_with_the_function_that_made_it():
+    class Split:
+        def setup(self):
+            sizes = self.sizes(599)
+            torch.randperm(sum(sizes))
+
+        def sizes(self, samples):
+            return [samples // 2, samples - samples * 0.3]
+
+    finding = diagnosed(Split().setup)
+    assert finding.rule == "crash/size-is-fraction"
+    assert "sizes[1] is 419.3" in finding.why
+    assert finding.where.endswith("Split.sizes")
+
+
+def test_inference_tensor_is_told_with_the_function_that_made_it():
+    class Policy:
+        def step(self):
+            states, _ = self.tried()
+            nn.Linear(4, 2)(states).sum().backward()
+
+        @torch.inference_mode()
+        def tried(self):
+            return torch.rand(3, 4), 1
+
+    finding = diagnosed(Policy().step)
+    assert finding.rule == "crash/made-in-inference-mode"
+    assert finding.why.startswith("states was made")
+    assert finding.where.endswith("Policy.tried")
+
+
 def test_neighbour_in_a_sequential_is_what_feeds_a_layer():
     net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(5, 2))
     finding = diagnosed(net, torch.rand(2, 4))

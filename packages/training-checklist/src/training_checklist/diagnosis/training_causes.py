@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from training_config.near_names import suggestion
 
 from training_checklist.diagnosis.cause import Cause, Pattern
 from training_checklist.diagnosis.config_place import keys_named, leaves, place_of, raw_leaves
-from training_checklist.diagnosis.crash import TENSORS, Crash, is_a
+from training_checklist.diagnosis.crash import TENSORS, Crash, assigned, flat_items, is_a
 from training_checklist.engines.overwritten import overwriting_line
 from training_checklist.engines.own_code import is_own, shorten
 from training_checklist.engines.parameter_names import shown
@@ -134,6 +134,44 @@ def view_modified(crash: Crash, match: re.Match) -> Cause:
         f"one of the parts that {match[1]} has made is changed in place, which its gradient cannot express",
         "x = x + y for x += y in that line, or .clone() the part first",
     )
+
+
+def made_in_inference_mode(crash: Crash, match: re.Match) -> Cause:
+    name, _, maker = given(crash, lambda value: is_a(value, TENSORS) and value.is_inference())
+    return Cause(
+        f"{name} was made under torch.inference_mode(), and autograd may not use such a tensor later",
+        "torch.no_grad() where it is made, or x.clone() of it outside of inference mode",
+        maker,
+    )
+
+
+def size_is_fraction(crash: Crash, match: re.Match) -> Cause | None:
+    name, value, maker = given(crash, lambda value: isinstance(value, float))
+    if not name:
+        return None
+    return Cause(
+        f"{name} is {value:.6g}, and what counts samples or steps has to be an integer",
+        "round where it is made: int(share * total), and for the last part the total less the others' sizes",
+        maker,
+    )
+
+
+def given(crash: Crash, is_such: Callable[[Any], bool]) -> tuple[str, Any, Place | None]:
+    """Return the value of some kind that the project's own line has at hand, its name, and the function that made it.
+
+    Where no local variable is such, the name is empty; where none of the project's own functions made it, the place is
+    the traceback's.
+    """
+    if crash.own is None:
+        return "", None, None
+    for name, value in flat_items(crash.own.frame.f_locals):
+        if is_such(value):
+            called = re.match(r"(self\.)?(\w+)\(", assigned(crash.own, name.partition("[")[0])) or ("", "", "")
+            values = crash.own.frame.f_globals
+            maker = getattr(type(crash.own.instance), called[2], None) if called[1] else values.get(called[2])
+            place = of_function(maker) if callable(maker) else None
+            return name, value, place if place is not None and place.line else None
+    return "", None, None
 
 
 def twice(crash: Crash, match: re.Match) -> Cause:
@@ -517,6 +555,9 @@ PATTERNS: list[Pattern] = [
     (r"modified by an inplace operation: \[\S+ \[(.*?)\]\], which is output \d+ of (\w+)", modified_in_place),
     (r"leaf Variable that requires grad is being used in an in-place", leaf_modified),
     (r"Output \d+ of (\w+) is a view and is being modified inplace", view_modified),
+    (r"Inference tensors cannot be saved for backward|Inplace update to inference tensor", made_in_inference_mode),
+    (r"TypeError: \w+\(\).* got \(float\b|'float' object cannot be interpreted as an integer", size_is_fraction),
+    (r"must be (?:int|tuple of ints|integers?), not float|slice indices must be integers", size_is_fraction),
     (r"backward through the graph a second time", twice),
     (r"Function '(\w+)' returned nan values in its (\d+)th output", nan_in_backward),
     (r"DataLoader worker \(pid.*(?:killed by signal|exited unexpectedly)|unable to (?:mmap|open shared)", worker_died),
