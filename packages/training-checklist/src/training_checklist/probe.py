@@ -9,6 +9,9 @@ from typing import Any
 from training_checklist.finding import FAILED, REMARK, WARNING, Finding, Fix, Place
 from training_checklist.rule import CannotJudge, Hit, Question, Threshold
 
+PACKAGE = f"{__package__}.probes."
+ITEMS = {"data": "limit_batches", "network": "trace", "run": "fast_dev_run", "schedule": "learning"}
+
 # All that a probe's file needs to say what it asks and what it has found; what it looks at comes from `lab`.
 __all__ = ["FAILED", "REMARK", "WARNING", "CannotJudge", "Fix", "Hit", "Hits", "Limits", "Place", "Probe", "Threshold"]
 
@@ -26,6 +29,8 @@ class Probe(Question):
     """A question, its answer, and two small projects on which that can be tried.
 
     Args:
+        id: topic/name, and its file is probes/topic/name.py, which says it; a project's own probe names it.
+        item: that asks it. A topic of this package is asked by the item of its name, but for those of ITEMS.
         detect: yields a hit for each thing that is wrong. It is given what the item examines, and the thresholds. It
             raises CannotJudge, with the reason, where there is nothing to judge by.
         listener: a class of Listener that is told of every operation while a step runs; `lab.heard()` is the one of
@@ -35,11 +40,24 @@ class Probe(Question):
         healthy: one that is near to it, in which nothing is.
     """
 
+    id: str = ""
+    item: str = ""
+    severity: str = FAILED
     detect: Callable[[Any, Limits], Hits] = kept
     listener: type | None = None
     steps: tuple[str, ...] = ("training_step",)
     faulty: Any
     healthy: Any
+
+    def __post_init__(self) -> None:
+        module = (self.listener if self.detect is kept else self.detect).__module__
+        if module.startswith(PACKAGE):
+            topic, name = module.removeprefix(PACKAGE).split(".")
+            object.__setattr__(self, "id", self.id or f"{topic}/{name.replace('_', '-')}")
+            object.__setattr__(self, "item", self.item or ITEMS.get(topic, topic))
+        super().__post_init__()
+        if not self.item:
+            raise ValueError(f"rule {self.id}: item is missing: the debug item that asks it")
 
     def findings(self, lab: Any, chosen: Mapping[str, Any]) -> list[Finding]:
         """Return what the probe finds.

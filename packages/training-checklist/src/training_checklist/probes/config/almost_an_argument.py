@@ -24,8 +24,6 @@ def logger(name: str) -> Job:
 
 
 PROBE = Probe(
-    id="config/almost-an-argument",
-    item="config",
     question="Are the keys that a _target_ takes by **kwargs something else than misspelt parameters of it?",
     why="`**kwargs` takes it, and the argument stays as it is",
     severity=WARNING,

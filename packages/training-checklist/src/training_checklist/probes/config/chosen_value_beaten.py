@@ -1,7 +1,7 @@
 from training_config.provenance import Setting
 
 from training_checklist.instruments import Job, JobConfig, beaten, override_of, provenance
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -30,11 +30,8 @@ def composed(*defaults: str) -> Job:
 
 
 PROBE = Probe(
-    id="config/chosen-value-beaten",
-    item="config",
     question="Does each value that the command line or an experiment sets end up in the composed config?",
     why="a file that nobody chose overrules it without a word",
-    severity=FAILED,
     fix=Fix("order the defaults list so that what is chosen comes last"),
     detect=detect,
     faulty=composed("experiment: null", "_self_"),

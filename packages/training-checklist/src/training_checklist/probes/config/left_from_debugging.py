@@ -34,8 +34,6 @@ def kept(line: str) -> Job:
 
 
 PROBE = Probe(
-    id="config/left-from-debugging",
-    item="config",
     question="Are overfit_batches, fast_dev_run, detect_anomaly and small limit_*_batches off in a training?",
     why="set in a file for a look at a few batches and left there, it makes each later training another one",
     severity=WARNING,

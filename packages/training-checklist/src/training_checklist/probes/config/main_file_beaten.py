@@ -17,8 +17,6 @@ def composed(*defaults: str) -> Job:
 
 
 PROBE = Probe(
-    id="config/main-file-beaten",
-    item="config",
     question="Does each value of the main config file end up in the composed config?",
     why="the value in the main file has no effect, whichever it is",
     severity=WARNING,

@@ -2,7 +2,7 @@ from training_config.provenance import leaves
 from training_config.walk import chosen
 
 from training_checklist.instruments import Job, JobConfig, misplaced, override_of, shown
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -21,11 +21,8 @@ def noted(header: str) -> Job:
 
 
 PROBE = Probe(
-    id="config/misplaced-file",
-    item="config",
     question="Does each config file put its keys into a package in which the code reads them?",
     why="they change nothing there",
-    severity=FAILED,
     fix=Fix("make '# @package _global_' the first line of the file"),
     detect=detect,
     faulty=noted(""),

@@ -1,5 +1,5 @@
 from training_checklist.instruments import Job, JobConfig, absent_arguments, calls, source
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -13,11 +13,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="config/missing-argument",
-    item="config",
     question="Does every _target_ get all the arguments that its signature requires?",
     why="calling it raises a TypeError",
-    severity=FAILED,
     fix=Fix("give them in the config, or in the code"),
     detect=detect,
     faulty=Job(("+callbacks.early={_target_: pytorch_lightning.callbacks.EarlyStopping}",)),

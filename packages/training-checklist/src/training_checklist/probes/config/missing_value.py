@@ -2,7 +2,7 @@ from training_config.targets import locate, parameters_of
 from training_config.walk import is_missing, value_of, walk
 
 from training_checklist.instruments import Job, JobConfig, override_of
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -22,11 +22,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="config/missing-value",
-    item="config",
     question="Has every mandatory value (???) been given?",
     why="the run ends as soon as the value is read",
-    severity=FAILED,
     fix=Fix("give it one"),
     detect=detect,
     faulty=Job(("quiet=???",)),

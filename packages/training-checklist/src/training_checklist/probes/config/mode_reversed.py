@@ -2,7 +2,7 @@ from training_config.walk import value_of
 
 from training_checklist.direction import better
 from training_checklist.instruments import Job, JobConfig, callbacks, monitor_of
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -22,11 +22,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 
 WATCHED = "+callbacks.checkpoint.monitor=train/loss"
 PROBE = Probe(
-    id="config/mode-reversed",
-    item="config",
     question="Is the mode of ModelCheckpoint and EarlyStopping right for their metric (min for a loss)?",
     why="it takes the worst epoch for the best",
-    severity=FAILED,
     fix=Fix("reverse the mode"),
     detect=detect,
     faulty=Job((WATCHED, "+callbacks.checkpoint.mode=max")),

@@ -12,7 +12,7 @@ from training_checklist.instruments import (
     source,
     targets,
 )
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 ALWAYS_LOGGED = {"epoch", "step"}  # a checkpoint may look at them without anyone logging them
 
@@ -36,11 +36,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="config/monitor-not-logged",
-    item="config",
     question="Is the metric that each callback has as `monitor` logged somewhere in the code?",
     why="the run ends when the metric is looked for, which may be after the first epoch",
-    severity=FAILED,
     fix=Fix("monitor a metric that is logged, or log this one"),
     detect=detect,
     faulty=Job(("+callbacks.checkpoint.monitor=train_loss",)),

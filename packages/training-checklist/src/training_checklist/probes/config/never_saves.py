@@ -1,7 +1,7 @@
 from omegaconf import OmegaConf
 
 from training_checklist.instruments import Job, JobConfig, ModelCheckpoint, callbacks
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -15,11 +15,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="config/never-saves",
-    item="config",
     question="Is every_n_epochs of each ModelCheckpoint at most max_epochs, so that it saves at all?",
     why="what was trained is lost, and loading the best checkpoint afterwards fails",
-    severity=FAILED,
     fix=Fix("every_n_epochs=1"),
     detect=detect,
     faulty=Job(("+trainer.max_epochs=6", "+callbacks.checkpoint.every_n_epochs=7")),

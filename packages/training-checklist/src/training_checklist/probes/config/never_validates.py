@@ -1,5 +1,5 @@
 from training_checklist.instruments import Job, JobConfig, given_to
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -11,12 +11,9 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="config/never-validates",
-    item="config",
     question="Is check_val_every_n_epoch at most max_epochs, so that validation runs at all?",
     why="nothing tells a better epoch from a worse one: no checkpoint is the best, and no callback that waits for a "
     "metric has one",
-    severity=FAILED,
     fix=Fix("check_val_every_n_epoch=1"),
     detect=detect,
     faulty=Job(("+trainer.max_epochs=6", "+trainer.check_val_every_n_epoch=7")),

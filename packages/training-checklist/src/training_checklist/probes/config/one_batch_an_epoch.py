@@ -12,8 +12,6 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="config/one-batch-an-epoch",
-    item="config",
     question="Is limit_train_batches a share (1.0), and not the integer 1, which is a single batch?",
     why="the whole number 1 is one batch to Lightning, and 1.0 all of them",
     severity=WARNING,

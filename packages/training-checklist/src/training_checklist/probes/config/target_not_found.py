@@ -1,5 +1,5 @@
 from training_checklist.instruments import Job, JobConfig, override_of, targets
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -9,11 +9,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="config/target-not-found",
-    item="config",
     question="Can every _target_ be imported and called?",
     why="nothing can be built from it",
-    severity=FAILED,
     fix=Fix("correct the name"),
     detect=detect,
     faulty=Job(("logger.csv._target_=pytorch_lightning.loggers.CSVLoger",)),

@@ -1,5 +1,5 @@
 from training_checklist.instruments import Job, JobConfig, text_values
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -10,11 +10,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="config/text-for-value",
-    item="config",
     question="Is every number, bool, null and list in the config written as such, and not as a string?",
     why="a text fails where it is used, or counts as true",
-    severity=FAILED,
     fix=Fix("write it without quotes"),
     detect=detect,
     faulty=Job(("+trainer.max_epochs='3'",)),

@@ -14,8 +14,6 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="config/text-none",
-    item="config",
     question="Is an empty value written as null, and not as None, which YAML reads as a string?",
     why="nothing is written as null; the text None is a value like any other, and true",
     severity=WARNING,

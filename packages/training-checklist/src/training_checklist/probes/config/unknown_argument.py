@@ -1,7 +1,7 @@
 from difflib import get_close_matches
 
 from training_checklist.instruments import Job, JobConfig, calls, override, unknown_arguments
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -15,11 +15,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="config/unknown-argument",
-    item="config",
     question="Is every key beside a _target_ an argument of it?",
     why="calling it raises a TypeError",
-    severity=FAILED,
     fix=Fix("take it out"),
     detect=detect,
     faulty=Job(("+logger.csv.title=first",)),

@@ -45,8 +45,6 @@ def by_one_letter(name: str, other: str) -> bool:
 
 
 PROBE = Probe(
-    id="config/unread-key",
-    item="config",
     question="Is every key of the config read by the code or by an interpolation?",
     why="whatever it is set to changes nothing",
     severity=WARNING,

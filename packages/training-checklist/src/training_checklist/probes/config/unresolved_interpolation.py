@@ -6,7 +6,7 @@ from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseExce
 from training_config.walk import walk
 
 from training_checklist.instruments import DOTTED, Job, JobConfig, as_written
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -35,11 +35,8 @@ def is_registered(config: JobConfig, message: str) -> bool:
 
 
 PROBE = Probe(
-    id="config/unresolved-interpolation",
-    item="config",
     question="Does every interpolation ${...} resolve to a value?",
     why="the run ends as soon as the value is read",
-    severity=FAILED,
     fix=Fix("give the key a value"),
     detect=detect,
     faulty=Job(("quiet=${tset}",)),

@@ -10,8 +10,6 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="config/validates-every-batch",
-    item="config",
     question="Is val_check_interval a share (1.0), and not the integer 1, which validates after every batch?",
     why="the whole number 1 is one batch to Lightning, and 1.0 an epoch: nearly all time goes into validation",
     severity=WARNING,

@@ -75,8 +75,6 @@ def noisy(strength: float, numbers: int = 1) -> Example:
 
 
 PROBE = Probe(
-    id="data/augmented-alike-in-each-epoch",
-    item="limit_batches",
     question="Is a training sample augmented anew in each epoch?",
     why="augmentation makes many samples of one; with one seed for each sample there are no more than without it",
     severity=WARNING,

@@ -32,8 +32,6 @@ def example(early: bool) -> Example:
 
 
 PROBE = Probe(
-    id="data/augmented-once",
-    item="limit_batches",
     question="Is a random sample drawn anew each time?",
     why="a cache keeps what augmentation has made: each epoch trains on the very same images",
     severity=WARNING,

@@ -16,7 +16,7 @@ from training_checklist.instruments import (
     to_transpose,
     watch,
 )
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 class Reshapes(Listener):
@@ -53,11 +53,8 @@ def moved(move: Any) -> Any:
 
 
 PROBE = Probe(
-    id="data/axes-mixed-by-reshape",
-    item="limit_batches",
     question="Are the axes of a sample exchanged by transposing, and not by reshaping?",
     why="a reshape leaves the numbers in their order: each channel of the result holds pieces of all channels and rows",
-    severity=FAILED,
     fix=Fix("image.transpose(2, 0, 1) of an array, and permute(2, 0, 1) of a tensor, move the numbers with their axes"),
     detect=detect,
     faulty=moved(lambda image: image.reshape(8, 4)),

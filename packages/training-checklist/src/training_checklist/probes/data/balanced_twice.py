@@ -26,8 +26,6 @@ def judge(classes: ClassWeights, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="data/balanced-twice",
-    item="limit_batches",
     question="Is an uneven distribution of classes made up for once, and not twice?",
     why="rare classes count as much more as they counted less: the network answers them too often",
     severity=WARNING,

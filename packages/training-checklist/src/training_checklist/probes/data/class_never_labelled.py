@@ -31,8 +31,6 @@ def labels_below(number: int) -> Example:
 
 
 PROBE = Probe(
-    id="data/class-never-labelled",
-    item="limit_batches",
     question="Does every class that the network answers have labels?",
     why="its output learns to be never right, and no metric tells: a map of codes to classes may have lost it, or the "
     "number of classes is too large",

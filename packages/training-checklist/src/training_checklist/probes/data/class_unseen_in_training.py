@@ -1,5 +1,5 @@
 from training_checklist.instruments import CHANCE, Changed, Data, Split, at_least, counts, of_data
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -28,11 +28,8 @@ def labels_below(number: int) -> Changed:
 
 
 PROBE = Probe(
-    id="data/class-unseen-in-training",
-    item="limit_batches",
     question="Is every class of the held-out splits in the training set?",
     why="the network cannot learn what it never sees: the data may have been cut where they are sorted by class",
-    severity=FAILED,
     fix=Fix("split at random, or by class (stratified)"),
     detect=detect,
     faulty=of_data(lambda: labels_below(3)),

@@ -14,7 +14,7 @@ from training_checklist.instruments import (
     tables,
     whole_table,
 )
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 OFTEN = 20  # samples of a code, of whose mean the standard error is then known to a sixth
 
@@ -103,11 +103,8 @@ def exchanged(apart: float, alike: float = 0.0) -> Example:
 
 
 PROBE = Probe(
-    id="data/codes-of-other-categories",
-    item="limit_batches",
     question="Does each code stand for one category in all splits?",
     why="the network looks up what it has learnt of another category",
-    severity=FAILED,
     fix=Fix("number the categories once, by those of the training set, and use that list for every split"),
     detect=detect,
     faulty=exchanged(9),

@@ -29,8 +29,6 @@ def moved(mean: float) -> Example:
 
 
 PROBE = Probe(
-    id="data/column-off-scale",
-    item="limit_batches",
     question="Do the columns of a table, or the numbers of a step, enter the network around 0 with a spread around 1?",
     why="one column outweighs the others, and a rate that is right for it is far too low for them",
     severity=WARNING,

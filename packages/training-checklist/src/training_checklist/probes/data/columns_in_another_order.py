@@ -3,7 +3,7 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import MOST, Data, Example, Split, normal, of_data, part, shift, tables
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
 
 CHANNELS = {2: 1, 3: 2, 4: 1}  # by the number of dimensions: (N, columns), (N, time, features), (N, channels, H, W)
 
@@ -60,11 +60,8 @@ def exchanged(apart: float, alike: float = 0.0) -> Example:
 
 
 PROBE = Probe(
-    id="data/columns-in-another-order",
-    item="limit_batches",
     question="Do columns and channels stand in the same order in all splits?",
     why="the weights of each column were learnt for another one",
-    severity=FAILED,
     fix=Fix("read columns by name, in one order that all splits share"),
     detect=detect,
     faulty=exchanged(14),

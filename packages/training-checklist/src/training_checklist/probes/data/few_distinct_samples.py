@@ -2,7 +2,7 @@ import torch
 from torch.utils.data import DataLoader, WeightedRandomSampler
 
 from training_checklist.instruments import CHANCE, Data, at_least, labelled, of_data, order_of
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -23,11 +23,8 @@ def weighted(weights: torch.Tensor) -> DataLoader:
 
 
 PROBE = Probe(
-    id="data/few-distinct-samples",
-    item="limit_batches",
     question="Can every sample of the training set be drawn, where some are drawn many times?",
     why="the network learns those few by heart and never sees the others",
-    severity=FAILED,
     fix=Fix("WeightedRandomSampler takes one weight for each sample, as in weights_of_classes[labels]"),
     detect=detect,
     faulty=of_data(lambda: weighted(torch.tensor([1.0, 2.0, 3.0, 4.0]))),

@@ -40,8 +40,6 @@ def filled(number: int, kinds: int = 160) -> Example:
 
 
 PROBE = Probe(
-    id="data/filler-among-values",
-    item="limit_batches",
     question="Does no column hold one number far away from all others, again and again?",
     why="such a number stands for a value that is missing, and the network takes it for a measurement",
     severity=WARNING,

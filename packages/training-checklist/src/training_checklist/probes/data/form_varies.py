@@ -2,7 +2,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from training_checklist.instruments import Changed, Data, Form, Validated, of_data
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -26,11 +26,8 @@ def double_from(first: int) -> DataLoader:
 
 
 PROBE = Probe(
-    id="data/form-varies",
-    item="limit_batches",
     question="Do the batches of a loader have one type and one number of dimensions?",
     why="the network or the criterion is given one kind of tensor and then another",
-    severity=FAILED,
     fix=Fix("make the dataset or collate_fn return one form for every sample"),
     detect=detect,
     faulty=of_data(lambda: double_from(32), module=Casting),

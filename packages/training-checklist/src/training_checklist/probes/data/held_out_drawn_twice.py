@@ -23,8 +23,6 @@ def validated(replacement: bool) -> DataLoader:
 
 
 PROBE = Probe(
-    id="data/held-out-drawn-twice",
-    item="limit_batches",
     question="Is every held-out sample measured once?",
     why="metrics weigh samples by how often they are drawn, and change with every pass where that is random",
     severity=WARNING,

@@ -1,7 +1,7 @@
 import torch
 
 from training_checklist.instruments import Changed, Data, Split, by_index, differing, of_data, reloaded
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -29,11 +29,8 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="data/held-out-is-random",
-    item="limit_batches",
     question="Are held-out samples the same whenever they are loaded?",
     why="random augmentation of validation or test data: metrics change from one pass to the next",
-    severity=FAILED,
     fix=Fix("give this split transforms without randomness"),
     detect=detect,
     faulty=of_data(held_out=lambda: Changed(lambda index, x, y: (x + torch.randn(8), y))),

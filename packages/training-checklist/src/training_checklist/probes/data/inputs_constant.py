@@ -1,5 +1,5 @@
 from training_checklist.instruments import Changed, Data, of_data
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -11,11 +11,8 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="data/inputs-constant",
-    item="limit_batches",
     question="Do inputs tell samples apart?",
     why="there is nothing to learn from inputs that are all the same",
-    severity=FAILED,
     fix=Fix("look for an integer division, or a factor 0, on the way from the file"),
     detect=detect,
     faulty=of_data(lambda: Changed(lambda index, x, y: (x // 100 * 0, y))),

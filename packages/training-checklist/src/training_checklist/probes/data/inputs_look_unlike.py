@@ -47,8 +47,6 @@ def of_another_kind(number: int) -> Example:
 
 
 PROBE = Probe(
-    id="data/inputs-look-unlike",
-    item="limit_batches",
     question="Do inputs of all splits look alike?",
     why="the network is validated on another kind of input than it is trained on: compare height and width, "
     "orientation, colours and crops",

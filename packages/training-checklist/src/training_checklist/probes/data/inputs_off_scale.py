@@ -46,8 +46,6 @@ def scaled(std: float, mean: float = 0.0) -> Example:
 
 
 PROBE = Probe(
-    id="data/inputs-off-scale",
-    item="limit_batches",
     question="Do images enter the network around 0 with a spread around 1?",
     why="weights and learning rates are made for such inputs",
     severity=WARNING,

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from training_checklist.instruments import Call, Changed, Data, Listener, caller_of_numpy, of_data, of_frame, watch
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 CASTS = {"to", "type", "byte", "char", "short"}
 ARRAYS = {"add", "subtract", "multiply", "negative", "square"}
@@ -70,11 +70,8 @@ def brighter(wide: bool) -> Any:
 
 
 PROBE = Probe(
-    id="data/integers-wrap",
-    item="limit_batches",
     question="Do whole numbers fit into their type?",
     why="what is too large begins anew at the other end: a bright pixel becomes a dark one",
-    severity=FAILED,
     fix=Fix("compute in float32, and clamp before the cast: values.clamp(0, 255).to(torch.uint8)"),
     detect=detect,
     faulty=brighter(wide=False),

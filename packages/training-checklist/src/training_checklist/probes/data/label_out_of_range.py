@@ -1,5 +1,5 @@
 from training_checklist.instruments import RAISED, Changed, Data, Outside, labels, of_data, outside
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 VOID = ([255], [-1])  # what unlabelled pixels and tokens have in most datasets
 
@@ -28,11 +28,8 @@ def beyond_the_batches(data: Data) -> Outside | None:
 
 
 PROBE = Probe(
-    id="data/label-out-of-range",
-    item="limit_batches",
     question="Has the network an output for every label?",
     why="the criterion looks for an output of that number: an IndexError, or a crash of the GPU",
-    severity=FAILED,
     fix=Fix("let labels run from 0 to the number of classes - 1, or give the network more outputs"),
     detect=detect,
     steps=("on_fit_end", RAISED),

@@ -11,7 +11,7 @@ from training_checklist.instruments import (
     labelled,
     of_data,
 )
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -44,11 +44,8 @@ class OfSixteen(Validated):
 
 
 PROBE = Probe(
-    id="data/last-batch-fails",
-    item="limit_batches",
     question="Does a step work with as few samples as the last batch of an epoch has?",
     why="training ends with an exception at the end of its first epoch; the same step works with a whole batch",
-    severity=FAILED,
     fix=Fix("take the number of samples from the input (x.shape[0], flatten(1)), or drop_last=True"),
     detect=detect,
     faulty=of_data(lambda: labelled(100), module=OfSixteen),

@@ -32,8 +32,6 @@ def of_levels(number: int) -> Example:
 
 
 PROBE = Probe(
-    id="data/levels-lost",
-    item="limit_batches",
     question="Do samples keep the shades that are stored of them?",
     why="the network sees black and white alone, where grey was stored",
     severity=WARNING,

@@ -3,7 +3,7 @@ import math
 from torch import Tensor
 
 from training_checklist.instruments import Data, Validated, of_data
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -33,11 +33,8 @@ class Hardly(Nothing):
 
 
 PROBE = Probe(
-    id="data/loss-without-meaning",
-    item="limit_batches",
     question="Are the losses of the first batches numbers to learn from?",
     why="labels may be constant, or outputs and labels do not reach the criterion",
-    severity=FAILED,
     fix=Fix(items=("trace",)),
     detect=detect,
     symptom=True,

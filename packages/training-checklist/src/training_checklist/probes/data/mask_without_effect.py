@@ -114,8 +114,6 @@ def with_mask() -> Changed:
 
 
 PROBE = Probe(
-    id="data/mask-without-effect",
-    item="limit_batches",
     question="Does training ask for the masks that samples come with?",
     why="what a mask leaves out (missing values, hidden points, padding) counts as if it had been measured",
     severity=WARNING,

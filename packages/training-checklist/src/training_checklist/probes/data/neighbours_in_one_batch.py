@@ -68,8 +68,6 @@ def waves(noise: float) -> Example:
 
 
 PROBE = Probe(
-    id="data/neighbours-in-one-batch",
-    item="limit_batches",
     question="Is each batch drawn from all over the training set?",
     why="windows of one series, or rows of one person, follow one another: each step learns these and forgets others, "
     "and the last ones of an epoch are favoured",

@@ -21,8 +21,6 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="data/never-loaded",
-    item="limit_batches",
     question="Is every sample loaded in some epoch?",
     why="they are neither learned from nor measured, and they are always the same ones",
     severity=WARNING,

@@ -1,7 +1,7 @@
 from torch.utils.data import DataLoader
 
 from training_checklist.instruments import Data, batches, labelled, of_data
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -15,11 +15,8 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="data/no-batch",
-    item="limit_batches",
     question="Does every loader have a batch?",
     why="nothing is done with its samples, and the run ends as if it had been",
-    severity=FAILED,
     fix=Fix("a batch_size of at most the number of samples, or drop_last=False"),
     detect=detect,
     faulty=of_data(lambda: DataLoader(labelled(10), 16, drop_last=True)),

@@ -19,8 +19,6 @@ def from_number(first: int) -> Example:
 
 
 PROBE = Probe(
-    id="data/numbers-too-large-for-type",
-    item="limit_batches",
     question="Are whole numbers kept in a type that tells them apart?",
     why="float32 has 24 binary digits, float16 11 and bfloat16 8: identifiers and times beyond them collide",
     severity=WARNING,

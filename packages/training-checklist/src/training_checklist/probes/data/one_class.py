@@ -32,11 +32,8 @@ def labels_below(number: int) -> Changed:
 
 
 PROBE = Probe(
-    id="data/one-class",
-    item="limit_batches",
     question="Does every split have more than one class?",
     why="with one class there is nothing to tell apart: any constant answer is right",
-    severity=FAILED,
     fix=Fix("split the data at random or by class, and look at how labels are read"),
     detect=detect,
     faulty=of_data(lambda: labels_below(1)),

@@ -1,7 +1,7 @@
 import torch
 
 from training_checklist.instruments import TOGETHER, Changed, Data, by_index, of_data, seeds_of
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -21,11 +21,8 @@ def noisy(seed: int) -> Changed:
 
 
 PROBE = Probe(
-    id="data/one-seed-for-every-sample",
-    item="limit_batches",
     question="Do samples have random numbers of their own?",
     why="augmentation does the very same to every sample in every epoch: it is a fixed change, and no augmentation",
-    severity=FAILED,
     fix=Fix("draw from torch's own generator, which each worker seeds; or make one generator, outside of __getitem__"),
     detect=detect,
     faulty=of_data(lambda: noisy(0)),

@@ -30,8 +30,6 @@ def mostly(share: float, module: type = Enough) -> Example:
 
 
 PROBE = Probe(
-    id="data/one-token-for-most",
-    item="limit_batches",
     question="Do texts consist of different tokens?",
     why="if this is the token for unknown words, the vocabulary was made of other words than texts are encoded with: "
     "of another case, another split, or another language",

@@ -95,8 +95,6 @@ def overlapping(numbers: int) -> Example:
 
 
 PROBE = Probe(
-    id="data/part-of-target-among-inputs",
-    item="limit_batches",
     question="Do inputs end before the target begins?",
     why="a window that is a step too long, or a target that begins a step too early, lets the network copy what it "
     "should foretell: its error is too good, and the first number is missing where it is used",

@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, default_collate
 
 from training_checklist.instruments import TOGETHER, Data, Split, by_index, digest, is_within, labelled, leaves, of_data
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 LEAST = 16  # numbers of a sample: fewer can be in another order by chance
 
@@ -111,11 +111,8 @@ def sorting(both: bool) -> DataLoader:
 
 
 PROBE = Probe(
-    id="data/parts-of-other-samples",
-    item="limit_batches",
     question="Does collate keep together what belongs to one sample?",
     why="inputs are learnt with what belongs to others, or as noise",
-    severity=FAILED,
     fix=Fix("apply one order to all parts of the batch"),
     detect=detect,
     faulty=of_data(held_out=lambda: sorting(both=False)),

@@ -86,8 +86,6 @@ class Patients(Changed):
 
 
 PROBE = Probe(
-    id="data/persons-in-both-splits",
-    item="limit_batches",
     question="Are other persons held out than those that are trained on?",
     why="a network that knows a person by their other samples is better on these than it will be on somebody new",
     severity=WARNING,

@@ -50,8 +50,6 @@ def example(module: type) -> Example:
 
 
 PROBE = Probe(
-    id="data/positives-weighted-down",
-    item="limit_batches",
     question="Does pos_weight make up for rare positives?",
     why="torch multiplies the loss of positives by pos_weight: negatives / positives gives both sides the same weight, "
     "and its inverse makes the network neglect rare positives all the more",

@@ -48,8 +48,6 @@ def reading(size: int, given: int = 1) -> Changed:
 
 
 PROBE = Probe(
-    id="data/reads-far-more-than-it-gives",
-    item="limit_batches",
     question="Does loading a sample read about as much as the sample holds?",
     why="a whole file is read for each part of it, and an epoch reads it as often as it has samples",
     severity=WARNING,

@@ -37,8 +37,6 @@ def numbered(step: int) -> Example:
 
 
 PROBE = Probe(
-    id="data/row-number-among-inputs",
-    item="limit_batches",
     question="Are identifiers kept out of the inputs?",
     why="the order in which rows were collected or exported often tells their targets, and nothing of the rows to come",
     severity=WARNING,

@@ -18,7 +18,7 @@ from training_checklist.instruments import (
     part,
     seed_all,
 )
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -71,12 +71,9 @@ def contradicting(number: int) -> Example:
 
 
 PROBE = Probe(
-    id="data/same-input-other-target",
-    item="limit_batches",
     question="Do equal inputs have equal targets?",
     why="no network can give two answers to one input: inputs and targets are read from different positions, or what "
     "tells samples apart is lost on the way",
-    severity=FAILED,
     fix=Fix("look at how the dataset makes a position of an index, for the input and for the target"),
     detect=detect,
     faulty=contradicting(10),

@@ -3,7 +3,7 @@ import time
 from torch.utils.data import DataLoader, default_collate
 
 from training_checklist.instruments import RAISED, Changed, Data, by_index, of_data, row_size, tensors
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -34,11 +34,8 @@ def cut() -> Changed:
 
 
 PROBE = Probe(
-    id="data/sample-of-another-size",
-    item="limit_batches",
     question="Do samples have one size, where the loader can make no batch of several?",
     why="samples of several sizes make no batch",
-    severity=FAILED,
     fix=Fix("resize, crop or pad them in the dataset, or give the DataLoader a collate_fn that can"),
     steps=("on_fit_end", RAISED),
     detect=detect,

@@ -26,8 +26,6 @@ def collated(reduce: bool) -> DataLoader:
 
 
 PROBE = Probe(
-    id="data/samples-mixed-by-collate",
-    item="limit_batches",
     question="Is a sample the same whatever the batch that it comes in?",
     why="what the network is given changes with batch size, order and the last batch; one sample alone means nothing",
     severity=WARNING,

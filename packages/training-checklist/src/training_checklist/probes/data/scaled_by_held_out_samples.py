@@ -2,7 +2,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import Data, Example, Split, normal, of_data, scaling
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -31,11 +31,8 @@ def standardised(together: bool) -> Example:
 
 
 PROBE = Probe(
-    id="data/scaled-by-held-out-samples",
-    item="limit_batches",
     question="Is the scale of columns that of the training set, and of no sample that is held out?",
     why="what is held out has had a part in the preparation of the training data: it is no longer unseen",
-    severity=FAILED,
     fix=Fix("split first; then take mean and deviation of the training set, and scale every split by them"),
     detect=detect,
     faulty=standardised(together=True),

@@ -1,7 +1,7 @@
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import Data, Example, Split, normal, of_data, scaling
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -25,11 +25,8 @@ def standardised(by_itself: bool) -> Example:
 
 
 PROBE = Probe(
-    id="data/scaled-by-itself",
-    item="limit_batches",
     question="Are held-out samples scaled by the training set, and not by themselves?",
     why="the same number means something else in each split, and a single sample could not be scaled at all",
-    severity=FAILED,
     fix=Fix("keep mean and deviation of the training set, and scale every split by them"),
     detect=detect,
     faulty=standardised(by_itself=True),

@@ -3,7 +3,7 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import Data, Example, Regression, Split, normal, of_data, part
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
 
 SHORTEST = 4  # numbers in a row
 CHANCE = 1e-4  # that any of the runs that are compared is the same by chance
@@ -92,12 +92,9 @@ def with_copies(number: int, of: int) -> Example:
 
 
 PROBE = Probe(
-    id="data/shared-parts",
-    item="limit_batches",
     question="Are held-out samples free of parts of training samples?",
     why="windows or tiles that overlap were split at random: the network knows a part of the answers by heart, and its "
     "metrics there say nothing about new data",
-    severity=FAILED,
     fix=Fix("split the recordings or scenes first, by time or by place, and cut each part into windows or tiles then"),
     detect=detect,
     faulty=with_copies(2, of=100),

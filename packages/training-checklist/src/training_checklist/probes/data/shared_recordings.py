@@ -4,7 +4,7 @@ import numpy as np
 from torch import Tensor
 
 from training_checklist.instruments import Changed, Data, Example, Split, digest_row, normal, of_data, origin
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 MANY_NUMBERS = 16  # in which two recordings differ
 RECORDINGS = 3  # and fewer are no list of recordings
@@ -57,12 +57,9 @@ def with_copies(number: int, of: int) -> Example:
 
 
 PROBE = Probe(
-    id="data/shared-recordings",
-    item="limit_batches",
     question="Is what held-out samples are cut from absent from the training set?",
     why="the network knows these recordings, whatever augmentation or windows make of them: its metrics there say "
     "nothing about new data",
-    severity=FAILED,
     fix=Fix("read each split from files of its own, and split before samples are cut"),
     detect=detect,
     faulty=with_copies(2, of=100),

@@ -3,7 +3,7 @@ import math
 from torch.utils.data import DataLoader, TensorDataset
 
 from training_checklist.instruments import CHANCE, Data, classes, in_order, labelled, labels, of_data, part
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -36,11 +36,8 @@ def by_class(shuffle: bool) -> DataLoader:
 
 
 PROBE = Probe(
-    id="data/sorted-by-class",
-    item="limit_batches",
     question="Are classes mixed in the order in which training reads them?",
     why="every batch holds one class or two: the network forgets the others, and the loss swings",
-    severity=FAILED,
     fix=Fix("shuffle=True in train_dataloader"),
     detect=detect,
     faulty=of_data(lambda: by_class(shuffle=False)),

@@ -18,7 +18,7 @@ from training_checklist.instruments import (
     splits,
     tested,
 )
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 # Of each set. Two thirds of a pool of up to 10,000 share three of 200 samples or more, of which seldom none is met.
 SHARED = 200
@@ -79,11 +79,8 @@ class DrawnOnce(Drawn):
 
 
 PROBE = Probe(
-    id="data/split-drawn-anew",
-    item="limit_batches",
     question="Is the split the same whenever setup is called?",
     why="setup is called for each stage: what is tested on then was trained on before",
-    severity=FAILED,
     fix=Fix("draw it by a seed of its own: torch.randperm(n, generator=torch.Generator().manual_seed(seed))"),
     detect=detect,
     faulty=Example(Drawn, None),

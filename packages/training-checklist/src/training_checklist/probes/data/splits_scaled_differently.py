@@ -1,7 +1,7 @@
 from torch import Tensor
 
 from training_checklist.instruments import Changed, Data, Example, Split, differ, labelled, of_data, part, scale_of
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -26,11 +26,8 @@ def scaled(factor: float = 1.0, shift: float = 0.0) -> Example:
 
 
 PROBE = Probe(
-    id="data/splits-scaled-differently",
-    item="limit_batches",
     question="Do inputs have the same scale in all splits?",
     why="the network is trained on one scale and validated on another: validation looks worse than it is",
-    severity=FAILED,
     fix=Fix("let all splits go through the same normalisation"),
     detect=detect,
     faulty=scaled(shift=1.0),

@@ -59,8 +59,6 @@ def leaving(*rests: float) -> Example:
 
 
 PROBE = Probe(
-    id="data/target-among-inputs",
-    item="limit_batches",
     question="Is the target kept out of the inputs?",
     why="the network copies the answer from its input; where the answer is not known it has nothing to copy",
     severity=WARNING,

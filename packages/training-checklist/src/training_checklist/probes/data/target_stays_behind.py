@@ -3,7 +3,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import Data, Example, Part, Roles, Split, Validated, normal, of_data, part
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 SAMPLES = 128
 CLASSES = 64  # different numbers of a target, of which each is a class
@@ -96,11 +96,8 @@ def mirrored(number: int) -> Example:
 
 
 PROBE = Probe(
-    id="data/target-stays-behind",
-    item="limit_batches",
     question="Are targets of pixels turned and mirrored as their images are?",
     why="pixels are taught the classes of other pixels",
-    severity=FAILED,
     fix=Fix("draw once for both: torchvision.transforms.v2 with tv_tensors.Image and tv_tensors.Mask does"),
     detect=detect,
     faulty=mirrored(26),

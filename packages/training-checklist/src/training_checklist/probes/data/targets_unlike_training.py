@@ -15,7 +15,7 @@ from training_checklist.instruments import (
     part,
     scale_of,
 )
-from training_checklist.probe import FAILED, WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -64,11 +64,8 @@ def scaled(factor: float = 1.0, shift: float = 0.0) -> Example:
 
 
 PROBE = Probe(
-    id="data/targets-unlike-training",
-    item="limit_batches",
     question="Do the targets of a regression have the same scale and range in all splits?",
     why="the network learns to answer on one scale and is held against another",
-    severity=FAILED,
     fix=Fix("let the targets of all splits go through the same transform, with the training set's statistics"),
     detect=detect,
     faulty=scaled(shift=4.0),

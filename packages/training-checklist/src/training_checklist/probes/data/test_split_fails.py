@@ -14,8 +14,6 @@ def missing() -> None:
 
 
 PROBE = Probe(
-    id="data/test-split-fails",
-    item="limit_batches",
     question="Can the test split be loaded?",
     why="testing after training will end in the same error",
     severity=WARNING,

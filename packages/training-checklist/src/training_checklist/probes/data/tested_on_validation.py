@@ -26,8 +26,6 @@ def with_copies(number: int, of: int) -> Example:
 
 
 PROBE = Probe(
-    id="data/tested-on-validation",
-    item="limit_batches",
     question="Are other samples tested than those that training is validated with?",
     why="epochs, rates and networks are chosen by validation, so that the score of the same samples is too good",
     severity=WARNING,

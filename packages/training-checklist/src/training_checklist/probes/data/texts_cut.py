@@ -46,8 +46,6 @@ def cut(number: int) -> Example:
 
 
 PROBE = Probe(
-    id="data/texts-cut",
-    item="limit_batches",
     question="Are most texts shorter than the greatest length?",
     why="what stands behind the cut is neither learnt nor measured, and labels there are lost without a word",
     severity=WARNING,

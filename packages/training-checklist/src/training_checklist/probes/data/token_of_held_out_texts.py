@@ -33,8 +33,6 @@ def often(train: float, held: float) -> Example:
 
 
 PROBE = Probe(
-    id="data/token-of-held-out-texts",
-    item="limit_batches",
     question="Are held-out texts made of the tokens that training texts are made of?",
     why="if this is the token for unknown words, held-out texts are cleaned, split or encoded otherwise than the texts "
     "that the vocabulary was made of",

@@ -1,7 +1,7 @@
 import torch
 
 from training_checklist.instruments import RAISED, Data, Outside, Tagger, of_data, outside, part, tagged
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -31,11 +31,8 @@ def beyond_the_batches(data: Data) -> tuple[str, Outside | None]:
 
 
 PROBE = Probe(
-    id="data/token-out-of-range",
-    item="limit_batches",
     question="Has the embedding a row for every token or category?",
     why="the table is read at that row: an IndexError, or a crash of the GPU",
-    severity=FAILED,
     fix=Fix("num_embeddings of at least the largest index + 1; count special tokens and unknown categories too"),
     detect=detect,
     steps=("on_fit_end", RAISED),

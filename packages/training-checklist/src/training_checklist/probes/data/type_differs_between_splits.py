@@ -1,7 +1,7 @@
 from torch import Tensor
 
 from training_checklist.instruments import Changed, Data, Validated, of_data
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -26,11 +26,8 @@ def double() -> Changed:
 
 
 PROBE = Probe(
-    id="data/type-differs-between-splits",
-    item="limit_batches",
     question="Do inputs have the same type in all splits?",
     why="the network is trained on inputs of one kind and validated on another",
-    severity=FAILED,
     fix=Fix("let both splits go through the same conversions"),
     detect=detect,
     faulty=of_data(held_out=double, module=Casting),

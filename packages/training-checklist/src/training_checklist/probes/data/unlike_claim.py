@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from training_checklist.instruments import Changed, Data, Example, bytes_of_images, input_scale, of_data
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -47,11 +47,8 @@ def example(times: int) -> Example:
 
 
 PROBE = Probe(
-    id="data/unlike-claim",
-    item="limit_batches",
     question="Are images normalised once, with the mean and std that the project names?",
     why="weights and learning rates are made for inputs around 0 with a spread around 1",
-    severity=FAILED,
     fix=Fix("normalise once, with mean and std of pixels in 0..1"),
     detect=detect,
     faulty=example(2),

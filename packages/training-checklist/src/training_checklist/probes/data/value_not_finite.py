@@ -1,7 +1,7 @@
 import torch
 
 from training_checklist.instruments import Changed, Data, not_finite, of_data, part
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -21,11 +21,8 @@ def without(index: int) -> Changed:
 
 
 PROBE = Probe(
-    id="data/value-not-finite",
-    item="limit_batches",
     question="Is everything finite that enters the network and the criterion?",
     why="one such value makes the loss NaN, and after the next step every weight",
-    severity=FAILED,
     fix=Fix("look at that sample; drop or repair it in the dataset"),
     detect=detect,
     faulty=of_data(lambda: without(7)),

@@ -31,8 +31,6 @@ def judge(classes: ClassWeights, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="data/weights-favour-frequent",
-    item="limit_batches",
     question="Do weights of classes favour the rare ones?",
     why="weights are there to make up for rare classes; these make the network neglect them all the more",
     severity=WARNING,

@@ -1,5 +1,5 @@
 from training_checklist.instruments import ClassWeights, Data, class_weights, weighed
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 POWERS = (1.0, 0.5)  # the inverse of the frequency, and of its root
 
@@ -35,11 +35,8 @@ def spread(weights: list[float], inverse: list[float]) -> float:
 
 
 PROBE = Probe(
-    id="data/weights-of-other-classes",
-    item="limit_batches",
     question="Does each class have its own weight?",
     why="weights that were computed in another order, such as that of frequency, make up for other classes",
-    severity=FAILED,
     fix=Fix("count in the order of the labels: torch.bincount(labels, minlength=classes)"),
     detect=detect,
     faulty=weighed([400, 50, 200, 100], [1, 2, 4, 8]),

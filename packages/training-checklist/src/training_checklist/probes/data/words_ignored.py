@@ -38,8 +38,6 @@ def ignoring(kinds: int) -> Example:
 
 
 PROBE = Probe(
-    id="data/words-ignored",
-    item="limit_batches",
     question="Does the criterion ignore the labels of padding and marks alone?",
     why="the network never learns the class that is ignored, and is asked for it all the same",
     severity=WARNING,

@@ -20,7 +20,7 @@ from training_checklist.instruments import (
     of_function,
     of_the_project,
 )
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 BATCHES, SECONDS = 256, 5  # at most, in each of two readings
 TIMEOUT = 60  # seconds to wait for a batch
@@ -158,12 +158,10 @@ def repeating(part: float) -> Example:
 
 
 PROBE = Probe(
-    id="data/workers-read-the-same",
     item="reproducibility",
     question="Does each worker of a loader read a share of an iterable dataset of its own?",
     why="each has a copy of the dataset and goes through all of it: samples come once for every worker, and where the "
     "epoch has an end before that, others never come",
-    severity=FAILED,
     fix=Fix(
         "in __iter__: info = torch.utils.data.get_worker_info(), and where it is not None itertools.islice(samples, "
         "info.id, None, info.num_workers); a random order must be the same in all workers before it is cut up: "

@@ -1,7 +1,7 @@
 from torch.utils.data import DataLoader
 
 from training_checklist.instruments import Data, labelled, of_data, order_of
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -20,11 +20,8 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="data/wrong-loader-shuffled",
-    item="limit_batches",
     question="Is training shuffled where validation is?",
     why="it looks as if shuffle=True had been given to the wrong loader",
-    severity=FAILED,
     fix=Fix("shuffle=True for the training loader, shuffle=False for the others"),
     detect=detect,
     faulty=of_data(lambda: DataLoader(labelled(), 16), lambda: DataLoader(labelled(), 16, shuffle=True)),

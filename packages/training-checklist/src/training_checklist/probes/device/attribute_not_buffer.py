@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from training_checklist.instruments import WHY, AcceleratorStep, with_part
-from training_checklist.probe import FAILED, Fix, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hits, Limits, Probe
 
 
 def detect(step: AcceleratorStep, limits: Limits) -> Hits:
@@ -16,11 +16,8 @@ def detect(step: AcceleratorStep, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="device/attribute-not-buffer",
-    item="device",
     question="Are all tensors that a module keeps parameters or buffers, so that they move to the device with it?",
     why=WHY,
-    severity=FAILED,
     detect=detect,
     fix=Fix("register it as a buffer: self.register_buffer(name, tensor, persistent=False)"),
     faulty=with_part(lambda: torch.ones(4), operator.mul),

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, default_collate
 
 from training_checklist.instruments import WHY, AcceleratorStep, Example, Small, samples
-from training_checklist.probe import FAILED, Fix, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hits, Limits, Probe
 
 
 def detect(step: AcceleratorStep, limits: Limits) -> Hits:
@@ -32,11 +32,8 @@ class Reading(Small):
 
 
 PROBE = Probe(
-    id="device/batch-left-behind",
-    item="device",
     question="Does Lightning move every tensor of a batch to the device?",
     why=WHY,
-    severity=FAILED,
     detect=detect,
     fix=Fix("move it in transfer_batch_to_device, or give its class a method to(device) that does"),
     faulty=Example(Reading, lambda: DataLoader(samples(), 16, collate_fn=Samples)),

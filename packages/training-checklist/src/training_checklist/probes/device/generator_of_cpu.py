@@ -2,7 +2,7 @@ import torch
 from torch.nn import functional
 
 from training_checklist.instruments import WHY, AcceleratorStep
-from training_checklist.probe import FAILED, Fix, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hits, Limits, Probe
 
 
 def detect(step: AcceleratorStep, limits: Limits) -> Hits:
@@ -11,11 +11,8 @@ def detect(step: AcceleratorStep, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="device/generator-of-cpu",
-    item="device",
     question="Is the torch.Generator of every random operation on the operation's device?",
     why=WHY,
-    severity=FAILED,
     detect=detect,
     fix=Fix("make it on the device: torch.Generator(device=self.device)"),
     faulty=lambda answers, labels: functional.cross_entropy(

@@ -1,7 +1,7 @@
 from torch import nn
 
 from training_checklist.instruments import WHY, AcceleratorStep, with_part
-from training_checklist.probe import FAILED, Fix, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hits, Limits, Probe
 
 
 def detect(step: AcceleratorStep, limits: Limits) -> Hits:
@@ -13,11 +13,8 @@ def detect(step: AcceleratorStep, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="device/layer-not-registered",
-    item="device",
     question="Is every layer that a step uses a registered submodule?",
     why=f"{WHY}; nor is it in parameters() or state_dict(), so that it is never trained or saved",
-    severity=FAILED,
     detect=detect,
     fix=Fix("keep layers in nn.ModuleList or nn.ModuleDict"),
     faulty=with_part(lambda: [nn.Linear(4, 4)], lambda layers, answers: layers[0](answers)),

@@ -1,7 +1,7 @@
 from torch.nn import functional
 
 from training_checklist.instruments import WHY, AcceleratorStep
-from training_checklist.probe import FAILED, Fix, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hits, Limits, Probe
 
 
 def detect(step: AcceleratorStep, limits: Limits) -> Hits:
@@ -10,11 +10,8 @@ def detect(step: AcceleratorStep, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="device/moved-to-cpu",
-    item="device",
     question="Do the tensors of a step stay on its device, and is none moved to the CPU and then used with the others?",
     why=WHY,
-    severity=FAILED,
     detect=detect,
     fix=Fix("leave that out, or move it back with .to(x.device)"),
     faulty=lambda answers, labels: functional.cross_entropy(answers.cpu(), labels),

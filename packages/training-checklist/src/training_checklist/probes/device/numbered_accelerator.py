@@ -1,7 +1,7 @@
 from torch.nn import functional
 
 from training_checklist.instruments import AcceleratorStep
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: AcceleratorStep, limits: Limits) -> Hits:
@@ -10,11 +10,8 @@ def detect(step: AcceleratorStep, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="device/numbered-accelerator",
-    item="device",
     question='Is the device taken from a tensor or the module, and not written as a number such as "cuda:1"?',
     why="the accelerator is named by its number: elsewhere there is none of it, or it is another process's",
-    severity=FAILED,
     detect=detect,
     fix=Fix("device=x.device, x being an input of the module"),
     faulty=lambda answers, labels: functional.cross_entropy(answers.to("cuda:1" if answers.is_cuda else "cpu"), labels),

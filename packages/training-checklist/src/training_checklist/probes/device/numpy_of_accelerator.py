@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from training_checklist.instruments import AcceleratorStep
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: AcceleratorStep, limits: Limits) -> Hits:
@@ -21,11 +21,8 @@ def beside(numpy: Callable[[Tensor], Any], answers: Tensor, labels: Tensor) -> T
 
 
 PROBE = Probe(
-    id="device/numpy-of-accelerator",
-    item="device",
     question="Are tensors copied to the CPU before NumPy gets them?",
     why="on an accelerator this line ends with an error: NumPy reads memory of the CPU only",
-    severity=FAILED,
     detect=detect,
     fix=Fix("copy it first: tensor.detach().cpu().numpy()"),
     faulty=partial(beside, lambda answers: answers.numpy()),

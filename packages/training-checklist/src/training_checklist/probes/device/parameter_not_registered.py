@@ -2,7 +2,7 @@ import torch
 from torch import nn
 
 from training_checklist.instruments import WHY, AcceleratorStep, with_part
-from training_checklist.probe import FAILED, Fix, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hits, Limits, Probe
 
 
 def detect(step: AcceleratorStep, limits: Limits) -> Hits:
@@ -14,11 +14,8 @@ def detect(step: AcceleratorStep, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="device/parameter-not-registered",
-    item="device",
     question="Is every nn.Parameter that a step uses registered in a module?",
     why=f"{WHY}; nor is it in parameters() or state_dict(), so that it is never trained or saved",
-    severity=FAILED,
     detect=detect,
     fix=Fix("keep parameters in nn.ParameterList or nn.ParameterDict"),
     faulty=with_part(lambda: [nn.Parameter(torch.ones(4))], lambda scales, answers: scales[0] * answers),

@@ -2,7 +2,7 @@ import torch
 from torch import nn
 
 from training_checklist.instruments import WHY, AcceleratorStep, with_part
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: AcceleratorStep, limits: Limits) -> Hits:
@@ -11,11 +11,8 @@ def detect(step: AcceleratorStep, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="device/refused-by-torch",
-    item="device",
     question="Are all inputs of PyTorch's own modules on one device?",
     why=WHY,
-    severity=FAILED,
     detect=detect,
     fix=Fix("make the tensor where the others are: device=x.device, x being an input of the module"),
     faulty=with_part(lambda: nn.GRU(4, 4), lambda rnn, answers: rnn(answers, torch.zeros(1, 4))[0]),

@@ -2,7 +2,7 @@ import torch
 from torch.nn import functional
 
 from training_checklist.instruments import WHY, AcceleratorStep
-from training_checklist.probe import FAILED, Fix, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hits, Limits, Probe
 
 ADVICE = "device=x.device), x being an input of the module; self.device in a LightningModule"
 
@@ -13,11 +13,8 @@ def detect(step: AcceleratorStep, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="device/tensor-made-on-cpu",
-    item="device",
     question="Is every tensor that a step makes made on the device of the others?",
     why=WHY,
-    severity=FAILED,
     detect=detect,
     fix=Fix(f"torch.ones(..., {ADVICE}"),
     faulty=lambda answers, labels: functional.cross_entropy(answers * torch.ones(4), labels),

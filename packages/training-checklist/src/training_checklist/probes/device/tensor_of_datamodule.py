@@ -3,7 +3,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from training_checklist.instruments import WHY, AcceleratorStep, Example, LightningDataModule, Small, loader
-from training_checklist.probe import FAILED, Fix, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hits, Limits, Probe
 
 
 def detect(step: AcceleratorStep, limits: Limits) -> Hits:
@@ -32,11 +32,8 @@ class Weighted(Small):
 
 
 PROBE = Probe(
-    id="device/tensor-of-datamodule",
-    item="device",
     question="Are tensors that the DataModule keeps moved to the device where a step uses them?",
     why=WHY,
-    severity=FAILED,
     detect=detect,
     fix=Fix("move it where it is used: .to(x.device), x being a tensor of the batch"),
     faulty=Example(Weighted, Data),

@@ -2,7 +2,7 @@ import torch
 from torch.nn import functional
 
 from training_checklist.instruments import WHY, AcceleratorStep
-from training_checklist.probe import FAILED, Fix, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hits, Limits, Probe
 
 SCALE = torch.ones(4)
 
@@ -13,11 +13,8 @@ def detect(step: AcceleratorStep, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="device/two-devices",
-    item="device",
     question="Are all tensors of each operation on one device?",
     why=WHY,
-    severity=FAILED,
     detect=detect,
     fix=Fix("move it first: tensor.to(x.device), x being an input of the module"),
     faulty=lambda answers, labels: functional.cross_entropy(answers * SCALE, labels),

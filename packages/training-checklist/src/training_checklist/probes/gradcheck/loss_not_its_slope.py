@@ -28,7 +28,7 @@ from training_checklist.instruments import (
     seed_all,
     tensors,
 )
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 SUM_ROUNDING = 1e-2  # of probabilities in bfloat16, which keeps 8 bits of each
 
@@ -178,11 +178,8 @@ def off_by(share: float) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 PROBE = Probe(
-    id="gradcheck/loss-not-its-slope",
-    item="gradcheck",
     question="Is the gradient that autograd gives the loss the derivative of the loss by the network's output?",
     why="the optimizer follows a gradient that is not the loss's, and nothing raises",
-    severity=FAILED,
     fix=Fix("look for .item(), float(), numpy and .data there, hooks on tensors, and backward methods"),
     detect=detect,
     thresholds={

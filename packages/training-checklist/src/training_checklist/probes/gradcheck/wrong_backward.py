@@ -20,7 +20,7 @@ from training_checklist.instruments import (
     pass_on,
     tensors,
 )
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 # Of one call at each place, the arguments, and the positions of those that get a gradient.
 Applications = dict[tuple[type[Function], Place], tuple[tuple[Any, ...], list[int]]]
@@ -108,11 +108,8 @@ def doubled(slope: float) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 PROBE = Probe(
-    id="gradcheck/wrong-backward",
-    item="gradcheck",
     question="Does the backward of each autograd.Function of this project return the derivative of its forward?",
     why="the optimizer follows a gradient that is not the loss's, and nothing raises",
-    severity=FAILED,
     fix=Fix("correct what backward returns"),
     detect=detect,
     thresholds={

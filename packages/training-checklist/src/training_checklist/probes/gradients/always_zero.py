@@ -1,7 +1,7 @@
 from torch import Tensor
 
 from training_checklist.instruments import FirstSteps, Small, fed, shown
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -29,12 +29,9 @@ class Scaled(Small):
 
 
 PROBE = Probe(
-    id="gradients/always-zero",
-    item="gradients",
     question="Does every weight get a gradient other than 0 in at least one step?",
     why="a factor 0, a ReLU that is 0 for every sample, a function without a slope (sign, round, clamp), an input of "
     "zeros: the weights behind it stay as they are",
-    severity=FAILED,
     fix=Fix("it shows what goes in and out of each module", items=("trace",)),
     detect=detect,
     faulty=fed(Scaled),

@@ -29,8 +29,6 @@ class Normed(with_part(lambda: nn.BatchNorm1d(4), lambda norm, answers: norm(ans
 
 
 PROBE = Probe(
-    id="gradients/batch-norm-twice",
-    item="gradients",
     question="Does each BatchNorm see the same input only once in a training step?",
     why="its running statistics count the batch twice, and the forward pass is paid for twice",
     severity=WARNING,

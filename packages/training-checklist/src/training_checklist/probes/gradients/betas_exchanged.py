@@ -19,8 +19,6 @@ def adam(*betas: float) -> Example:
 
 
 PROBE = Probe(
-    id="gradients/betas-exchanged",
-    item="gradients",
     question="Is Adam's beta1 smaller than its beta2?",
     why="steps are stable while squares are averaged for longer than gradients (Kingma and Ba 2015: beta1 is less than "
     "the root of beta2); the other way round they go on in old directions",

@@ -2,7 +2,7 @@ import torch
 from torch import Tensor
 
 from training_checklist.instruments import FirstSteps, Small, fed, missing_in_part, shown
-from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -32,11 +32,8 @@ class Frozen(Cut):
 
 
 PROBE = Probe(
-    id="gradients/cut-off",
-    item="gradients",
     question="Does the graph lead from the loss to every parameter, with nothing detached on the way?",
     why="they stay as they are, whatever the loss does",
-    severity=FAILED,
     fix=Fix("take the operation out"),
     detect=detect,
     faulty=fed(Cut),

@@ -31,8 +31,6 @@ def flat(number: int, epochs: int = 5) -> Example:
 
 
 PROBE = Probe(
-    id="gradients/dead-units",
-    item="gradients",
     question="Do most units of every activation function pass on a gradient (are few of them dead)?",
     why="such a unit gives the same for all inputs, and nothing is trained through it; a bias or an input far from 0, "
     "or a step that was too long, fits",

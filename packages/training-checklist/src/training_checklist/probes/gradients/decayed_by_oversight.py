@@ -51,8 +51,6 @@ class Normed(with_part(lambda: nn.Sequential(nn.LayerNorm(4), nn.LayerNorm(4)), 
 
 
 PROBE = Probe(
-    id="gradients/decayed-by-oversight",
-    item="gradients",
     question="Are either all or none of the biases and norm weights exempt from weight decay?",
     why="what chooses them, such as a list of names, does not meet them all",
     severity=WARNING,

@@ -48,8 +48,6 @@ def adam(eps: float) -> Example:
 
 
 PROBE = Probe(
-    id="gradients/eps-exceeds-gradients",
-    item="gradients",
     question="Is Adam's eps small beside the gradients (their root mean square) that it is added to?",
     why="eps is to keep from a division by 0; where it outweighs the gradients, steps are no longer of the learning "
     "rate's size, and training slows down (arXiv:2309.14322, section 3.4)",

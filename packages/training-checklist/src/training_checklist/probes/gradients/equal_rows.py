@@ -1,7 +1,7 @@
 from torch import nn
 
 from training_checklist.instruments import FirstSteps, Small, fed, shown
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -23,11 +23,8 @@ class Constant(Small):
 
 
 PROBE = Probe(
-    id="gradients/equal-rows",
-    item="gradients",
     question="Are the units of each layer initialised with different weights?",
     why="units that start equal get equal gradients: the layer has one unit, however wide it is",
-    severity=FAILED,
     fix=Fix("initialise at random (nn.init.kaiming_normal_, xavier_uniform_); a constant is for biases and norms"),
     detect=detect,
     faulty=fed(Constant),

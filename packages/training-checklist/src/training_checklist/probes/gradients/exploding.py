@@ -3,7 +3,7 @@ from statistics import median
 from torch import nn
 
 from training_checklist.instruments import AlongDepth, FirstSteps, deep, fed
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 def detect(steps: FirstSteps | AlongDepth, limits: Limits) -> Hits:
@@ -15,11 +15,8 @@ def detect(steps: FirstSteps | AlongDepth, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="gradients/exploding",
-    item="gradients",
     question="Are the gradients of the first layers of about the same size as those of the last (none exploding)?",
     why="every step throws the first layers about",
-    severity=FAILED,
     fix=Fix("ReLU or GELU for sigmoid or tanh, residual connections, norms, initialisation by kaiming, xavier"),
     detect=detect,
     thresholds={

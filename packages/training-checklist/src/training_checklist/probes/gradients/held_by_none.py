@@ -4,7 +4,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from training_checklist.instruments import FirstSteps, Small, counted, fed, gather, shown
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -42,11 +42,8 @@ class WithTeacher(Small):
 
 
 PROBE = Probe(
-    id="gradients/held-by-none",
-    item="gradients",
     question="Is every parameter that gets a gradient in a parameter group of an optimizer?",
     why="they get gradients and never change: what they compute stays as random as it began",
-    severity=FAILED,
     fix=Fix("give the optimizer self.parameters()"),
     detect=detect,
     faulty=fed(Partly),

@@ -27,8 +27,6 @@ class Later(Small):
 
 
 PROBE = Probe(
-    id="gradients/held-in-part",
-    item="gradients",
     question="Does the optimizer hold either all or none of the parameters of a frozen module?",
     why="when the module is set free, what no optimizer holds stays as it is",
     severity=WARNING,

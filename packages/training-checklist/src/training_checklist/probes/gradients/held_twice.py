@@ -2,7 +2,7 @@ import torch
 from torch import Tensor
 
 from training_checklist.instruments import FirstSteps, Small, counted, fed, gather, shown
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -38,11 +38,8 @@ class Two(Small):
 
 
 PROBE = Probe(
-    id="gradients/held-twice",
-    item="gradients",
     question="Is every parameter held by one optimizer only?",
     why="each of them moves the weights by its own state, against the other",
-    severity=FAILED,
     fix=Fix("give every parameter to one optimizer only"),
     detect=detect,
     faulty=fed(Two),

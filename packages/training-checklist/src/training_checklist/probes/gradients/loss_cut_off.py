@@ -1,7 +1,7 @@
 from torch import Tensor
 
 from training_checklist.instruments import FirstSteps, Small, fed, missing_gradients, new_loss
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -25,11 +25,8 @@ class DetachedInPart(Small):
 
 
 PROBE = Probe(
-    id="gradients/loss-cut-off",
-    item="gradients",
     question="Does the loss have a graph that leads back to at least one parameter?",
     why="nothing is trained, whatever the loss does",
-    severity=FAILED,
     fix=Fix("return the loss that the criterion gave; .item(), .detach(), no_grad and torch.tensor(loss) cut it off"),
     detect=detect,
     faulty=fed(Detached),

@@ -3,7 +3,7 @@ from statistics import median
 import torch
 
 from training_checklist.instruments import Example, FirstSteps, fed, shown
-from training_checklist.probe import FAILED, WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 PLACE = Place(key="trainer.precision")
 
@@ -30,12 +30,9 @@ def in_bfloat16(rate: float) -> Example:
 
 
 PROBE = Probe(
-    id="gradients/lost-in-rounding",
-    item="gradients",
     question="Are the steps large enough for 16-bit weights, so that rounding does not undo them?",
     why="weights of 16 bits have 3 digits (bfloat16) or 4 (float16): a step that is less than half of the last one "
     "is rounded away, however often it is taken",
-    severity=FAILED,
     fix=Fix(
         "keep weights in 32 bits, and compute in 16: trainer.precision=bf16-mixed",
         overrides=("trainer.precision=bf16-mixed",),

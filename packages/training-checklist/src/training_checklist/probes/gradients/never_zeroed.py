@@ -1,7 +1,7 @@
 from typing import Any
 
 from training_checklist.instruments import FirstSteps, Small, fed
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -28,11 +28,8 @@ class Adding(Small):
 
 
 PROBE = Probe(
-    id="gradients/never-zeroed",
-    item="gradients",
     question="Is zero_grad called between two optimizer steps?",
     why="a step follows the sum of the gradients of steps before it, which belong to other weights",
-    severity=FAILED,
     fix=Fix("optimizer.zero_grad() before each backward pass; to accumulate: trainer.accumulate_grad_batches=4"),
     detect=detect,
     faulty=fed(Adding),

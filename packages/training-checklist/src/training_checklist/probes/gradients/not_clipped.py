@@ -34,8 +34,6 @@ class Clipped(Small):
 
 
 PROBE = Probe(
-    id="gradients/not-clipped",
-    item="gradients",
     question="Is the gradient norm at the optimizer's step within gradient_clip_val?",
     why="something other than these gradients is clipped, or they change afterwards: large steps are as large as ever",
     severity=WARNING,

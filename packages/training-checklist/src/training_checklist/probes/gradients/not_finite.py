@@ -3,7 +3,7 @@ import math
 from torch import Tensor
 
 from training_checklist.instruments import FirstSteps, Small, fed, shown
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -32,11 +32,8 @@ class Rooted(Small):
 
 
 PROBE = Probe(
-    id="gradients/not-finite",
-    item="gradients",
     question="Is every gradient finite?",
     why="every weight that they update is NaN after this step",
-    severity=FAILED,
     fix=Fix(items=("anomaly", "overflow")),
     detect=detect,
     faulty=fed(Rooted),

@@ -1,7 +1,7 @@
 from torch import Tensor, nn
 
 from training_checklist.instruments import FirstSteps, Small, fed, shown
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -25,11 +25,8 @@ class Listed(Small):
 
 
 PROBE = Probe(
-    id="gradients/not-registered",
-    item="gradients",
     question="Is every tensor that is trained a parameter of a registered module?",
     why="no optimizer holds them, no checkpoint has them, and they stay on the CPU",
-    severity=FAILED,
     fix=Fix("assign their module to an attribute, or keep it in nn.ModuleList or nn.ModuleDict"),
     detect=detect,
     faulty=fed(Listed),

@@ -27,8 +27,6 @@ def layers(make: Callable[[], list[nn.Module]]) -> Example:
 
 
 PROBE = Probe(
-    id="gradients/one-layer-in-several-places",
-    item="gradients",
     question="Are the layers of each nn.Sequential or nn.ModuleList different objects, and not one repeated?",
     why="there is one set of weights where several are written",
     severity=WARNING,

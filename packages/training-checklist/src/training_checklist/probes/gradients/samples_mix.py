@@ -19,7 +19,7 @@ from training_checklist.instruments import (
     seed_all,
     tensors,
 )
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 LEAST = 4  # samples, of which one is left out and one is looked at between two others
 
@@ -155,11 +155,8 @@ class Softmax(Small):
 
 
 PROBE = Probe(
-    id="gradients/samples-mix",
-    item="gradients",
     question="Does each sample's output depend on that sample only, and not on others of its batch?",
     why="what the model answers for a sample depends on what happens to be beside it, also in eval mode",
-    severity=FAILED,
     fix=Fix("let it work along the features: softmax(dim=-1), mean(dim=1), batch_first=True"),
     detect=detect,
     faulty=fed(Softmax, batch_size=6),

@@ -4,7 +4,7 @@ import torch
 from torch.optim import Optimizer
 
 from training_checklist.instruments import FirstSteps, Small, fed
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -34,11 +34,8 @@ class Forgetful(Small):
 
 
 PROBE = Probe(
-    id="gradients/state-lost",
-    item="gradients",
     question="Does the optimizer keep its state (such as Adam's averages) from step to step?",
     why="without its averages over past gradients each step has the size of the first, whatever the slope",
-    severity=FAILED,
     fix=Fix("leave optimizer.state alone, and build the optimizer once, in configure_optimizers"),
     detect=detect,
     faulty=fed(Forgetful),

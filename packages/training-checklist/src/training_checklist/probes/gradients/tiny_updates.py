@@ -20,8 +20,6 @@ def adam(rate: float) -> Example:
 
 
 PROBE = Probe(
-    id="gradients/tiny-updates",
-    item="gradients",
     question="Are the optimizer's steps large enough, relative to the weights, to change them?",
     why="a million such steps in one direction would change the weights by their own size; a small learning rate fits, "
     "clipping, or fine-tuning that is meant",

@@ -58,8 +58,6 @@ def steered(share: float, rise: float) -> Example:
 
 
 PROBE = Probe(
-    id="gradients/torn-weights",
-    item="gradients",
     question="Are the optimizer's steps smaller than the weights that they change?",
     why="what the weights were is gone after such a step: the learning rate is too high, or the gradients are; where "
     "norms hide it from the loss, the weights become so large that later steps hardly move them",

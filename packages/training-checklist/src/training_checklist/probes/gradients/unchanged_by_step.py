@@ -1,7 +1,7 @@
 from typing import Any
 
 from training_checklist.instruments import FirstSteps, OptimizerSteps, Small, fed
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -59,11 +59,8 @@ class ZeroingHalf(Small):
 
 
 PROBE = Probe(
-    id="gradients/unchanged-by-step",
-    item="gradients",
     question="Does each optimizer step change weights that have a gradient?",
     why="nothing is trained: an update of exactly 0 is no matter of a small learning rate",
-    severity=FAILED,
     fix=Fix("look at what comes between backward and the step"),
     detect=detect,
     faulty=fed(Zeroing),

@@ -21,7 +21,7 @@ from training_checklist.instruments import (
     shown,
     stand_in,
 )
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 EPOCHS = 100  # that are tried: networks are unfrozen early
 SECONDS = 2.0
@@ -90,11 +90,8 @@ class Unfreezing(Small):
 
 
 PROBE = Probe(
-    id="gradients/unfrozen-in-vain",
-    item="gradients",
     question="Is every parameter that is unfrozen during training held by an optimizer?",
     why="configure_optimizers ran while they were frozen, and left them out: they get gradients and never change",
-    severity=FAILED,
     fix=Fix(
         "give the optimizer all parameters from the beginning: it passes over those without a gradient; or call "
         "optimizer.add_param_group when they are unfrozen"

@@ -1,7 +1,7 @@
 from torch import Tensor, nn
 
 from training_checklist.instruments import FirstSteps, fed, missing_in_part, shown, with_part
-from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -24,11 +24,8 @@ def extra(used: bool) -> type:
 
 
 PROBE = Probe(
-    id="gradients/unused",
-    item="gradients",
     question="Does every trainable parameter take part in computing the loss?",
     why="they stay as they are, and DDP raises for them",
-    severity=FAILED,
     fix=Fix("use it, remove it, or freeze it"),
     detect=detect,
     faulty=fed(extra(used=False)),

@@ -1,7 +1,7 @@
 from torch import nn
 
 from training_checklist.instruments import AlongDepth, FirstSteps, deep, fed
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 def detect(steps: FirstSteps | AlongDepth, limits: Limits) -> Hits:
@@ -13,11 +13,8 @@ def detect(steps: FirstSteps | AlongDepth, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="gradients/vanishing",
-    item="gradients",
     question="Are the gradients of the first layers of about the same size as those of the last (none vanishing)?",
     why="the first layers hardly learn",
-    severity=FAILED,
     fix=Fix("ReLU or GELU for sigmoid or tanh, residual connections, norms, initialisation by kaiming, xavier"),
     detect=detect,
     thresholds={

@@ -1,7 +1,7 @@
 from torch import Tensor
 
 from training_checklist.instruments import FirstSteps, Small, fed
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -38,11 +38,8 @@ class Accumulating(Small):
 
 
 PROBE = Probe(
-    id="gradients/zeroed-before-use",
-    item="gradients",
     question="Does an optimizer step come between each backward and the next zero_grad?",
     why="what is to be accumulated over several batches is the last one's gradient alone",
-    severity=FAILED,
     fix=Fix("optimizer.zero_grad() after optimizer.step(), and not before each backward pass"),
     detect=detect,
     faulty=fed(Accumulating),

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from training_checklist.instruments import Example, MemoryUse, isolate_rng, of_the_project, rises, samples, splits
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(use: MemoryUse, limits: Limits) -> Hits:
@@ -52,11 +52,8 @@ class Cached(Dataset):
 
 
 PROBE = Probe(
-    id="memory/dataset-grows",
-    item="memory",
     question="Does the dataset stay of one size while the same sample is loaded again and again?",
     why="it grows with every sample of every epoch, in every worker, until memory is full",
-    severity=FAILED,
     fix=Fix("keep nothing in it"),
     detect=detect,
     faulty=Example(loader=lambda: DataLoader(Cached(by_index=False), 16)),

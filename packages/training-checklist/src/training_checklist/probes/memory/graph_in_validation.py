@@ -22,8 +22,6 @@ class Enabled(Small):
 
 
 PROBE = Probe(
-    id="memory/graph-in-validation",
-    item="memory",
     question="Does validation run without building an autograd graph?",
     why="all activations stay until the batch ends, or as long as anything of it is kept",
     severity=WARNING,

@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from training_checklist.instruments import NOWHERE, Example, MemoryUse, Small, holder, loader, rises, with_graph
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe, Threshold
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
 def detect(use: MemoryUse, limits: Limits) -> Hits:
@@ -52,11 +52,8 @@ def keeping(part: Callable[[Small, list, Tensor], Any], by_name: bool = True, **
 
 
 PROBE = Probe(
-    id="memory/graph-kept",
-    item="memory",
     question="Is the autograd graph of each training step freed when the step is over?",
     why="a loss or output that is kept keeps its graph, and with it activations, until memory is full",
-    severity=FAILED,
     fix=Fix("keep numbers, not tensors with a graph"),
     detect=detect,
     thresholds={

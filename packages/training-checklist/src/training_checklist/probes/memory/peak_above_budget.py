@@ -174,12 +174,9 @@ def expanded(to: int, answers: Tensor, labels: Tensor) -> Tensor:
 
 
 PROBE = Probe(
-    id="memory/peak-above-budget",
-    item="memory",
     question="Does a training step fit into the accelerator's memory?",
     why="training ends with 'out of memory' on such an accelerator; the overhead is its context, workspaces of kernels "
     "and fragmentation, which are not predicted",
-    severity=FAILED,
     fix=Fix("a smaller batch, or a larger accelerator"),
     detect=detect,
     faulty=partial(expanded, 10_000_000),

@@ -38,8 +38,6 @@ class Collecting(Small):
 
 
 PROBE = Probe(
-    id="memory/tensors-kept",
-    item="memory",
     question="Are the tensors that an epoch collects cleared when it is over?",
     why="what is collected and never cleared fills memory in the end",
     severity=WARNING,

@@ -193,8 +193,6 @@ class Graphs(Small):
 
 
 PROBE = Probe(
-    id="network/answers-depend-on-others",
-    item="trace",
     question="Does a sample get the same answer alone and in a batch with other samples?",
     why="something of the other samples of its batch takes part in its answer: nodes of another graph, padding to the "
     "length of the longest one, a sum over all of the batch",

@@ -2,7 +2,7 @@ import torch
 from torch import Tensor, nn
 
 from training_checklist.instruments import PaddingMasks, Small, Step
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -33,11 +33,8 @@ class Masked(Inverted):
 
 
 PROBE = Probe(
-    id="network/attention-to-padding-only",
-    item="trace",
     question="Is key_padding_mask True at the padding, and not at the tokens?",
     why="in key_padding_mask True means: leave this one out; attention looks at what carries no meaning",
-    severity=FAILED,
     fix=Fix("invert the mask: key_padding_mask=(ids == padding_idx)"),
     listener=PaddingMasks,
     detect=detect,

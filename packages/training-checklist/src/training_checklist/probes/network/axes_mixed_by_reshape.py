@@ -12,8 +12,6 @@ class Reshapes(StepListener):
 
 
 PROBE = Probe(
-    id="network/axes-mixed-by-reshape",
-    item="trace",
     question="Are axes exchanged by transpose() or permute(), and not by reshape() or view()?",
     why="a reshape leaves the numbers in their order: each row of the result holds parts of several rows, or samples",
     severity=WARNING,

@@ -1,7 +1,7 @@
 from torch.nn import functional
 
 from training_checklist.instruments import Step, criterion_inputs
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 MADE = {"Relu": "a ReLU", "Threshold": "a threshold", "Hardtanh": "a hardtanh", "Tanh": "a tanh"}
 CLAMPS = ("Clamp", "ClampMin")  # at any number: they cut logits where that is 0
@@ -17,11 +17,8 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="network/bounded-logits",
-    item="trace",
     question="Are the logits that cross_entropy gets unbounded, without a ReLU, tanh or clamp after the last layer?",
     why="the network cannot say no (a ReLU), or not be sure (a tanh), and where logits are cut they have no gradient",
-    severity=FAILED,
     fix=Fix("remove the activation after the last layer"),
     detect=detect,
     faulty=lambda answers, labels: functional.cross_entropy(answers.relu(), labels),

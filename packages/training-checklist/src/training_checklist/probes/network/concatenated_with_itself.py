@@ -86,8 +86,6 @@ class Joined(Doubled):
 
 
 PROBE = Probe(
-    id="network/concatenated-with-itself",
-    item="trace",
     question="Does each torch.cat join different tensors, and not one tensor with itself?",
     why="the second one tells the next layer nothing new: something else was meant to be there",
     severity=WARNING,

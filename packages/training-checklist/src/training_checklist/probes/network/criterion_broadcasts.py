@@ -3,7 +3,7 @@ import math
 from torch.nn import functional
 
 from training_checklist.instruments import Step, broadcast, by, criterion_inputs
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 REGRESSES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 
@@ -22,11 +22,8 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="network/criterion-broadcasts",
-    item="trace",
     question="Do the outputs and the targets of a regression loss have one shape, so that neither is broadcast?",
     why="outputs are compared with the targets of other samples, and the best answer is the mean of all targets",
-    severity=FAILED,
     fix=Fix("give both one shape: target.view_as(output), or output.squeeze(1)"),
     detect=detect,
     faulty=lambda answers, labels: functional.mse_loss(answers[:, :1], labels.float()),

@@ -1,7 +1,7 @@
 from torch.nn import functional
 
 from training_checklist.instruments import Losses, Step, compared_tensors
-from training_checklist.probe import FAILED, REMARK, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -22,11 +22,8 @@ def compares_otherwise(step: Step) -> bool:
 
 
 PROBE = Probe(
-    id="network/criterion-without-effect",
-    item="trace",
     question="Does the loss that training_step returns change when the value of the criterion changes?",
     why="no weight learns from it, however long it trains",
-    severity=FAILED,
     fix=Fix("look for a factor 0, .detach() or .data between the criterion and what training_step returns"),
     listener=Losses,
     detect=detect,

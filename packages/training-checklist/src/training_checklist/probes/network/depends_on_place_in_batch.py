@@ -36,8 +36,6 @@ class ByFeature(Small):
 
 
 PROBE = Probe(
-    id="network/depends-on-place-in-batch",
-    item="trace",
     question="Does the loss stay the same when the samples of a batch are put into another order?",
     why="what is learnt of a sample depends on the samples that were drawn before it: something is indexed by the "
     "dimension of the batch, such as positions in time",

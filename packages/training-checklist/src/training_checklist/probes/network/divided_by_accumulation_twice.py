@@ -3,7 +3,7 @@ from math import isclose
 from torch.nn import functional
 
 from training_checklist.instruments import Example, Losses, Step, project
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -28,11 +28,8 @@ def accumulating(divisor: float) -> Example:
 
 
 PROBE = Probe(
-    id="network/divided-by-accumulation-twice",
-    item="trace",
     question="Does training_step leave it to Lightning to divide the loss by accumulate_grad_batches?",
     why="the loss is divided twice, so that gradients are as many times too small as batches are accumulated",
-    severity=FAILED,
     fix=Fix("return the loss of the batch as it is: Lightning divides it"),
     thresholds={
         "divided_twice": Threshold(

@@ -26,8 +26,6 @@ class Double(Small):
 
 
 PROBE = Probe(
-    id="network/double-precision",
-    item="trace",
     question="Are the parameters float32 or smaller, unless trainer.precision asks for 64 bits?",
     why="they take twice the memory and several times the time; many accelerators have next to no units for float64",
     severity=WARNING,

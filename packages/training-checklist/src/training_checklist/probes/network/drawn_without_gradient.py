@@ -3,7 +3,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from training_checklist.instruments import Call, Step, StepListener
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 class Draws(StepListener):
@@ -63,12 +63,9 @@ def loss(answers: Tensor, labels: Tensor) -> Tensor:
 
 
 PROBE = Probe(
-    id="network/drawn-without-gradient",
-    item="trace",
     question="Does the gradient pass through samples that are drawn from a distribution that the network returns?",
     why="torch.normal(mean, std) and Normal(mean, std).sample() end the graph: the layers that return mean and "
     "deviation learn nothing from what becomes of the sample",
-    severity=FAILED,
     fix=Fix("draw by rsample(), or mean + std * torch.randn_like(std), which have the gradient"),
     listener=Draws,
     detect=detect,

@@ -12,8 +12,6 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="network/dropout-on-output",
-    item="trace",
     question="Does the criterion get the outputs of the last layer without a dropout in between?",
     why="an answer that was dropped says 0 whatever the input, and has no gradient; those that stay are scaled up",
     severity=WARNING,

@@ -2,7 +2,7 @@ from torchmetrics import Metric
 from torchmetrics.classification import MulticlassAccuracy
 
 from training_checklist.instruments import Small, Step
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -35,11 +35,8 @@ class CountingOwn(Counting):
 
 
 PROBE = Probe(
-    id="network/fewer-outputs-than-classes",
-    item="trace",
     question="Does the network have at least as many outputs as its metrics' num_classes?",
     why="labels of the classes that it has no output for end training with an error",
-    severity=FAILED,
     fix=Fix("give the last layer an output for each class"),
     detect=detect,
     faulty=Counting,

@@ -1,7 +1,7 @@
 from torch.nn import functional
 
 from training_checklist.instruments import STEPS, Step, criterion_inputs
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -11,11 +11,8 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="network/logits-into-bce",
-    item="trace",
     question="Does BCELoss get probabilities, from 0 to 1?",
     why="it takes the logarithm of its input and of 1 minus it",
-    severity=FAILED,
     fix=Fix("use BCEWithLogitsLoss, which takes logits"),
     detect=detect,
     steps=STEPS,

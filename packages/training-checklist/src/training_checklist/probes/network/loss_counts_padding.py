@@ -20,8 +20,6 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="network/loss-counts-padding",
-    item="trace",
     question="Does the loss stay the same, however much padding the sequences of a batch have?",
     why="padding is easily foretold: it makes the loss look low, and batches with a long sequence count less",
     severity=WARNING,

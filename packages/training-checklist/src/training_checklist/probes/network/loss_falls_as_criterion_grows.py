@@ -1,7 +1,7 @@
 from torch.nn import functional
 
 from training_checklist.instruments import Losses, Step
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -15,11 +15,8 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="network/loss-falls-as-criterion-grows",
-    item="trace",
     question="Does the loss that training_step returns grow when the criterion grows (no minus sign in front of it)?",
     why="training makes the criterion worse, and the loss falls without bound",
-    severity=FAILED,
     fix=Fix("remove the minus sign"),
     listener=Losses,
     detect=detect,

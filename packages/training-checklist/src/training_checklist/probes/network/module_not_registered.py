@@ -2,7 +2,7 @@ import torch
 from torch import Tensor, nn
 
 from training_checklist.instruments import Small, Step
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -28,11 +28,8 @@ class Registered(Listed):
 
 
 PROBE = Probe(
-    id="network/module-not-registered",
-    item="trace",
     question="Is every layer that is called a submodule of the LightningModule, and not in a plain list or dict?",
     why="the optimizer never sees its weights, checkpoints lack them, and they stay on the CPU",
-    severity=FAILED,
     fix=Fix("assign it to an attribute of the module, or keep it in nn.ModuleList or nn.ModuleDict"),
     detect=detect,
     faulty=Listed,

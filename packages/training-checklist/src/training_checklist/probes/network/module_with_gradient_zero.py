@@ -1,7 +1,7 @@
 from torch import Tensor, nn
 
 from training_checklist.instruments import Small, Step, without_effect
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -31,11 +31,8 @@ class Added(Zeroed):
 
 
 PROBE = Probe(
-    id="network/module-with-gradient-zero",
-    item="trace",
     question="Do the gradients of every module have numbers other than 0?",
     why="it is multiplied by 0, or what follows it is dead (a ReLU at 0) or constant (softmax over one value)",
-    severity=FAILED,
     fix=Fix(
         "look in the table above for abs-max 0, or for abs-min and abs-max that are the same", items=("gradients",)
     ),

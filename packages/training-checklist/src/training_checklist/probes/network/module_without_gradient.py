@@ -1,7 +1,7 @@
 from torch import Tensor, nn
 
 from training_checklist.instruments import Small, Step, StepListener, copied_parameters, without_effect
-from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
 class Copies(StepListener):
@@ -45,11 +45,8 @@ class Used(Unused):
 
 
 PROBE = Probe(
-    id="network/module-without-gradient",
-    item="trace",
     question="Does every module whose parameters the optimizer holds get a gradient?",
     why="what it returns never reaches the loss",
-    severity=FAILED,
     fix=Fix("use it, remove it, or freeze it with requires_grad_(False)", items=("gradients",)),
     listener=Copies,
     detect=detect,

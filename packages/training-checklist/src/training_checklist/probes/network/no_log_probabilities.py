@@ -1,7 +1,7 @@
 from torch.nn import functional
 
 from training_checklist.instruments import STEPS, SUM, Step, criterion_inputs
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -19,11 +19,8 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="network/no-log-probabilities",
-    item="trace",
     question="Do nll_loss and kl_div get log-probabilities, as log_softmax returns them?",
     why="it only picks the score of the right class: the loss can fall without bound and means no likelihood",
-    severity=FAILED,
     fix=Fix("put log_softmax(dim=1) before it, and not softmax; or use CrossEntropyLoss"),
     thresholds={"probability_sum": SUM},
     detect=detect,

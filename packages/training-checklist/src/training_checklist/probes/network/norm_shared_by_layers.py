@@ -31,8 +31,6 @@ class Separate(Shared):
 
 
 PROBE = Probe(
-    id="network/norm-shared-by-layers",
-    item="trace",
     question="Does each BatchNorm normalise the output of one layer only?",
     why="its running statistics mix those of several layers, and evaluation normalises each of them by the mixture",
     severity=WARNING,

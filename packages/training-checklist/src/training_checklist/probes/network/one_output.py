@@ -1,7 +1,7 @@
 from torch.nn import functional
 
 from training_checklist.instruments import Step, by, criterion_inputs
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -11,11 +11,8 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="network/one-output",
-    item="trace",
     question="Does cross_entropy get two or more outputs for each sample, one for each class?",
     why="the softmax of a single output is 1 whatever it is: the loss is always 0",
-    severity=FAILED,
     fix=Fix("give the network an output for each class, or use BCEWithLogitsLoss"),
     detect=detect,
     faulty=lambda answers, labels: functional.cross_entropy(answers[:, :1], labels * 0),

@@ -2,7 +2,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from training_checklist.instruments import STEPS, Call, Step, StepListener, by
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 COMPARES = {"softmax", "log_softmax", "argmax"}
 
@@ -43,11 +43,8 @@ def accuracy(answers: Tensor, labels: Tensor, dim: int) -> Tensor:
 
 
 PROBE = Probe(
-    id="network/over-another-dimension",
-    item="trace",
     question="Do softmax and argmax run over dim 1 of the logits, in which cross_entropy has the classes?",
     why="scores of other positions or samples are compared with each other, and not those of the classes",
-    severity=FAILED,
     fix=Fix("give it dim=1"),
     listener=OverDimensions,
     detect=detect,

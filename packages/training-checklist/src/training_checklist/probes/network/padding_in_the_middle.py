@@ -37,8 +37,6 @@ class AtTheEnd(Between):
 
 
 PROBE = Probe(
-    id="network/padding-in-the-middle",
-    item="trace",
     question="Does the padding's token id stand at the ends of sequences only, and never between other tokens?",
     why="a token of the text, such as that for unknown words, has the id of the padding, and is left out with it",
     severity=WARNING,

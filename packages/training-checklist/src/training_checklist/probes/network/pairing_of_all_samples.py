@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from training_checklist.instruments import STEPS, Call, Shape, Step, StepListener, broadcast, by, smaller, source_tree
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 # As functions of torch, methods and operators are named, without underscores and the r and i of __radd__ and __iadd__.
 ELEMENTWISE = {
@@ -140,11 +140,8 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="network/pairing-of-all-samples",
-    item="trace",
     question="Is each sample's output compared with its own target only, without (B, 1) being broadcast against (B,)?",
     why="what comes out, a metric or a loss, is mostly about samples that have nothing to do with one another",
-    severity=FAILED,
     fix=Fix(
         "give both one shape: squeeze(1) of the first, without keepdim=True; x[:, None] says where pairs are meant"
     ),

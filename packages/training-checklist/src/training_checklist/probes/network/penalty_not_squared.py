@@ -69,8 +69,6 @@ class Decayed(Penalised):
 
 
 PROBE = Probe(
-    id="network/penalty-not-squared",
-    item="trace",
     question="Is an L2 penalty the square of the weights' norm, and not the norm itself?",
     why="the norm's gradient is as long for small weights as for large ones: it pulls whole tensors to 0, as a group "
     "lasso does, where L2 regularisation lets go of small weights (Goodfellow et al. 2016, 7.1.1)",

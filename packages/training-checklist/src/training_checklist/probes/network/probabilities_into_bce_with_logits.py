@@ -3,7 +3,7 @@ from typing import Any
 from torch.nn import functional
 
 from training_checklist.instruments import STEPS, Step, criterion_inputs
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -18,11 +18,8 @@ def loss(answers: Any, labels: Any) -> Any:
 
 
 PROBE = Probe(
-    id="network/probabilities-into-bce-with-logits",
-    item="trace",
     question="Does BCEWithLogitsLoss get logits, and not the output of a sigmoid or softmax?",
     why="it applies a sigmoid of its own: no probability below 0.5 or above 0.73 can come out",
-    severity=FAILED,
     fix=Fix("remove the sigmoid or softmax from the network"),
     detect=detect,
     steps=STEPS,

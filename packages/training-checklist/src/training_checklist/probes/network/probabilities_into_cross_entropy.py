@@ -1,7 +1,7 @@
 from torch.nn import functional
 
 from training_checklist.instruments import STEPS, SUM, Step, criterion_inputs
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -15,11 +15,8 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="network/probabilities-into-cross-entropy",
-    item="trace",
     question="Does cross_entropy get logits, and not the output of a softmax or sigmoid?",
     why="it applies a softmax of its own: the loss cannot fall below that of a hesitant answer, and gradients fade",
-    severity=FAILED,
     fix=Fix("remove the softmax (or sigmoid) from the network, or use NLLLoss on log_softmax"),
     thresholds={"probability_sum": SUM},
     detect=detect,

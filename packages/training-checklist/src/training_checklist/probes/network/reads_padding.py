@@ -20,8 +20,6 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="network/reads-padding",
-    item="trace",
     question="Does a sequence get the same answers, however much padding stands behind it?",
     why="padding takes part in attention or in a mean over positions: the answer to a sequence depends on the longest "
     "one in its batch",

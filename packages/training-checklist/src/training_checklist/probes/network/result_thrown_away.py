@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from training_checklist.instruments import STEPS, Call, StepListener, source_tree
-from training_checklist.probe import FAILED, Fix, Probe
+from training_checklist.probe import Fix, Probe
 
 
 class Dropped(StepListener):
@@ -41,11 +41,8 @@ def in_place(answers: Tensor, labels: Tensor) -> Tensor:
 
 
 PROBE = Probe(
-    id="network/result-thrown-away",
-    item="trace",
     question="Is the result used of every call like masked_fill or clamp, which leave their tensor as it is?",
     why="the line does nothing: the variant with an underscore at its end changes the tensor itself",
-    severity=FAILED,
     fix=Fix("assign the result, x = x.masked_fill(...), or call the variant in place, x.masked_fill_(...)"),
     listener=Dropped,
     steps=STEPS,

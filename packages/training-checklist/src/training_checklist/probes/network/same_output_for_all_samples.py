@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional
 
 from training_checklist.instruments import SAME, CriterionCall, ModuleCall, Step, spread
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -55,11 +55,8 @@ def nearly_ones(answers: Any, difference: float) -> Any:
 
 
 PROBE = Probe(
-    id="network/same-output-for-all-samples",
-    item="trace",
     question="Does the criterion get different outputs for different samples?",
     why="what all samples share cannot tell them apart",
-    severity=FAILED,
     fix=Fix("look at abs-min and abs-max in the table above"),
     thresholds={"same_output": SAME},
     detect=detect,

@@ -1,7 +1,7 @@
 from torch.nn import functional
 
 from training_checklist.instruments import SUM, Step, by, criterion_inputs
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 NORMALISED = ("cross_entropy", "nll_loss", "kl_div")
 
@@ -21,11 +21,8 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="network/scores-normalised-over-samples",
-    item="trace",
     question="Do the scores that the criterion gets sum to 1 over the classes, and not over the samples of the batch?",
     why="each sample's scores depend on the other samples of its batch",
-    severity=FAILED,
     fix=Fix("divide by the sum over dim=1"),
     thresholds={"probability_sum": SUM},
     detect=detect,

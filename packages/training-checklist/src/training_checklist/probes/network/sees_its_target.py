@@ -22,7 +22,7 @@ from training_checklist.instruments import (
     scores,
     texts,
 )
-from training_checklist.probe import FAILED, REMARK, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 SHIFTS = (1, 0)  # the next token, and the token itself
 
@@ -126,11 +126,8 @@ def given(rows: int = 16, kinds: int = 31, wrong: float = 0.0) -> Example:
 
 
 PROBE = Probe(
-    id="network/sees-its-target",
-    item="trace",
     question="Are the tokens that the network predicts hidden from it (by a causal mask, by shifted targets)?",
     why="it copies the answer from its input; where text is generated there is nothing to copy",
-    severity=FAILED,
     fix=Fix(
         "let no position see a later one: a causal mask in every layer of attention, padding of convolutions on "
         "the left only, recurrent layers in one direction"

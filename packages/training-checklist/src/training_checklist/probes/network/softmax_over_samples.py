@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from training_checklist.instruments import Call, Shape, Small, Step, StepListener, by, made_by_weights, smaller
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 @dataclass
@@ -61,11 +61,8 @@ class OverFeatures(OverSamples):
 
 
 PROBE = Probe(
-    id="network/softmax-over-samples",
-    item="trace",
     question="Does every softmax run over the classes or features of a sample, and not over the samples of the batch?",
     why="each sample's result depends on the samples that happen to be in its batch",
-    severity=FAILED,
     fix=Fix("give it dim=1 (or -1)"),
     listener=Softmaxes,
     detect=detect,

@@ -4,7 +4,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from training_checklist.instruments import VIEWS, Call, StepListener, operation
-from training_checklist.probe import FAILED, Fix, Probe
+from training_checklist.probe import Fix, Probe
 
 TAKES_LOGITS = {"logsigmoid", "log_sigmoid", "log_softmax", "softplus"}
 SQUASHES = {"Sigmoid": "sigmoid", "Softmax": "softmax"}
@@ -33,11 +33,8 @@ def squashed_by(node: Any) -> str:
 
 
 PROBE = Probe(
-    id="network/squashed-twice",
-    item="trace",
     question="Do logsigmoid, log_softmax and softplus get logits, and not the output of a sigmoid or softmax?",
     why="probabilities differ by 1 at most, so that the loss treats no answer as sure, and gradients are small",
-    severity=FAILED,
     fix=Fix("remove the sigmoid or softmax in front: the loss has its own"),
     listener=Squashes,
     faulty=lambda answers, labels: -functional.logsigmoid(answers.sigmoid()[:, 0] - answers.sigmoid()[:, 1]).mean(),

@@ -104,8 +104,6 @@ def of_power(power: float) -> Any:
 
 
 PROBE = Probe(
-    id="network/sum-beside-mean",
-    item="trace",
     question="Are all terms of the loss means over the samples, or all of them sums?",
     why="one term is a sum over the samples and another one a mean: their balance changes with the batch size, and the "
     "sum may drown the mean",

@@ -3,7 +3,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from training_checklist.instruments import Step, StepListener, slopes
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 class Targets(StepListener):
@@ -50,11 +50,8 @@ def loss(answers: Tensor, labels: Tensor, masked: bool) -> Tensor:
 
 
 PROBE = Probe(
-    id="network/targets-beyond-yes-and-no",
-    item="trace",
     question="Are all targets that the binary cross-entropy counts between 0 and 1?",
     why="beyond 0 and 1 the loss has no least value: a mark for a missing or uncertain label pulls a logit without end",
-    severity=FAILED,
     fix=Fix("map the mark to a number between 0 and 1, or give it a weight of 0; divide labels of 0 and 255 by 255"),
     listener=Targets,
     detect=detect,

@@ -1,5 +1,5 @@
 from training_checklist.instruments import Step, compared_tensors
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -13,12 +13,9 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="network/targets-interchangeable",
-    item="trace",
     question="Does the loss change when the targets of the batch are given to other samples?",
     why="each answer is compared with the targets of all samples, as where (B, 1) is broadcast against (B,): the best "
     "answer is one for all",
-    severity=FAILED,
     fix=Fix("give both one shape before they are compared; print the shape of the loss before its mean"),
     detect=detect,
     faulty=lambda answers, labels: (answers[:, None, 0] - labels).square().mean(),

@@ -15,7 +15,7 @@ from training_checklist.instruments import (
     seed_all,
     slopes,
 )
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -75,12 +75,9 @@ def of_samples(number: int) -> Example:
 
 
 PROBE = Probe(
-    id="network/targets-of-filling",
-    item="trace",
     question="Does the loss compare with real targets, and not only with the number that missing ones are filled with?",
     why="it learns what missing values were filled with, and nothing of those that are there: a mask that chooses "
     "them is the wrong way round",
-    severity=FAILED,
     fix=Fix("invert the mask where it is made, or where the loss takes it"),
     thresholds={
         "max_chance": Threshold(

@@ -17,7 +17,7 @@ from training_checklist.instruments import (
     replaced,
     scores,
 )
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 @torch.no_grad()
@@ -72,11 +72,8 @@ def loader() -> DataLoader:
 
 
 PROBE = Probe(
-    id="network/targets-of-other-samples",
-    item="trace",
     question="Is each answer compared with the target of its own sample and position?",
     why="answers and targets are flattened, transposed or sorted in different orders on their way to the criterion",
-    severity=FAILED,
     fix=Fix("flatten both in one order: logits.flatten(0, 1) of (B, T, C) goes with labels.flatten() of (B, T)"),
     thresholds={
         "own_targets": Threshold(

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from training_checklist.instruments import Step, criterion_inputs
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
 
 NEVER_NEGATIVE = {"Relu": "a ReLU", "Softplus": "a softplus", "Exp": "an exp"}
 SHARES = {"Sigmoid": "a sigmoid", "Softmax": "a softmax"}
@@ -38,11 +38,8 @@ def with_negative(number: int) -> Any:
 
 
 PROBE = Probe(
-    id="network/targets-out-of-reach",
-    item="trace",
     question="Can the last activation return the values of the targets (no negative ones, for example, after a ReLU)?",
     why="the last activation bounds the answers: for those samples no training brings them to their targets",
-    severity=FAILED,
     fix=Fix("remove the activation after the last layer, or scale the targets to its range"),
     thresholds={
         "beyond": Threshold(

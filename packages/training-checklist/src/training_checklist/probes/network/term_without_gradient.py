@@ -34,8 +34,6 @@ class DeadTerms(StepListener):
 
 
 PROBE = Probe(
-    id="network/term-without-gradient",
-    item="trace",
     question="Does every term that is added to the loss have a gradient?",
     why="it changes the loss that is logged and no weight: its factor, whatever it is, does nothing",
     severity=WARNING,

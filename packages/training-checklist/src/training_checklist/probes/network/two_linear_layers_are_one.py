@@ -96,8 +96,6 @@ class Bent(Straight):
 
 
 PROBE = Probe(
-    id="network/two-linear-layers-are-one",
-    item="trace",
     question="Is there an activation between each linear layer and the next one?",
     why="the product of two linear layers is one matrix: the second adds nothing that the first could not do",
     severity=WARNING,

@@ -48,8 +48,6 @@ class AttendsToKeys(Attends):
 
 
 PROBE = Probe(
-    id="network/weights-of-another-axis",
-    item="trace",
     question="Does the softmax of attention run over the axis (of keys) that the product with the values adds up?",
     why="queries compete for a key instead of keys for a query: a position may get nothing, or know of later ones",
     severity=WARNING,

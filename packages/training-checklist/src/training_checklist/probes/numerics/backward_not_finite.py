@@ -3,7 +3,7 @@ import math
 from torch.nn import functional
 
 from training_checklist.instruments import Numbers
-from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(numbers: Numbers, limits: Limits) -> Hits:
@@ -19,12 +19,10 @@ def detect(numbers: Numbers, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="numerics/backward-not-finite",
     item="anomaly",
     question="Does backward return finite gradients for every operation that is given finite ones?",
     why="the forward value is finite but its slope is not: sqrt, norm or std at 0, log or division near 0, "
     "or 0 * inf in a masked branch; every weight behind it is NaN after this step",
-    severity=FAILED,
     detect=detect,
     fix=Fix("keep the operand away from the edge: an eps inside, as in (x + 1e-12).sqrt() or x / (std + 1e-6)"),
     faulty=lambda answers, labels: functional.cross_entropy((0 * answers).sqrt(), labels),

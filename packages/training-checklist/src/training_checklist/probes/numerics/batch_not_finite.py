@@ -4,7 +4,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from training_checklist.instruments import Example, Numbers
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(numbers: Numbers, limits: Limits) -> Hits:
@@ -14,11 +14,9 @@ def detect(numbers: Numbers, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="numerics/batch-not-finite",
     item="overflow",
     question="Are all values of the batch finite where the loss is NaN or Inf?",
     why="the network is given them: the data is at fault",
-    severity=FAILED,
     detect=detect,
     fix=Fix(items=("limit_batches",)),
     symptom=True,

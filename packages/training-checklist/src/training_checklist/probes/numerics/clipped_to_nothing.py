@@ -3,7 +3,7 @@ import math
 from torch.nn import functional
 
 from training_checklist.instruments import Example, Numbers, project
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 SCALE = 65536  # that torch.amp.GradScaler starts from
 STEEP = project(lambda answers, labels: 100 * functional.cross_entropy(answers, labels)).module  # norms are beyond 1
@@ -26,11 +26,9 @@ def detect(numbers: Numbers, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="numerics/clipped-to-nothing",
     item="overflow",
     question="Does gradient clipping leave the optimizer gradients of a usual size?",
     why="steps follow what is left of them",
-    severity=FAILED,
     fix=Fix("clip after unscaling: take the clipping out of the hook", ("trainer.gradient_clip_val=1.0",)),
     detect=detect,
     thresholds={

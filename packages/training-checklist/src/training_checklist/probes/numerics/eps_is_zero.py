@@ -2,7 +2,7 @@ import torch
 from torch.nn import functional
 
 from training_checklist.instruments import Example, Numbers, project, shown
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(numbers: Numbers, limits: Limits) -> Hits:
@@ -25,11 +25,9 @@ def of_eps(eps: float) -> Example:
 
 
 PROBE = Probe(
-    id="numerics/eps-is-zero",
     item="overflow",
     question="Is the optimizer's eps more than 0 in the dtype of its weights?",
     why="the optimizer divides 0 by 0 where a gradient is 0",
-    severity=FAILED,
     detect=detect,
     fix=Fix("the least that FP16 holds is 6e-8; or set optimizer.eps=0.0001", ("trainer.precision=bf16-mixed",)),
     faulty=of_eps(1e-8),

@@ -3,7 +3,7 @@ import math
 from torch.nn import functional
 
 from training_checklist.instruments import Numbers
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(numbers: Numbers, limits: Limits) -> Hits:
@@ -22,12 +22,10 @@ def detect(numbers: Numbers, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="numerics/forward-not-finite",
     item="overflow",
     question="Is the loss finite, as far as no 16-bit range, weight or batch is to blame?",
     why="the 16-bit range is not to blame, FP32 has it too: a division by 0, a log or root at the edge, "
     "exp of too much, or Inf - Inf",
-    severity=FAILED,
     detect=detect,
     fix=Fix("keep the operand away from the edge: x / (std + 1e-6), x.clamp_min(1e-6).log()"),
     faulty=lambda answers, labels: (0 * functional.cross_entropy(answers, labels)).log(),

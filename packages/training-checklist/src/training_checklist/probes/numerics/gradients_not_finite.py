@@ -1,7 +1,7 @@
 from torch.nn import functional
 
 from training_checklist.instruments import Numbers
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(numbers: Numbers, limits: Limits) -> Hits:
@@ -15,11 +15,9 @@ def detect(numbers: Numbers, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="numerics/gradients-not-finite",
     item="overflow",
     question="Are all gradients finite where the loss is finite?",
     why="the forward value is finite, its slope is not: a root or norm at 0, a division near 0",
-    severity=FAILED,
     detect=detect,
     fix=Fix("keep the operand away from the edge with an eps inside", items=("anomaly",)),
     symptom=True,

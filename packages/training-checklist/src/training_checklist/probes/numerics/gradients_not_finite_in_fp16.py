@@ -1,7 +1,7 @@
 from torch.nn import functional
 
 from training_checklist.instruments import Numbers, mixed
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(numbers: Numbers, limits: Limits) -> Hits:
@@ -17,11 +17,9 @@ def detect(numbers: Numbers, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="numerics/gradients-not-finite-in-fp16",
     item="overflow",
     question="Are all gradients finite in FP16 where the loss is finite?",
     why="a slope is beyond 65504, or an eps that keeps an operand away from 0 is itself 0 in FP16",
-    severity=FAILED,
     detect=detect,
     fix=Fix("keep the operand away from the edge with an eps of 1e-4 or more", ("trainer.precision=bf16-mixed",)),
     faulty=mixed(

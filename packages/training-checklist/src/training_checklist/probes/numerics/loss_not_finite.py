@@ -3,7 +3,7 @@ import math
 from torch.nn import functional
 
 from training_checklist.instruments import Numbers
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(numbers: Numbers, limits: Limits) -> Hits:
@@ -17,11 +17,9 @@ def detect(numbers: Numbers, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="numerics/loss-not-finite",
     item="anomaly",
     question="Is the loss finite before backward begins?",
     why="the forward pass made it, and every gradient is NaN or Inf after it",
-    severity=FAILED,
     detect=detect,
     fix=Fix("it shows the ranges up to there, and tells the data, the weights and 16 bits apart", items=("overflow",)),
     symptom=True,

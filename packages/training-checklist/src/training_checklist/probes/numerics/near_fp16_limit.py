@@ -14,7 +14,6 @@ def detect(numbers: Numbers, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="numerics/near-fp16-limit",
     item="overflow",
     question="Do values in FP16 stay well below its largest number, 65504?",
     why="a batch with somewhat larger values makes it Inf, and NaN after that",

@@ -4,7 +4,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from training_checklist.instruments import Numbers, detect_overflow
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(numbers: Numbers, limits: Limits) -> Hits:
@@ -21,11 +21,9 @@ def shown(eps: float, answers: Tensor, labels: Tensor) -> Tensor:
 
 
 PROBE = Probe(
-    id="numerics/own-tensor-not-finite",
     item="overflow",
     question="Is every tensor finite that the project gives to detect_overflow?",
     why="what detect_overflow was given has left the range of its type",
-    severity=FAILED,
     fix=Fix("look at what makes it"),
     detect=detect,
     faulty=partial(shown, 0.0),

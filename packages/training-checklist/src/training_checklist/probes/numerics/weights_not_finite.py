@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from training_checklist.instruments import Numbers, shown, with_part
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(numbers: Numbers, limits: Limits) -> Hits:
@@ -15,11 +15,9 @@ def detect(numbers: Numbers, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="numerics/weights-not-finite",
     item="overflow",
     question="Are the weights finite that a step starts from?",
     why="they were made so before this step, by their initialisation, a checkpoint, or the step before",
-    severity=FAILED,
     detect=detect,
     fix=Fix("in step 0 look at how they are initialised or loaded; later, at the step before", items=("gradients",)),
     faulty=with_part(lambda: nn.Parameter(torch.tensor(math.nan)), operator.add),

@@ -19,8 +19,6 @@ class Bounded(Small):
 
 
 PROBE = Probe(
-    id="overfit/above-least-loss",
-    item="overfit",
     question="Does the loss on a memorised batch come down to the least value that it can have?",
     why="the loss is this criterion and nothing else, and the network cannot be as sure as it wants: logits may be "
     "bounded (a softmax, a tanh, a cosine without a temperature)",

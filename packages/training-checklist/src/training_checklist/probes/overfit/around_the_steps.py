@@ -1,5 +1,5 @@
 from training_checklist.instruments import BY_HAND, OneBatch, Small, explanation, hooks_of, trained_with
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 HOOKS = (
     "optimizer_step",
@@ -29,12 +29,9 @@ class Zeroing(Small):
 
 
 PROBE = Probe(
-    id="overfit/around-the-steps",
-    item="overfit",
     question="Do hooks and callbacks leave weights and gradients as the optimizer needs them?",
     why="network, batch, criterion and optimizer are able to learn: what is called around the steps undoes it, such as "
     "zeroed gradients, an optimizer_step that takes none, or weights that are set anew",
-    severity=FAILED,
     fix=Fix("look at what these change between backward and the next forward pass", items=("gradients",)),
     detect=detect,
     faulty=trained_with(module=Zeroing),

@@ -1,7 +1,7 @@
 import torch
 
 from training_checklist.instruments import CLIPPING, Example, OneBatch, explanation, trained_with
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(batch: OneBatch, limits: Limits) -> Hits:
@@ -21,11 +21,8 @@ def clipped(norm: float) -> Example:
 
 
 PROBE = Probe(
-    id="overfit/gradient-clipping",
-    item="overfit",
     question="Can one batch be memorised in spite of gradient clipping?",
     why="nothing else differs between the two trainings",
-    severity=FAILED,
     fix=Fix(overrides=(f"{CLIPPING}=null",)),
     detect=detect,
     faulty=clipped(1e-6),

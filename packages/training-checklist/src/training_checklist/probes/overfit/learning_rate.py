@@ -1,7 +1,7 @@
 import torch
 
 from training_checklist.instruments import RATE, OneBatch, explanation, trained_with
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(batch: OneBatch, limits: Limits) -> Hits:
@@ -17,11 +17,8 @@ def detect(batch: OneBatch, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="overfit/learning-rate",
-    item="overfit",
     question="Can one batch be memorised with the configured learning rate?",
     why="from the same weights another rate memorises the batch",
-    severity=FAILED,
     fix=Fix("set the learning rate to what memorises the batch"),
     detect=detect,
     faulty=trained_with(lambda weights: torch.optim.SGD(weights, lr=30.0)),

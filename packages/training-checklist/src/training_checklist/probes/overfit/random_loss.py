@@ -2,7 +2,7 @@ import torch
 from torch import Tensor
 
 from training_checklist.instruments import SAME_DRAWS, OneBatch, Small, explanation, noise, of_function, trained_with
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(batch: OneBatch, limits: Limits) -> Hits:
@@ -27,11 +27,8 @@ class Together(Small):
 
 
 PROBE = Probe(
-    id="overfit/random-loss",
-    item="overfit",
     question="Is the loss of the same batch the same in every step (no random labels, masks or noise)?",
     why="training_step draws at random what has to be learnt: labels, masks, noise, functional.dropout",
-    severity=FAILED,
     fix=Fix("take out what draws at random", items=("reproducibility",)),
     detect=detect,
     faulty=trained_with(module=Shuffling),

@@ -32,12 +32,9 @@ class Ignoring(Small):
 
 
 PROBE = Probe(
-    id="overfit/samples-without-effect",
-    item="overfit",
     question="Does every sample of the batch count in the loss?",
     why="where the network knows nothing, these samples have no gradient, and without the criterion's options "
     "they have one: whatever it answers for them is as good",
-    severity=FAILED,
     fix=Fix("change the criterion's options; leave out of the data what is to be ignored"),
     detect=detect,
     faulty=trained_with(module=Ignoring),

@@ -16,7 +16,7 @@ from training_checklist.instruments import (
     trained_with,
     trials,
 )
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 INPUTS = Fix(items=("trace", "limit_batches"))
 
@@ -85,11 +85,8 @@ class Detached(Small):
 
 
 PROBE = Probe(
-    id="overfit/unexplained",
-    item="overfit",
     question="Does the network memorise one batch, or is a cause known why not?",
     why="what cannot learn one batch by heart learns nothing from many",
-    severity=FAILED,
     fix=Fix(items=("trace", "gradients")),
     detect=detect,
     faulty=trained_with(module=Detached),

@@ -1,7 +1,7 @@
 import torch
 
 from training_checklist.instruments import DECAY, Example, OneBatch, explanation, trained_with
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(batch: OneBatch, limits: Limits) -> Hits:
@@ -15,12 +15,9 @@ def decayed(share: float) -> Example:
 
 
 PROBE = Probe(
-    id="overfit/weight-decay",
-    item="overfit",
     question="Can one batch be memorised in spite of weight decay?",
     why="the decay pulls weights to 0 as strongly as the loss pulls them away: from the same weights, and with nothing "
     "else changed, it is learnt without",
-    severity=FAILED,
     fix=Fix(overrides=(f"++{DECAY}=0",)),
     detect=detect,
     faulty=decayed(0.3),

@@ -32,8 +32,6 @@ def removed(files: RunFiles) -> str:
 
 
 PROBE = Probe(
-    id="paths/checkpoint-callback-removed",
-    item="paths",
     question="Is the ModelCheckpoint of the config still there, so that the Trainer's default does not replace it?",
     why="the default keeps the last weights and not the best, where the logger or the working directory happens to be",
     severity=WARNING,

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from training_checklist.instruments import Job, RunFiles, checkpoints
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(files: RunFiles, limits: Limits) -> Hits:
@@ -19,11 +19,8 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="paths/checkpoint-missing",
-    item="paths",
     question="Has every ModelCheckpoint written the files that its arguments promise?",
     why="the weights of the run are lost when it ends",
-    severity=FAILED,
     fix=Fix("look at the arguments of ModelCheckpoint"),
     detect=detect,
     faulty=Job(("+callbacks.checkpoint.save_on_train_epoch_end=false",)),

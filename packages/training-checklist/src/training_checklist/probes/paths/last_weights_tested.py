@@ -11,8 +11,6 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="paths/last-weights-tested",
-    item="paths",
     question="Are the best weights tested, where ModelCheckpoint keeps the best by a metric?",
     why="the score is that of the last epoch, which may have learnt the training set by heart",
     severity=REMARK,

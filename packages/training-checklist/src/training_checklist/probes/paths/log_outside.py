@@ -1,5 +1,5 @@
 from training_checklist.instruments import Job, RunFiles, records
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(files: RunFiles, limits: Limits) -> Hits:
@@ -10,11 +10,8 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="paths/log-outside",
-    item="paths",
     question="Is the run's log file in the run's directory?",
     why="the logs of all runs mix there",
-    severity=FAILED,
     fix=Fix("give the handler a file name below ${hydra:runtime.output_dir}"),
     detect=detect,
     faulty=Job(("hydra.job_logging.handlers.file.filename=all.log",)),

@@ -1,5 +1,5 @@
 from training_checklist.instruments import Job, RunFiles, logged
-from training_checklist.probe import FAILED, REMARK, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(files: RunFiles, limits: Limits) -> Hits:
@@ -17,11 +17,8 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="paths/nothing-logged",
-    item="paths",
     question="Do the files of each logger hold at least one logged value?",
     why="nothing was logged in training or validation: nobody can look at the run later",
-    severity=FAILED,
     fix=Fix("in training_step and validation_step: self.log('train/loss', loss)"),
     detect=detect,
     faulty=Job(("quiet=true",)),

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from training_checklist.instruments import Asked, Job, RunFiles, raw_directory, shorten
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(files: RunFiles, limits: Limits) -> Hits:
@@ -17,11 +17,8 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="paths/nothing-to-resume",
-    item="paths",
     question="Can fit(ckpt_path='last') find a checkpoint of an earlier run?",
     why="what was trained so far is left behind, and the run looks as if it had been resumed: Lightning only warns",
-    severity=FAILED,
     fix=Fix("give ckpt_path the file of the run to go on from, or checkpoints a folder that all runs share"),
     detect=detect,
     faulty=Job(("resume=last",)),

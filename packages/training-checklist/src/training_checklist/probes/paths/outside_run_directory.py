@@ -6,7 +6,7 @@ from omegaconf import OmegaConf
 from training_config.walk import value_of, walk
 
 from training_checklist.instruments import OUTPUT_DIR, Asked, Checkpoint, Job, RunFiles, Written, job, shown
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(files: RunFiles, limits: Limits) -> Hits:
@@ -87,11 +87,8 @@ def named(files: RunFiles, name: str) -> str:
 
 
 PROBE = Probe(
-    id="paths/outside-run-directory",
-    item="paths",
     question="Does everything that a run writes lie in its own directory?",
     why="the files of all runs mix there, the next run overwrites them, and none can be told from another",
-    severity=FAILED,
     fix=Fix("write below HydraConfig.get().runtime.output_dir"),
     detect=detect,
     faulty=Job(("logger.csv.save_dir=logs",)),

@@ -1,5 +1,5 @@
 from training_checklist.instruments import Job, RunFiles, records
-from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(files: RunFiles, limits: Limits) -> Hits:
@@ -12,11 +12,8 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="paths/record-missing",
-    item="paths",
     question="Are the config (.hydra) and the log of the run both in its directory?",
     why="nobody can tell later what was run",
-    severity=FAILED,
     fix=Fix("look at what removes it"),
     detect=detect,
     faulty=Job(("hydra.output_subdir=null",)),

@@ -32,11 +32,8 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="paths/shared-directory",
-    item="paths",
     question="Does every job write into a directory of its own?",
     why="the later job overwrites checkpoints and logs of the earlier one, or mixes with them",
-    severity=FAILED,
     fix=Fix("put the time or the number of the job into its directory's name"),
     detect=detect,
     faulty=Job(raw="outputs/same"),

@@ -58,8 +58,6 @@ class Tables(Small):
 
 
 PROBE = Probe(
-    id="profile/hook-outweighs-step",
-    item="profile",
     question="Does each hook of the project take less time than the training step?",
     why="figures, tables and checks of all weights after each batch cost more than the training that they look at",
     severity=WARNING,

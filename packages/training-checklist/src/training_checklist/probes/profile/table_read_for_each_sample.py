@@ -30,8 +30,6 @@ def searched(seconds: float, others: float) -> Callable[[int], Any]:
 
 
 PROBE = Probe(
-    id="profile/table-read-for-each-sample",
-    item="profile",
     question="Is loading a sample free of slow look-ups in a table of pandas?",
     why="a look into a table takes pandas some 100 times as long as NumPy or torch, and a search goes through all rows",
     severity=WARNING,

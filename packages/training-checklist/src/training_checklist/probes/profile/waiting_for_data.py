@@ -4,7 +4,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from training_checklist.instruments import Example, StepTimes, loading, reading, slowest
-from training_checklist.probe import FAILED, REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
+from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 LEAST = 3  # steps of which the median is no outlier
 
@@ -56,11 +56,8 @@ def paused(seconds: float, batch_size: int = 32, computing: float = 0.0) -> Exam
 
 
 PROBE = Probe(
-    id="profile/waiting-for-data",
-    item="profile",
     question="Is the next batch at hand for most of a training step, so that little of it is waiting for data?",
     why="the processor or accelerator has nothing to do until then",
-    severity=FAILED,
     fix=Fix("load the next batch in another process while this one trains"),
     detect=detect,
     thresholds={

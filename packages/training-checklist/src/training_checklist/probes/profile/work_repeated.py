@@ -140,8 +140,6 @@ def made_anew(seconds: float) -> Callable[[int], Any]:
 
 
 PROBE = Probe(
-    id="profile/work-repeated",
-    item="profile",
     question="Is what all samples share computed once, and not anew for each sample?",
     why="a table, an archive or a filter bank that is the same for each sample can be kept where the dataset is made",
     severity=WARNING,

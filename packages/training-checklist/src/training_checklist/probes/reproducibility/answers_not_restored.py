@@ -19,7 +19,7 @@ from training_checklist.instruments import (
     splits,
     stand_in,
 )
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 SAMPLES = 16
 
@@ -96,12 +96,9 @@ class Scaled(Small):
 
 
 PROBE = Probe(
-    id="reproducibility/answers-not-restored",
-    item="reproducibility",
     question="Are all tensors that the trained network's outputs depend on in its checkpoint?",
     why="what a hook of training has set, and state_dict() leaves out, is not there when the checkpoint is loaded to "
     "test, predict or export",
-    severity=FAILED,
     fix=Fix("keep it by register_buffer(name, tensor), which is saved unless persistent=False"),
     detect=detect,
     thresholds={

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from training_checklist.instruments import EVAL_MODE, KEEPING, LEFT_OUT, Example, SeededRuns, Small
-from training_checklist.probe import FAILED, REMARK, WARNING, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import REMARK, WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 LISTED = 3
 
@@ -68,12 +68,9 @@ class Registered(Counting):
 
 
 PROBE = Probe(
-    id="reproducibility/attribute-not-saved",
-    item="reproducibility",
     question="Does a resumed run take the same steps as one that was not interrupted?",
     why="a checkpoint holds parameters, buffers and what state_dict() or on_save_checkpoint give it; what else a step "
     "depends on begins anew when training is resumed",
-    severity=FAILED,
     fix=Fix("register_buffer, or on_save_checkpoint and on_load_checkpoint"),
     detect=detect,
     aliases=("reproducibility/resumed-steps-differ",),

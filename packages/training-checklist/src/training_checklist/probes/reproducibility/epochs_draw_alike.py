@@ -13,8 +13,6 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="reproducibility/epochs-draw-alike",
-    item="reproducibility",
     question="Do the DataLoader's workers draw different random numbers in each epoch?",
     why="the network sees each sample in one version only, as if it were not augmented",
     severity=WARNING,

@@ -1,7 +1,7 @@
 import torch
 
 from training_checklist.instruments import SeededRuns, Small, differing_names
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 KIND = "initial weight"
 
@@ -30,12 +30,9 @@ class Drawn(Small):
 
 
 PROBE = Probe(
-    id="reproducibility/initial-weights-differ",
-    item="reproducibility",
     question="Do two runs with one seed begin with the same weights?",
     why="the seed is the same in both: these are drawn before it is set, or from what it does not reach (numpy's "
     "default_rng(), the clock, the order of a set)",
-    severity=FAILED,
     fix=Fix("seed_everything(cfg.seed, workers=True) as the training function's first line; draw with torch"),
     detect=detect,
     faulty=Drawn,

@@ -1,7 +1,7 @@
 import torch
 
 from training_checklist.instruments import SeededRuns, Small
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(seeded: SeededRuns, limits: Limits) -> Hits:
@@ -29,11 +29,8 @@ class Begun(Small):
 
 
 PROBE = Probe(
-    id="reproducibility/no-seed",
-    item="reproducibility",
     question="Is a seed set, so that two runs of one command begin with the same one?",
     why="a process begins with a seed that torch draws: nothing that comes out can be had once more",
-    severity=FAILED,
     fix=Fix("seed_everything(cfg.seed, workers=True) as the training function's first line"),
     detect=detect,
     faulty=Begun,

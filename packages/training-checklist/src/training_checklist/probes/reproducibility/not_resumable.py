@@ -3,7 +3,7 @@ from itertools import count, repeat
 from torch import nn
 
 from training_checklist.instruments import KEEPING, Example, SeededRuns, Small
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 HOOKS = Place(note="on_save_checkpoint, on_load_checkpoint, or names in the network that change from run to run")
 
@@ -29,11 +29,8 @@ class Named(Small):
 
 
 PROBE = Probe(
-    id="reproducibility/not-resumable",
-    item="reproducibility",
     question="Can training be resumed from a checkpoint of the run?",
     why="whatever interrupts the run, it begins anew",
-    severity=FAILED,
     fix=Fix("load what the checkpoint holds into a network that is built alike"),
     detect=detect,
     faulty=Example(Named, trainer=KEEPING),

@@ -2,7 +2,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from training_checklist.instruments import Example, SeededRuns, labelled
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 LOADERS = {"batch": "train_dataloader", "validation batch": "val_dataloader"}
 OTHER_ORDER = "a sampler or shuffle draws from a generator that has no seed, or cuts up the order of a set"
@@ -51,11 +51,8 @@ def shuffled(is_seeded: bool) -> Example:
 
 
 PROBE = Probe(
-    id="reproducibility/other-samples",
-    item="reproducibility",
     question="Do two runs with one seed read the same samples in the same order, with the same values?",
     why="what a run has learnt cannot be had once more",
-    severity=FAILED,
     fix=Fix("generator=torch.Generator().manual_seed(cfg.seed) for the loader; sort what is listed"),
     detect=detect,
     aliases=("reproducibility/sample-values-differ",),

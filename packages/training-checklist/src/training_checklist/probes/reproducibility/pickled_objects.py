@@ -2,7 +2,7 @@ from pathlib import Path
 from typing import Any
 
 from training_checklist.instruments import KEEPING, Example, SeededRuns, Small
-from training_checklist.probe import FAILED, REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 LISTED = 4
 WHY = "torch.load and Trainer.fit(ckpt_path=...) refuse to unpickle classes, which runs code of whoever wrote the file"
@@ -33,11 +33,8 @@ class Noting(Small):
 
 
 PROBE = Probe(
-    id="reproducibility/pickled-objects",
-    item="reproducibility",
     question="Can checkpoints be loaded with torch.load(weights_only=True)?",
     why=f"{WHY}: the run cannot be resumed",
-    severity=FAILED,
     fix=Fix(
         "save plain values: OmegaConf.to_container(...) or _convert_: all for hyperparameters, "
         "self.save_hyperparameters(ignore=[...]), str(path)"

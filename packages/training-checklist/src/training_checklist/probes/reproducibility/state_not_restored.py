@@ -1,7 +1,7 @@
 from torch import nn
 
 from training_checklist.instruments import KEEPING, Example, SeededRuns, Small, differing_names
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 LISTED = 4
 
@@ -30,11 +30,8 @@ class Initialised(Small):
 
 
 PROBE = Probe(
-    id="reproducibility/state-not-restored",
-    item="reproducibility",
     question="Does resuming restore weights, optimizer states, learning rates and the step?",
     why="what the checkpoint does not bring back begins anew, and the run goes on as another one",
-    severity=FAILED,
     fix=Fix(
         "look at on_save_checkpoint, on_load_checkpoint, state_dict, and at hooks that change weights at the start"
     ),

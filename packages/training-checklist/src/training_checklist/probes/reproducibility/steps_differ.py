@@ -5,7 +5,7 @@ from itertools import takewhile
 from torch import Tensor
 
 from training_checklist.instruments import Row, SeededRuns, Small, TwoRuns, first_difference
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 KINDS = ("loss", "gradient", "parameter", "end of training")
 IN_KIND = {"gradient": "backward", "parameter": "the optimizer's step, or what follows it"}
@@ -48,11 +48,8 @@ def noisy(module: Small, inputs: Tensor, draw: Callable[[], float]) -> Tensor:
 
 
 PROBE = Probe(
-    id="reproducibility/steps-differ",
-    item="reproducibility",
     question="Do two runs with one seed, the same weights and the same batches take the same steps?",
     why="all before it is equal: it draws from what no seed reaches (numpy's default_rng(), the clock, a set's order)",
-    severity=FAILED,
     fix=Fix("draw with torch.rand or numpy.random.rand, which seed_everything seeds"),
     detect=detect,
     faulty=noise(random.SystemRandom().random),

@@ -1,5 +1,5 @@
 from training_checklist.instruments import KEEPING, Example, ModelCheckpoint, SeededRuns
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(seeded: SeededRuns, limits: Limits) -> Hits:
@@ -13,11 +13,8 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="reproducibility/weights-only",
-    item="reproducibility",
     question="Do checkpoints hold optimizer states and loops, and not only weights?",
     why="no optimizer, scheduler, epoch or step is in the file: a run that is interrupted begins anew",
-    severity=FAILED,
     fix=Fix("save_weights_only=False for the one that is resumed from"),
     detect=detect,
     faulty=Example(trainer=KEEPING | {"callbacks": [ModelCheckpoint(save_weights_only=True)]}),

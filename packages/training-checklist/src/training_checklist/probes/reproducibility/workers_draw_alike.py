@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from training_checklist.instruments import Changed, Example, SeededRuns, worker_draws
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(seeded: SeededRuns, limits: Limits) -> Hits:
@@ -35,11 +35,8 @@ def loading(draws: Callable[[], Callable[[], float]], **options: Any) -> Example
 
 
 PROBE = Probe(
-    id="reproducibility/workers-draw-alike",
-    item="reproducibility",
     question="Do the DataLoader's workers draw random numbers that differ from worker to worker?",
     why="each has a copy of one generator in one state, so that augmentation is that much less diverse",
-    severity=FAILED,
     fix=Fix(
         "draw with torch.rand or numpy.random.rand: Lightning seeds those for each worker and epoch; a generator of "
         "one's own is to be made in worker_init_fn, from torch.initial_seed()"

@@ -139,8 +139,6 @@ class Unscaled(Small):
 
 
 PROBE = Probe(
-    id="run/argument-without-effect",
-    item="fast_dev_run",
     question="Does every argument that a class of the project is given have an effect?",
     why="whoever gives it, in the config or in code, believes in a value that nothing uses",
     severity=WARNING,

@@ -84,8 +84,6 @@ def counting(name: str) -> type[Small]:
 
 
 PROBE = Probe(
-    id="run/hook-never-called",
-    item="fast_dev_run",
     question="Is every method that is named like a hook called, by Lightning or by the project?",
     why="hooks are looked up by name, and nothing is said of a name that Lightning does not know",
     severity=WARNING,

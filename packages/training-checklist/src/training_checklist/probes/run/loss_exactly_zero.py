@@ -1,7 +1,7 @@
 from torch.nn import functional
 
 from training_checklist.instruments import Stages, of_function
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(stages: Stages, limits: Limits) -> Hits:
@@ -10,11 +10,8 @@ def detect(stages: Stages, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="run/loss-exactly-zero",
-    item="fast_dev_run",
     question="Is the loss of the first training batch anything but exactly 0?",
     why="an untrained network cannot be right: the loss is detached from labels or outputs, or multiplied by 0",
-    severity=FAILED,
     fix=Fix(items=("gradients",)),
     detect=detect,
     faulty=lambda answers, labels: 0.0 * functional.cross_entropy(answers, labels),

@@ -3,7 +3,7 @@ import math
 from torch.nn import functional
 
 from training_checklist.instruments import Stages, of_function
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(stages: Stages, limits: Limits) -> Hits:
@@ -13,11 +13,8 @@ def detect(stages: Stages, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="run/loss-not-finite",
-    item="fast_dev_run",
     question="Is the loss of the first training batch a finite number?",
     why="every weight becomes NaN with the first step of the optimizer",
-    severity=FAILED,
     fix=Fix("the first looks at the data, the second at the network", items=("limit_batches", "overflow")),
     detect=detect,
     faulty=lambda answers, labels: functional.cross_entropy(answers.log(), labels),

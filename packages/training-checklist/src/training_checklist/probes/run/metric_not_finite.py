@@ -3,7 +3,7 @@ import math
 from torch import Tensor
 
 from training_checklist.instruments import Small, Stages
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(stages: Stages, limits: Limits) -> Hits:
@@ -22,11 +22,8 @@ class Precision(Small):
 
 
 PROBE = Probe(
-    id="run/metric-not-finite",
-    item="fast_dev_run",
     question="Is every logged metric a finite number?",
     why="checkpoints and early stopping compare by metrics, and NaN is never better than anything",
-    severity=FAILED,
     fix=Fix("look at what the metric divides by", items=("limit_batches",)),
     detect=detect,
     faulty=Precision,

@@ -1,5 +1,5 @@
 from training_checklist.instruments import Small, Stages, of_function
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(stages: Stages, limits: Limits) -> Hits:
@@ -14,11 +14,8 @@ class Silent(Small):
 
 
 PROBE = Probe(
-    id="run/no-loss",
-    item="fast_dev_run",
     question="Does training_step return a loss?",
     why="no gradient is computed and no weight changes in such a step",
-    severity=FAILED,
     fix=Fix("return the loss; return None on purpose only, to skip a batch"),
     detect=detect,
     faulty=Silent,

@@ -1,7 +1,7 @@
 from torch import nn
 
 from training_checklist.instruments import LoadedWeights, Small, Stages
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(stages: Stages, limits: Limits) -> Hits:
@@ -43,11 +43,8 @@ class Pretrained(Small):
 
 
 PROBE = Probe(
-    id="run/weights-not-loaded",
-    item="fast_dev_run",
     question="Does every load_state_dict(strict=False) load at least one weight?",
     why="the module keeps the weights that it has, random ones where it is new, and strict=False hides it",
-    severity=FAILED,
     fix=Fix(
         "print what load_state_dict returns, missing_keys and unexpected_keys, and give the keys as the module has them"
     ),

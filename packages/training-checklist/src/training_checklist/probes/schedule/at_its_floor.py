@@ -26,8 +26,6 @@ def to_a_floor(end: int, floor: float = 0.02, **options: int) -> object:
 
 
 PROBE = Probe(
-    id="schedule/at-its-floor",
-    item="learning",
     question="Does the lr_scheduler reach its lowest learning rate only near the end of the run?",
     why="the rest of the run trains at the lowest rate, and learns next to nothing",
     severity=WARNING,

@@ -36,8 +36,6 @@ class First(Small):
 
 
 PROBE = Probe(
-    id="schedule/before-the-optimizer",
-    item="learning",
     question="Is optimizer.step() called before the first lr_scheduler.step()?",
     why="the first rate of the schedule is never used",
     severity=WARNING,

@@ -3,7 +3,7 @@ from typing import Any
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from training_checklist.instruments import Schedules, Small
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
@@ -28,11 +28,8 @@ class Stepped(Small):
 
 
 PROBE = Probe(
-    id="schedule/calls",
-    item="learning",
     question="Is the lr_scheduler stepped exactly as often as its interval and frequency say?",
     why="it goes through its rates at another speed than interval and frequency say",
-    severity=FAILED,
     fix=Fix("leave it to Lightning, or do not return it from configure_optimizers and step it by hand alone"),
     detect=detect,
     faulty=type("Twice", (Stepped,), {"times": 2}),

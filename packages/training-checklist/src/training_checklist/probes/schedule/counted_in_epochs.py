@@ -4,7 +4,7 @@ from functools import partial
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from training_checklist.instruments import MANY, SPLIT, Schedules, along, limits_of, near, scheduled
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
@@ -32,11 +32,8 @@ def cosine(length: int, **run: int) -> object:
 
 
 PROBE = Probe(
-    id="schedule/counted-in-epochs",
-    item="learning",
     question="Are the lengths of an lr_scheduler with interval='step' given in steps, and not in epochs?",
     why="it looks written for epochs, and it is stepped by batches",
-    severity=FAILED,
     fix=Fix("interval=epoch where configure_optimizers returns the schedule", overrides=("scheduler.interval=epoch",)),
     detect=detect,
     thresholds={

@@ -5,7 +5,7 @@ from itertools import pairwise
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from training_checklist.instruments import MANY, SPLIT, Rehearsal, Schedules, along, near, scheduled
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
@@ -59,11 +59,8 @@ def falling(*points: tuple[int, float]) -> object:
 
 
 PROBE = Probe(
-    id="schedule/counted-in-steps",
-    item="learning",
     question="Are the lengths of an lr_scheduler with interval='epoch' given in epochs, and not in steps?",
     why="it looks written for steps, and it is stepped by epochs",
-    severity=FAILED,
     fix=Fix("interval=step where configure_optimizers returns the schedule", overrides=("scheduler.interval=step",)),
     detect=detect,
     thresholds={

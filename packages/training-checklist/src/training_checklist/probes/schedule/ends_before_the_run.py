@@ -3,7 +3,7 @@ from functools import partial
 from torch.optim.lr_scheduler import OneCycleLR
 
 from training_checklist.instruments import Schedules, scheduled
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
@@ -14,11 +14,8 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="schedule/ends-before-the-run",
-    item="learning",
     question="Can the lr_scheduler be stepped until the run ends, without an exception?",
     why="training ends with an exception",
-    severity=FAILED,
     fix=Fix("total_steps=trainer.estimated_stepping_batches with interval=step"),
     detect=detect,
     faulty=scheduled(partial(OneCycleLR, max_lr=0.01, total_steps=39)),

@@ -4,7 +4,7 @@ from torch.optim import SGD
 from torch.optim.lr_scheduler import OneCycleLR
 
 from training_checklist.instruments import Schedules, Small, schedules_of
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
@@ -32,11 +32,8 @@ class Grouped(Small):
 
 
 PROBE = Probe(
-    id="schedule/groups-share-a-rate",
-    item="learning",
     question="Does each parameter group keep a learning rate of its own under the lr_scheduler?",
     why="layers that were to move slowly, as pretrained ones, move as fast as new ones",
-    severity=FAILED,
     fix=Fix("give the schedule a rate for each group: OneCycleLR(optimizer, max_lr=[...]), or multiply each"),
     detect=detect,
     faulty=Grouped,

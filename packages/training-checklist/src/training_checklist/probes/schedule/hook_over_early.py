@@ -39,8 +39,6 @@ def over_after(steps: int, floor: float = 0.0) -> Example:
 
 
 PROBE = Probe(
-    id="schedule/hook-over-early",
-    item="learning",
     question="Does what a hook sets along a schedule (a weight decay, the rate of an average) reach its lowest value "
     "only near the end of the run?",
     why="the rest of the run goes on with the lowest value: a weight decay does next to nothing, an average stands "

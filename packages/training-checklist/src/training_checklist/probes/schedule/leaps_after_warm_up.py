@@ -24,8 +24,6 @@ def factors(*given: float) -> object:
 
 
 PROBE = Probe(
-    id="schedule/leaps-after-warm-up",
-    item="learning",
     question="Does the warm-up end at the learning rate with which the lr_scheduler goes on?",
     why="the leap is what the warm-up was to spare the network: the two parts are made for different rates",
     severity=WARNING,

@@ -4,7 +4,7 @@ from functools import partial
 from torch.optim.lr_scheduler import OneCycleLR
 
 from training_checklist.instruments import MANY, SPLIT, Schedules, near, scheduled
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
@@ -23,11 +23,8 @@ def cycle(steps: int, interval: str = "step") -> object:
 
 
 PROBE = Probe(
-    id="schedule/longer-than-the-run",
-    item="learning",
     question="Does the lr_scheduler come to its end, or to its first change, before the run ends?",
     why="the run ends long before the schedule does, which was to lower the rate in the end",
-    severity=FAILED,
     fix=Fix("total_steps=trainer.estimated_stepping_batches with interval=step"),
     detect=detect,
     thresholds={

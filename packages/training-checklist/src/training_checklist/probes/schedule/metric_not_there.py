@@ -6,7 +6,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.utils.data import DataLoader
 
 from training_checklist.instruments import FILES, Job, Schedules, Validated, loader, own_config, validated
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
@@ -47,11 +47,8 @@ def validating(every: int) -> Job:
 
 
 PROBE = Probe(
-    id="schedule/metric-not-there",
-    item="learning",
     question="Is the metric of ReduceLROnPlateau logged whenever Lightning steps it?",
     why="validation does not run in each epoch, and Lightning wants the metric whenever it steps the schedule",
-    severity=FAILED,
     fix=Fix('"frequency": trainer.check_val_every_n_epoch beside "scheduler" in configure_optimizers'),
     detect=detect,
     faulty=validating(2),

@@ -12,8 +12,6 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="schedule/never-near-the-rate",
-    item="learning",
     question="Does the learning rate come near the optimizer's lr at some point of the lr_scheduler?",
     why="schedules multiply the optimizer's rate by a factor, and most reach 1: the run learns next to nothing",
     severity=WARNING,

@@ -3,7 +3,7 @@ from functools import partial
 from torch.optim.lr_scheduler import LRScheduler, StepLR
 
 from training_checklist.instruments import Schedules, scheduled
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
@@ -27,11 +27,8 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="schedule/never-stepped",
-    item="learning",
     question="Is every lr_scheduler that configure_optimizers makes stepped at least once?",
     why="the learning rate stays what it is at first, such as that of the first step of a warm-up",
-    severity=FAILED,
     fix=Fix("self.lr_schedulers().step() in training_step, or in on_train_epoch_end, as its length is counted"),
     detect=detect,
     aliases=("schedule/not-returned", "schedule/nobody-steps-it"),

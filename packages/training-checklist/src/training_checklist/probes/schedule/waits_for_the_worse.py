@@ -4,7 +4,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from training_checklist.direction import better
 from training_checklist.instruments import Schedules, scheduled
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
@@ -26,11 +26,8 @@ def waiting(mode: str) -> Any:
 
 
 PROBE = Probe(
-    id="schedule/waits-for-the-worse",
-    item="learning",
     question="Is the mode of ReduceLROnPlateau right for its metric (min for a loss)?",
     why="it lowers the learning rate as long as training gets on",
-    severity=FAILED,
     fix=Fix("the other mode where it is made"),
     detect=detect,
     faulty=waiting("max"),

@@ -2,7 +2,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from training_checklist.instruments import SMOOTH, Schedules, along
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
@@ -16,11 +16,8 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    id="schedule/warms-up-to-the-end",
-    item="learning",
     question="Does the warm-up of the learning rate end before the run does?",
     why="the run never gets to the rate that was meant, nor to the decay after it: the schedule is made for more steps",
-    severity=FAILED,
     fix=Fix("count what it is stepped by: trainer.estimated_stepping_batches with interval=step"),
     detect=detect,
     thresholds={

@@ -46,8 +46,6 @@ class Hoarding(Small):
 
 
 PROBE = Probe(
-    id="watch/memory-grows",
-    item="watch",
     question="Does the memory in use stop growing at some point of the training?",
     why="a training that is long enough ends with 'out of memory', or is killed",
     severity=WARNING,

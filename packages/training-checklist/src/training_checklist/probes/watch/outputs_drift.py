@@ -41,8 +41,6 @@ class Growing(Small):
 
 
 PROBE = Probe(
-    id="watch/outputs-drift",
-    item="watch",
     question="Do the outputs of each module stay within a few orders of magnitude during training?",
     why="whatever comes after it was made for another scale, and 16-bit types end at 65504; weights that grow without "
     "bound fit, a norm that is missing, or a sum that goes on and on",

@@ -36,8 +36,6 @@ class Slowing(Small):
 
 
 PROBE = Probe(
-    id="watch/throughput-falls",
-    item="watch",
     question="Does a step take no longer at the end of training than at its start?",
     why="a step works on more and more: a list, a graph or a metric that every step adds to fits; so do inputs that "
     "are meant to grow",

@@ -47,8 +47,6 @@ class Dying(Small):
 
 
 PROBE = Probe(
-    id="watch/units-died",
-    item="watch",
     question="Do units of ReLU, tanh and sigmoid that have a slope at the start of training have one at its end?",
     why="such a unit gives the same for all inputs, nothing is trained through it, and it does not come back; steps "
     "that were too long fit, and weights or inputs that grow",

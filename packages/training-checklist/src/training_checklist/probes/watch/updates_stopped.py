@@ -2,7 +2,7 @@ import copy
 from typing import Any
 
 from training_checklist.instruments import Small, WholeTraining, ends, looked_at
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(training: WholeTraining, limits: Limits) -> Hits:
@@ -45,11 +45,8 @@ class PutBack(Small):
 
 
 PROBE = Probe(
-    id="watch/updates-stopped",
-    item="watch",
     question="Do weights go on changing for as long as they get gradients?",
     why="training has ended there, whatever the run goes on to do",
-    severity=FAILED,
     fix=Fix(
         "look for parameters that were replaced after the optimizer was built, and for steps that are smaller than the "
         "weights' type can tell: bfloat16 holds three digits"
