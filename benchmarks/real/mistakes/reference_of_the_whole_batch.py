@@ -14,10 +14,6 @@ NAMED = {
     "data/samples-mixed-by-collate": "without_reference|transfer",
     "network/answers-depend-on-others": "without_reference|transfer",
 }
-NEEDS = (
-    "a look at what on_after_batch_transfer makes of a target: whether it depends on the other samples of the batch, "
-    "as is asked of answers and of collate"
-)
 ATOMS = 5
 
 

@@ -132,12 +132,12 @@ def reloaded(data: Data, split: Split) -> tuple[Part, Part]:
 
 @once
 def mixed_by_collate(data: Data, split: Split) -> dict[str, int]:
-    """Load a few samples together and alone: return the inputs that are others in all of them, and how many."""
+    """Load a few samples together and alone: return what is another one in all of them, and how many."""
     chosen = by_index(split, least=TOGETHER).chosen(TOGETHER)
     together, again = (load(split, chosen, data.roles, data.trainer, data.until).values for _ in range(2))
     alone = [load(split, [index], data.roles, data.trainer, data.until).values for index in chosen]
     found = {}
-    for place in sorted(data.roles.inputs & together.keys() & again.keys()):
+    for place in sorted((data.roles.inputs | {data.roles.target}) & together.keys() & again.keys()):
         rows = together[place]
         steady = again[place].shape == rows.shape and not differing(rows, again[place]).any()
         known = rows.is_floating_point() and steady and all(place in each for each in alone)

@@ -1,17 +1,20 @@
 import torch
 from torch.utils.data import DataLoader, default_collate
 
-from training_checklist.instruments import Data, Split, labelled, mixed_by_collate, of_data
+from training_checklist.instruments import Data, Split, hooks_of, labelled, mixed_by_collate, of_data
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
+
+HOOKS = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
 
 
 def detect(data: Data, limits: Limits) -> Hits:
     def look(split: Split) -> Hits:
+        by = hooks_of(data.trainer, data.trainer.lightning_module, HOOKS)
         for place, number in mixed_by_collate(data, split).items():
             yield Hit(
                 f"{place} of a sample depends on the other samples of its batch: alone, each of {number} has other "
                 "values than together",
-                split.place.beside(note=place),
+                (by if by.file else split.place).beside(loader=split.place.loader, note=place),
             )
 
     return data.of_each(look)
