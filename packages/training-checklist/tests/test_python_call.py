@@ -425,3 +425,24 @@ def test_layers_whose_values_cannot_be_looked_at_end_no_item(net, data, first):
 def test_number_of_any_stride_and_type_has_bytes(one):
     assert len(bytes_in(one)) == one.element_size()
     assert digest(one)
+
+
+@pytest.mark.parametrize("target", ["binary", "grey"])
+def test_pixels_rounded_for_a_network_that_gives_them_back_have_lost_nothing_that_was_meant(net, target):
+    """A Bernoulli likelihood is of yes and no; one that compares with the shades has lost them."""
+
+    class Restores(net):
+        def __init__(self):
+            super().__init__()
+            self.first, self.head = nn.Linear(256, 32), nn.Linear(32, 256)
+
+        def loss(self, batch):
+            grey = batch[0] / 255
+            binary = (grey > 0.5).float()
+            target_of = {"binary": binary, "grey": grey}
+            return nn.functional.binary_cross_entropy_with_logits(self(binary), target_of[target])
+
+    stored = torch.randint(256, (64, 256), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    loaders = {"train_dataloaders": DataLoader(TensorDataset(stored), 16, shuffle=True)}
+    verdict = check(Restores(), loaders=loaders, items=["limit_batches"])["limit_batches"]
+    assert ("data/levels-lost" in [finding.rule for finding in verdict.findings]) is (target == "grey")

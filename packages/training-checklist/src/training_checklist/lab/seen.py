@@ -103,6 +103,7 @@ class Seen:
         spoilt: what is not finite, by loader and place in the batch.
         labels_outside: those that a criterion was given first; tokens_outside: likewise of an embedding.
         entering: what the first layer takes, batch by batch, where it multiplies that with weights; layer: its name.
+        restored: whether a criterion compares answers with just that, as an autoencoder's does.
         ranges: by place in the batch and layer.
         whole_numbers: of each training batch.
     """
@@ -120,6 +121,7 @@ class Seen:
         self.tokens_outside: tuple[str, Outside] | None = None
         self.entering: list[Tensor] = []
         self.layer = ""
+        self.restored = False
         self.ranges: dict[tuple[str, str], Entering] = {}
         self.whole_numbers: list[dict[str, Tensor]] = []
         self.coarse: dict[str, tuple[str, float, int]] = {}
@@ -189,7 +191,10 @@ class Seen:
         first = next((each for each in self.entrances.found if each.leaf == roles.input), None)
         if first is not None and first.operation in MULTIPLIES and first.value.isfinite().all():
             self.layer = first.place.module or first.operation
-            self.entering.append(first.value.cpu().double())  # not every device has float64
+            entered = first.value.cpu().double()  # not every device has float64
+            self.entering.append(entered)
+            targets = [call.target.cpu().double() for call in self.criteria.calls]
+            self.restored |= any(torch.equal(target.flatten(), entered.flatten()) for target in targets)
         for each in self.entrances.found:
             if each.operation not in MULTIPLIES or not each.value.numel() or not each.value.is_floating_point():
                 continue
