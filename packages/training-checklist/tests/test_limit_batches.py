@@ -181,6 +181,11 @@ FAULTS = {
         "val_dataloader",
         "those of val_dataloader 0.50 and 0.30",
     ),
+    "splits-scaled-differently, of 40 samples": (
+        {"val": lambda dataset: Subset(changed(lambda x: x * 0.3 + 0.5)(dataset), range(40))},
+        "val_dataloader",
+        "those of val_dataloader",
+    ),
     "classes-renamed": ({"val": changed(labels=lambda y: (y + 1) % 4)}, "val_dataloader", "0 looks like 3"),
     "classes-renamed, two of them": (
         {"val": changed(labels=lambda y: torch.tensor([0, 2, 1, 3])[y])},
@@ -741,6 +746,53 @@ def test_targets_of_a_regression_are_held_against_other_splits_and_inputs(examin
     found = examine("limit_batches", Regression(), Minutes(change)).findings
     assert [finding.rule for finding in found] == ([] if rule is None else [rule])
     assert all(said in finding.what for finding in found)
+
+
+class Noised(Dataset):
+    """Gives numbers with noise, which is another one each time, and without."""
+
+    def __init__(self, noise):
+        self.noise, self.numbers = noise, torch.randn(128, 4, generator=torch.Generator().manual_seed(1))
+
+    def __len__(self):
+        return len(self.numbers)
+
+    def __getitem__(self, index):
+        return self.numbers[index] + self.noise * torch.randn(4), self.numbers[index]
+
+
+class Denoising(Regression):
+    """Takes the noise away; its loss is written out."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def training_step(self, batch, batch_idx):
+        return (self.layer(batch[0]) - batch[1]).square().mean()
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", self.training_step(batch, batch_idx))
+
+    def test_step(self, batch, batch_idx):
+        self.log("test/loss", self.training_step(batch, batch_idx))
+
+
+@pytest.mark.parametrize(("noise_of_test", "found"), [(0.0, True), (0.3, False)])
+def test_randomness_belongs_to_the_task_unless_another_held_out_split_has_none(examine, noise_of_test, found):
+    class Splits(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(Noised(0.3), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(Noised(0.3), 16)
+
+        def test_dataloader(self):
+            return DataLoader(Noised(noise_of_test), 16)
+
+    verdict = examine("limit_batches", Denoising(), Splits())
+    places = [each.place.loader for each in verdict.findings if each.rule == "data/held-out-is-random"]
+    assert places == (["val_dataloader"] if found else [])
 
 
 def test_collate_function_that_mixes_samples_is_named_and_one_that_orders_them_is_not(examine):

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from training_checklist.lab.data import LEAST, Part
+from training_checklist.lab.data import Part
 from training_checklist.lab.roles import Roles
 
-BLOCKS = 4  # consecutive parts of a split, of at least 50 samples / 4
+BLOCKS = 4  # consecutive parts of a split
+# Samples from which on `differ` can be trusted, which allows for the error of a mean: of 400 pairs of one distribution,
+# with 320 samples and 32, it parts 2 for a single lognormal column, at most 1 for an exponential, Student's t with 3
+# degrees of freedom or a common factor, none where samples have 6 independent numbers or more; of 8 samples, up to 8.
+LEAST = 32
 MOST_NUMBERS = 8  # of a target: of a series or an image, neighbours tell each
 MASKS = 20  # different values: masks and weights of classes have fewer
 

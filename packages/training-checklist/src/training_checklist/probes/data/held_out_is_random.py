@@ -15,8 +15,9 @@ def detect(data: Data, limits: Limits) -> Hits:
         larger = known and inputs[0].numel() > targets[0][0].numel()
         if not differ.any():
             return
-        if roles.classes is None and (random or not larger):
-            # Masked tokens, or noise that a network is to remove, may be drawn anew in every pass.
+        # Masked tokens, or noise that a network is to remove, may be drawn anew in every pass, and then of every split.
+        untold = roles.classes is None and (random or not larger)
+        if untold and not any(is_steady(data, each) for each in data.held_out):
             raise CannotJudge(
                 "inputs of held-out samples are random, and the criterion does not tell whether they may be"
             )
@@ -26,6 +27,14 @@ def detect(data: Data, limits: Limits) -> Hits:
         )
 
     return data.of_each(look)
+
+
+def is_steady(data: Data, split: Split) -> bool:
+    try:
+        first, second = reloaded(data, by_index(split))
+    except CannotJudge:
+        return False
+    return not differing(first.of(data.roles.input), second.of(data.roles.input)).any()
 
 
 PROBE = Probe(
