@@ -28,21 +28,21 @@ from torchmetrics.classification import Accuracy
 from training_checklist import session
 from training_checklist.engines.drawn_indices import DrawnIndices, content_of
 from training_checklist.engines.fingerprints import checksums
-from training_checklist.engines.first_difference import differing
+from training_checklist.engines.first_difference import differing_names
 from training_checklist.engines.own_code import shorten
-from training_checklist.evidence.ranks import Loader, MissingRank, Shares, UnusedParameters
 from training_checklist.experiments.distributed import meetings, network, peers, presence, processes, shares
 from training_checklist.experiments.distributed.distributed import Distributed
 from training_checklist.experiments.distributed.peers import Parted
 from training_checklist.experiments.distributed.presence import Interrupted, Presence
 from training_checklist.experiments.distributed.stages import RENDEZVOUS
 from training_checklist.finding import FAILED, REMARK, Finding, Place, Verdict
+from training_checklist.lab.ranks import Loader, MissingRank, Ranks, Shares, UnusedParameters
+from training_checklist.probes.distributed import same_data, unused_parameters
+from training_checklist.probes.distributed.same_data import same_batches
 from training_checklist.reporting import ranks
-from training_checklist.rules.distributed.same_data import RULE as same_data_rule
-from training_checklist.rules.distributed.same_data import same_batches
-from training_checklist.rules.distributed.unused_parameters import RULE as rule
 
 SETTINGS = {"timeout": 20, "rendezvous_timeout": 20, "prepare_timeout": 60, "memory_mb": 1}
+SETTINGS |= {"topics": ["distributed"]}
 
 
 BARS = {"bar": TQDMProgressBar, "rich_bar": RichProgressBar}  # they compute metrics, and so reduce them, on rank 0
@@ -238,8 +238,11 @@ def test_healthy_ranks_have_no_finding(found, variant):
 
 
 def test_unused_parameters_are_a_remark_where_the_project_runs_in_one_process():
-    asked = [rule.findings(UnusedParameters(0, ["extra"], 8, asked=asked), {}) for asked in (True, False)]
-    assert [next(findings).severity for findings in asked] == [FAILED, REMARK]
+    lab, severities = Ranks(), []
+    for asked in (True, False):
+        lab.unused = UnusedParameters(0, ["extra"], 8, asked=asked)
+        severities += [finding.severity for finding in unused_parameters.PROBE.findings(lab, {})]
+    assert severities == [FAILED, REMARK]
 
 
 @pytest.mark.parametrize(
@@ -248,12 +251,14 @@ def test_unused_parameters_are_a_remark_where_the_project_runs_in_one_process():
 )
 def test_data_that_no_rank_shares_are_a_remark_where_the_project_runs_in_one_process(samples, asked, severity):
     loaders, batches = [[Loader(samples=samples)], [Loader(samples=samples)]], [list("abcd"), list("abcd")]
-    [finding] = same_data_rule.findings(Shares(loaders, batches, asked=asked), {})
+    lab = Ranks()
+    lab.shares = Shares(loaders, batches, asked=asked)
+    [finding] = same_data.PROBE.findings(lab, {})
     assert (finding.rule, finding.severity) == ("distributed/same-data", severity)
 
 
 def test_names_whose_numbers_differ_on_any_rank_are_found():
-    assert differing([{"a": 1, "b": 2}, {"a": 1, "b": 3}]) == ["b"]
+    assert differing_names([{"a": 1, "b": 2}, {"a": 1, "b": 3}]) == ["b"]
 
 
 def test_checksum_changes_with_any_bit():
@@ -319,7 +324,7 @@ def test_prepare_data_that_never_ends_is_interrupted(tmp_path, monkeypatch):
     with pytest.raises(Interrupted) as interrupted:
         time.sleep(30)
     finding = check.explain(interrupted.value)
-    assert (finding.rule, finding.place.rank) == ("distributed/preparation-too-slow", "0")
+    assert (finding.rule, finding.place.rank) == ("distributed/rank-hangs", "0")
 
 
 def test_killed_process_counts_as_dead_and_former_runs_do_not_count(tmp_path):
@@ -414,7 +419,7 @@ def test_finding_travels_with_the_exception_that_ends_the_run(tmp_path):
     check = Distributed(**SETTINGS)
     check.begin(tmp_path)
     finding = check.explain(Parted(MissingRank(1, 2, (0, "rendezvous"))))
-    assert (finding.rule, finding.place.rank) == ("distributed/rank-missing", "1")
+    assert (finding.rule, finding.place.rank) == ("distributed/rank-ended", "1")
 
 
 def test_finding_of_another_rank_stands_as_it_is(tmp_path):

@@ -7,6 +7,10 @@ from importlib import import_module
 from typing import Any
 
 MODULES = {
+    "lab.ranks": (
+        *("Apart", "EndedRank", "FailedCollective", "HungRank", "LoneCollective", "MissingRank", "Ranks"),
+        *("Shares", "SkippedStep", "SlowPreparation", "WrongCollective"),
+    ),
     "lab.seeded_runs": (
         "EVAL_MODE",
         "KEEPING",
@@ -140,6 +144,7 @@ MODULES = {
     "lightning": (
         "Callback",
         "Checkpoint",
+        "EarlyStopping",
         "CombinedLoader",
         "LightningDataModule",
         "LightningModule",

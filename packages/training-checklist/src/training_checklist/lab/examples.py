@@ -12,7 +12,7 @@ import inspect
 import io
 import logging
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
@@ -223,11 +223,14 @@ def project(example: Any) -> Example:
     return Example(type("Trained", (Small,), {"loss": lambda self, *given: example(*given)}))
 
 
-def run(probe: Probe, example: Any, chosen: Mapping[str, Any] | None = None) -> Experiment | Verdict:
-    """Run the probe's item on an example, with that probe alone, and return it; the same numbers each time.
+def run(
+    probe: Probe, example: Any, chosen: Mapping[str, Any] | None = None, asked: Iterable[Probe] = ()
+) -> Experiment | Verdict:
+    """Run the probe's item on an example, and return it; the same numbers each time.
 
     Args:
         chosen: thresholds, by name.
+        asked: probes of the item; that one alone where there are none.
     """
     if isinstance(example, jobs.Job):
         return jobs.run(probe.item, [probe.id], example, chosen or {})
@@ -243,8 +246,12 @@ def run(probe: Probe, example: Any, chosen: Mapping[str, Any] | None = None) -> 
         try:
             with session.aside(settings), recorded_loads([probe.item]):
                 item = instantiate(config["callbacks"][f"debug_{probe.item}"] | content.item | {"topics": ()})
-                item.probes, item.judge = [probe], lambda *_, **__: None  # it asks no rule of the older form
-                options = {"accelerator": "cpu", "devices": 1, **config.get("trainer", {}), **QUIET, **content.trainer}
+                item.probes, item.judge = (
+                    [*asked] or [probe],
+                    lambda *_, **__: None,
+                )  # it asks no rule of the older form
+                asked = OmegaConf.to_container(OmegaConf.create(config.get("trainer", {})), resolve=True)
+                options = {"accelerator": "cpu", "devices": 1, **asked, **QUIET, **content.trainer}
 
                 def fit(callback: Experiment | None = None) -> None:
                     module, loader = content.module(), content.loader and content.loader()

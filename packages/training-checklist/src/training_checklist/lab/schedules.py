@@ -84,7 +84,7 @@ class Rehearsal:
             end -= 1
         ratio = (len(rates) - 1) / max(end, 1)
         divided = self.accumulated > 1 and abs(ratio / self.accumulated - 1) < limits.max_rounding
-        if self.error or rates[-1] > limits.max_floor * peak or (ratio < limits.many and not divided):
+        if self.error or rates[-1] > limits.max_lr_floor * peak or (ratio < limits.many and not divided):
             return None
         top = max(call for call, rate in enumerate(rates) if rate == peak)
         falls = all(later < earlier for earlier, later in pairwise(rates[top : end + 1]))

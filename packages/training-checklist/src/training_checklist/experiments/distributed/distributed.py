@@ -1,7 +1,12 @@
 """Several processes that train one model: whether they can talk, keep step, agree, and share the data."""
 
-from collections.abc import Mapping
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +21,7 @@ from training_checklist.engines.drawn_indices import DrawnIndices, content_of, f
 from training_checklist.engines.fingerprints import checksums, digest_of
 from training_checklist.engines.first_difference import differing_names
 from training_checklist.engines.places import of_function
-from training_checklist.evidence.ranks import (
-    Agreement,
-    Course,
-    MonitoredValue,
-    Shares,
-    SkippedStep,
-    UnusedParameters,
-    WrongCollective,
-)
+from training_checklist.experiments.distributed import meetings, peers, presence
 from training_checklist.experiments.distributed.agreement import distances
 from training_checklist.experiments.distributed.meetings import Meetings
 from training_checklist.experiments.distributed.network import NetworkError, self_test
@@ -50,7 +47,18 @@ from training_checklist.experiments.distributed.stages import (
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import REMARK, Finding
 from training_checklist.judging import cause
+from training_checklist.lab.ranks import (
+    Agreement,
+    MonitoredValue,
+    Ranks,
+    Shares,
+    SkippedStep,
+    UnusedParameters,
+    WrongCollective,
+)
 from training_checklist.lightning import LightningModule, Trainer
+from training_checklist.reporting.ranks import rank_file, read_ranks, write_rank
+from training_checklist.starting.fork import Fork
 
 SHARDED = "the strategy is not DDP: no rank holds all parameters"
 DRIFTED = "the gradients of the ranks differ by the rounding of their reduction, which the weights take up"
@@ -69,8 +77,16 @@ class Distributed(Experiment):
     item = "distributed"
     shapes_run = True
 
-    def __init__(self, timeout: float, rendezvous_timeout: float, prepare_timeout: float, memory_mb: float) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        timeout: float,
+        rendezvous_timeout: float,
+        prepare_timeout: float,
+        memory_mb: float,
+        topics: Sequence[str] = (),
+    ) -> None:
+        super().__init__(topics)
+        self.ranks = Ranks()
         self.timeouts = {
             "rendezvous_timeout": rendezvous_timeout,
             "prepare_timeout": prepare_timeout,
@@ -100,6 +116,38 @@ class Distributed(Experiment):
         self.loss = 0.0
         if HydraConfig.initialized():
             self.begin(Path(HydraConfig.get().runtime.output_dir))
+
+    def examine(self, fit: Callable[..., None], folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
+        shared |= {"LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": self.item}
+        (folder / "debug").mkdir()
+
+        def be_rank(rank: int) -> None:
+            os.environ.update(shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
+            torch.set_num_threads(1)  # a fork has none of the others
+            presence.BEAT, presence.BUSY, meetings.STUCK, peers.GRACE = 0.1, 0.2, 0.3, 1.0  # nothing here is slow
+            self.rank = rank
+            self.begin(folder)
+            fit(self)
+            if self.fitted:
+                self.conclude(folder)
+            write_rank(rank_file(folder, rank), [self.verdict("")])
+
+        forks = [Fork(partial(be_rank, rank), folder / f"{rank}.log") for rank in range(2)]
+        deadline = time.monotonic() + self.timeouts["rendezvous_timeout"]
+        while any([fork.poll() is None for fork in forks]) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for fork in forks:
+            if fork.poll() is None:
+                os.kill(fork.pid, signal.SIGKILL)
+        for [verdict] in read_ranks(folder, 0).values():
+            self.judged |= {*verdict.judged}
+            self.unjudged |= verdict.unjudged
+            self.error = self.error or verdict.error
+            for finding in verdict.findings:
+                self.add(finding)
 
     def begin(self, folder: Path) -> None:
         """Say from here on where this rank is, in `folder`, which all ranks share."""
@@ -178,7 +226,7 @@ class Distributed(Experiment):
         gradients = {name: w.grad for name, w in weights.items() if w.grad is not None and not w.grad.is_sparse}
         self._compare(trainer, pl_module, STEP, gradients)
         if self.one_process is not None:
-            self.judge(self.one_process.evidence(self.loss, self.step_place))
+            self._ask(one_process=self.one_process.evidence(self.loss, self.step_place))
             self.one_process = None
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
@@ -201,7 +249,7 @@ class Distributed(Experiment):
             seen = [answer[name] for answer in answers if name in answer]
             if len(seen) > 1 and name not in self.monitored:
                 found = len(self.findings)
-                self.judge(MonitoredValue(name, monitors[name], seen, self.asked))
+                self._ask(monitored=[MonitoredValue(name, monitors[name], seen, self.asked)])
                 self.monitored |= {name} if len(self.findings) > found else set()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -223,12 +271,12 @@ class Distributed(Experiment):
 
     def conclude(self, folder: Path) -> None:
         if self.meetings is not None:
-            self.judge(Course())
+            self._ask(ended_by=None, batch=None)
             if self.agree:
                 obstacle = SHARDED if self.ddp is None else DRIFTED if self.drifted else ""
-                self.judge(
-                    *(Agreement(kind, len(self.parameters), obstacle=obstacle) for kind in ("parameters", "gradients"))
-                )
+                total = len(self.parameters)
+                same = {kind: Agreement(kind, total, obstacle=obstacle) for kind in ("weights", "gradients")}
+                self._ask(**same)
             self.seen = (
                 f"{self.world_size} ranks took {self.facts['steps']} steps together, "
                 f"compared {self.meetings.count} times; {self.facts['network']}"
@@ -249,7 +297,7 @@ class Distributed(Experiment):
             return replace(diagnose(error), severity=REMARK)
         if event is None or isinstance(event, Finding):  # another rank's
             return event
-        self.judge(Course(event, self.batch if self.batch >= 0 else None))
+        self._ask(ended_by=event, batch=self.batch if self.batch >= 0 else None)
         return self.findings[-1] if self.findings else None
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
@@ -268,6 +316,9 @@ class Distributed(Experiment):
         if cause(error, Interrupted) is not None or self.peers.is_loss(error):
             return self.peers.lost(str(error), error)
         return None
+
+    def _ask(self, **known: Any) -> None:
+        self.ask(self.probes, self.ranks, **known)
 
     def _end(self) -> None:
         if self.peers is not None:
@@ -323,19 +374,11 @@ class Distributed(Experiment):
         if not names:
             return
         found, group, zeros = len(self.findings), self.meetings.group, torch.zeros_like
-        self.judge(
-            Agreement(
-                "parameters" if gradients is None else "gradients",
-                len(held),
-                distances(
-                    {name: held[name] if name in held else zeros(self.parameters[name]) for name in names}, group
-                ),
-                self.world_size,
-                str(self.stage),
-                self.stage.hooks(pl_module),
-                self.gradients_equal,
-            )
-        )
+        kind = "weights" if gradients is None else "gradients"
+        own = {name: held[name] if name in held else zeros(self.parameters[name]) for name in names}
+        apart, place = distances(own, group), self.stage.hooks(pl_module)
+        args = (kind, len(held), apart, self.world_size, str(self.stage), place, self.gradients_equal)
+        self._ask(**{kind: Agreement(*args)})
         self.agree = len(self.findings) == found
         self.drifted = self.drifted or gradients is not None
 
@@ -346,12 +389,13 @@ class Distributed(Experiment):
         unused = [name for name in weights if name not in self.used]
         if not self.unused_found and not self.unused_allowed:
             self.unused_found = bool(unused)
-            self.judge(UnusedParameters(self.rank, unused, len(weights), self.batch, self.step_place, self.asked))
+            found = UnusedParameters(self.rank, unused, len(weights), self.batch, self.step_place, self.asked)
+            self._ask(unused=found)
 
     def _judge_shares(self, trainer: Trainer, shares: list[Any], batches: list[list[str]] | None = None) -> None:
         self.shares, found = shares, len(self.findings)
         sampler_off = not trainer._accelerator_connector.use_distributed_sampler
-        self.judge(Shares(shares, batches or [], sampler_off, self.asked))
+        self._ask(shares=Shares(shares, batches or [], sampler_off, self.asked))
         if batches is None and len(self.findings) > found:  # numbers of batches: one would wait for ever
             raise Parted(self.findings[-1])
         for loader in shares[0]:

@@ -11,11 +11,11 @@ import torch
 from torch import distributed
 
 from training_checklist.engines.places import of_hooks
-from training_checklist.evidence.ranks import Apart, LoneCollective
 from training_checklist.experiments.distributed.peers import Parted, Peers
 from training_checklist.experiments.distributed.presence import Sign
 from training_checklist.experiments.distributed.stages import LATE, Stage, stage_of
 from training_checklist.finding import NOWHERE
+from training_checklist.lab.ranks import Apart, LoneCollective
 from training_checklist.lightning import LightningModule
 
 POLL = 0.002  # seconds

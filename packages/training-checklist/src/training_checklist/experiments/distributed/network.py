@@ -1,6 +1,6 @@
 """Can the processes of a job talk to each other at all? Without any model or data, for two processes:
 
-python -m torch.distributed.run --nproc-per-node 2 -m <package>.debug.network
+python -m torch.distributed.run --nproc-per-node 2 -m training_checklist.experiments.distributed.network
 """
 
 import os

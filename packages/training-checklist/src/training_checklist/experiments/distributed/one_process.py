@@ -15,8 +15,8 @@ from training_checklist.engines.own_code import is_own, pass_on
 from training_checklist.engines.places import of_frame
 from training_checklist.engines.replay import call_step, loss_in, seed_all
 from training_checklist.engines.stand_in import stand_in
-from training_checklist.evidence.ranks import OneProcess
 from training_checklist.finding import Place
+from training_checklist.lab.ranks import OneProcess
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
 REPEATS = 1e-4  # relative, of the norm of a gradient: two equal steps differ by rounding at most

@@ -12,16 +12,16 @@ from typing import Any
 
 from training_checklist.ending import CheckFailed
 from training_checklist.engines.own_code import is_own
-from training_checklist.evidence.ranks import (
+from training_checklist.experiments.distributed.presence import Presence, Sign, is_dead, line_of
+from training_checklist.experiments.distributed.stages import RENDEZVOUS
+from training_checklist.finding import NOWHERE, Finding
+from training_checklist.lab.ranks import (
     EndedRank,
     FailedCollective,
     HungRank,
     MissingRank,
     SlowPreparation,
 )
-from training_checklist.experiments.distributed.presence import Presence, Sign, is_dead, line_of
-from training_checklist.experiments.distributed.stages import RENDEZVOUS
-from training_checklist.finding import NOWHERE, Finding
 from training_checklist.reporting.ranks import rank_file
 
 POLL = 0.02  # seconds

@@ -5,7 +5,7 @@ from typing import Any
 from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SequentialSampler
 
 from training_checklist.engines.drawn_indices import content_of, length
-from training_checklist.evidence.ranks import Loader
+from training_checklist.lab.ranks import Loader
 from training_checklist.lightning import CombinedLoader
 
 

@@ -40,7 +40,7 @@ PROBE = Probe(
             healthy=to_a_floor(22, epochs=10, trainer={"accumulate_grad_batches": 2}),
         ),
         "min_smooth": replace(SMOOTH, faulty=to_a_floor(8), healthy=to_a_floor(3)),
-        "max_floor": Threshold(
+        "max_lr_floor": Threshold(
             0.1,
             "of its peak: what one milestone of MultiStepLR makes of a rate by default; at a higher one, training goes "
             "on",

@@ -1,14 +1,15 @@
-from collections.abc import Iterator
 from typing import Any
 
-from training_checklist.evidence.ranks import OneProcess
-from training_checklist.finding import WARNING, Fix
-from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
+from torch import Tensor
+
+from training_checklist.instruments import Example, Ranks, Small, loader
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 NEAR = 1e-3  # relative, of two losses: the mean of two ranks' losses is rounded otherwise than one over all samples
 
 
-def judge(step: OneProcess, limits: Any) -> Iterator[Hit]:
+def detect(ranks: Ranks, limits: Limits) -> Hits:
+    step = ranks.one_process
     if step.obstacle:
         raise CannotJudge(step.obstacle)
     if step.off <= limits.max_off:
@@ -39,23 +40,35 @@ def is_near(loss: float, other: float) -> bool:
     return abs(loss - other) <= NEAR * abs(other)
 
 
-RULE = Rule(
+def by_rank(weight: float) -> Example:
+    """Make one with so much of another term in the loss of rank 1."""
+
+    class Ranked(Small):
+        def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+            loss = super().training_step(batch, batch_idx)
+            return loss + weight * self.trainer.global_rank * self.head.bias[0]
+
+    return Example(Ranked, lambda: loader(4))
+
+
+PROBE = Probe(
     id="distributed/unlike-one-process",
     item="distributed",
     question="Does the first step of all ranks have the gradient that one process has for the same samples?",
     why="the loss depends on the rank: labels or rows are moved on by it where nothing is gathered, so that ranks "
     "above 0 learn something else",
     severity=WARNING,
-    evidence=OneProcess,
-    judge=judge,
     fix=Fix("use the rank only where tensors of all ranks are gathered: self.all_gather(x, sync_grads=True)"),
-    faulty=lambda: OneProcess([2.1, 8.3], [2.1, 2.2], 2.3, 0.5),
-    healthy=lambda: OneProcess([2.1, 2.2], [2.1, 2.2], 2.3, 1e-6),
+    detect=detect,
     thresholds={
         "max_off": Threshold(
             0.01,
             "of its length: rounding makes 1e-6 of it in float32; a term that counts half, and is a fifth of the "
             "gradient, makes 0.04",
+            faulty=by_rank(0.02),
+            healthy=by_rank(0.008),
         )
     },
+    faulty=by_rank(1.0),
+    healthy=by_rank(0.0),
 )

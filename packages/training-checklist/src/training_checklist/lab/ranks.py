@@ -1,9 +1,14 @@
 """What the processes of one job came to: how they kept step, what they hold, and which data they read."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
+from training_checklist.engines.parameter_names import shown
 from training_checklist.finding import NOWHERE, Place
+from training_checklist.lab.shared import Subject
+from training_checklist.rule import CannotJudge, Hit
 
 
 @dataclass
@@ -166,19 +171,6 @@ class FailedCollective:
 
 
 @dataclass
-class Course:
-    """How the ranks kept step.
-
-    Args:
-        event: what ended that, None where nothing did.
-        batch: in which it happened.
-    """
-
-    event: Any = None
-    batch: int | None = None
-
-
-@dataclass
 class Agreement:
     """What of all ranks should be the same to the last bit, as one stage of training left it.
 
@@ -202,10 +194,24 @@ class Agreement:
     gradients_equal: bool | None = None
     obstacle: str = ""
 
-    def apart(self, limit: float) -> list[str]:
-        """Return the names of those that are farther apart than that, the farthest first."""
+    def hit(self, limit: float, what: str) -> Iterator[Hit]:
+        """Yield a hit where some are farther apart than that; `what` begins with their number.
+
+        Raises:
+            CannotJudge: nothing could be compared.
+        """
+        if self.obstacle and not self.distances:
+            raise CannotJudge(self.obstacle)
         names = [name for name, distance in self.distances.items() if not distance <= limit]
-        return sorted(names, key=lambda name: -self.distances[name])
+        names = sorted(names, key=lambda name: -self.distances[name])
+        if names:
+            before = "; their gradients were the same before the optimizer's step" if self.gradients_equal else ""
+            note = "; ".join(part for part in (self.hooks.note, f"changed before {self.stage}") if part)
+            yield Hit(
+                f"{what.format(f'{len(names)} of {self.total}')}: {shown(names)}; in the units of their rounding by "
+                f"{self.distances[names[0]]:.3g}{before}",
+                self.hooks.beside(rank=f"0 to {self.world_size - 1}", parameter=shown(names), note=note),
+            )
 
 
 @dataclass
@@ -264,6 +270,13 @@ class Shares:
     sampler_off: bool = False
     asked: bool = True
 
+    def of_one_dataset(self) -> Iterator[tuple[int, int, Loader, Loader]]:
+        """Yield two ranks, and loaders of theirs that read from the same dataset."""
+        for one, two in combinations(range(self.world_size), 2):
+            for loader, other in zip(self.loaders[one], self.loaders[two], strict=False):
+                if loader.content is not None and loader.content == other.content:
+                    yield one, two, loader, other
+
     @property
     def world_size(self) -> int:
         return len(self.loaders)
@@ -298,3 +311,23 @@ class OneProcess:
     off: float
     obstacle: str = ""
     place: Place = NOWHERE
+
+
+class Ranks(Subject):
+    """What the ranks of a run report.
+
+    Args:
+        ended_by: what has ended the training of all, None where nothing has.
+        batch: in which that was, None before the first one.
+        monitored: each logged value that something looks at.
+        unused: parameters of this rank that a backward pass has left out.
+    """
+
+    ended_by: Any
+    batch: int | None
+    shares: Shares
+    weights: Agreement
+    gradients: Agreement
+    monitored: list[MonitoredValue]
+    unused: UnusedParameters
+    one_process: OneProcess

@@ -1,10 +1,11 @@
-from collections.abc import Iterator
+import os
 from itertools import combinations
-from typing import Any
 
-from training_checklist.evidence.ranks import Loader, Shares
-from training_checklist.finding import FAILED, REMARK, Fix
-from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
+import torch
+from torch.utils.data import DataLoader
+
+from training_checklist.instruments import Example, Ranks, Shares
+from training_checklist.probe import FAILED, REMARK, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 OFF = Fix(
     "or a DistributedSampler of your own in train_dataloader", overrides=("trainer.use_distributed_sampler=true",)
@@ -13,35 +14,35 @@ ITERABLE = Fix("take every world_size-th sample from the rank-th on in __iter__,
 ALONE = "this project runs in one process, where that is right; in several, each would do the work of one"
 
 
-def judge(shares: Shares, limits: Any) -> Iterator[Hit]:
+def detect(ranks: Ranks, limits: Limits) -> Hits:
+    shares = ranks.shares
     if not shares.batches:
         raise CannotJudge("the ranks have not read an epoch")
     for one, two in combinations(range(shares.world_size), 2):
         what = in_common(shares, one, two, limits)
         if what:
             iterable = shares.loaders[one] and shares.loaders[one][0].samples is None
-            fix = ITERABLE if iterable else OFF if shares.sampler_off else None
             yield Hit(
                 f"ranks {one} and {two} get {what}",
                 shares.where(f"{one} and {two}"),
                 None if shares.asked else ALONE,
-                fix,
+                ITERABLE if iterable else OFF if shares.sampler_off else None,
                 None if shares.asked else REMARK,
             )
             return
 
 
-def in_common(shares: Shares, one: int, two: int, limits: Any) -> str:
+def in_common(shares: Shares, one: int, two: int, limits: Limits) -> str:
     """Return what two ranks have in common that shares of their own would not have, or ""."""
     batches, others = shares.batches[one], shares.batches[two]
     same = same_batches(batches, others)
     if same and same >= limits.same_batches * len(batches):
         return f"the same {same} of their {len(batches)} first batches"
-    for loader, other in same_datasets(shares, one, two):
+    for *pair, loader, other in shares.of_one_dataset():
         alike = loader.drawn == other.drawn and loader.first == other.first
-        if alike and len(set(loader.drawn)) > 1:
+        if pair == [one, two] and alike and len(set(loader.drawn)) > 1:
             return f"the same {len(loader.drawn)} samples in the same order, augmented apart"
-        if loader.whole and other.whole:
+        if pair == [one, two] and loader.whole and other.whole:
             return f"all {loader.samples} samples in every epoch, in orders of their own"
     return ""
 
@@ -53,30 +54,35 @@ def same_batches(one: list[str], other: list[str]) -> int:
     return sum(mine == theirs for mine, theirs in zip(one, other, strict=False))
 
 
-def same_datasets(shares: Shares, one: int, two: int) -> list[tuple[Loader, Loader]]:
-    """Return the loaders of two ranks that read from the same dataset."""
-    pairs = zip(shares.loaders[one], shares.loaders[two], strict=False)
-    return [
-        (loader, other) for loader, other in pairs if loader.content is not None and loader.content == other.content
-    ]
+def reading(same: int) -> Example:
+    """Make one whose ranks have so many of ten batches in common."""
+
+    def loader() -> DataLoader:
+        own = 1000 * int(os.environ["RANK"])
+        numbers = [index + own * (index >= 4 * same) for index in range(40)]
+        return DataLoader([(torch.full((8,), 0.001 * number), torch.tensor(number % 4)) for number in numbers], 4)
+
+    return Example(loader=loader, trainer={"use_distributed_sampler": False})
 
 
-RULE = Rule(
+PROBE = Probe(
     id="distributed/same-data",
     item="distributed",
     question="Does each rank read a different part of the data?",
     why="several processes do the work of one: no speed-up, and an epoch is as many epochs as there are ranks",
     severity=FAILED,
-    evidence=Shares,
-    judge=judge,
     fix=Fix("DistributedSampler(dataset, num_replicas=trainer.world_size, rank=trainer.global_rank) on every rank"),
-    faulty=lambda: Shares([[Loader()], [Loader()]], [list("abcd"), list("abcd")]),
-    healthy=lambda: Shares([[Loader()], [Loader()]], [list("abcd"), list("efgh")]),
+    detect=detect,
     thresholds={
         "same_batches": Threshold(
             0.5,
             "share of the first epoch's batches: ranks with shares of their own have none in common, and ranks without "
             "all of them; in between lie data that repeat themselves, such as token blocks of one text",
+            factor=1.5,
+            faulty=reading(6),
+            healthy=reading(4),
         )
     },
+    faulty=reading(10),
+    healthy=reading(0),
 )

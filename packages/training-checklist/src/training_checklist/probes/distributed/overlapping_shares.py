@@ -1,18 +1,16 @@
-from collections.abc import Iterator
-from itertools import combinations
-from typing import Any
+import os
 
-from training_checklist.evidence.ranks import Loader, Shares
-from training_checklist.finding import FAILED, Fix
-from training_checklist.rule import CannotJudge, Hit, Rule
-from training_checklist.rules.distributed.same_data import same_datasets
+from torch.utils.data import DataLoader, DistributedSampler
+
+from training_checklist.instruments import Example, Ranks, samples
+from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
-def judge(shares: Shares, limits: Any) -> Iterator[Hit]:
+def detect(ranks: Ranks, limits: Limits) -> Hits:
+    shares = ranks.shares
     pairs = [
         (one, two, loader, other)
-        for one, two in combinations(range(shares.world_size), 2)
-        for loader, other in same_datasets(shares, one, two)
+        for one, two, loader, other in shares.of_one_dataset()
         if loader.splits and other.splits and loader.drawn and loader.drawn != other.drawn
     ]
     if not pairs:
@@ -28,20 +26,22 @@ def judge(shares: Shares, limits: Any) -> Iterator[Hit]:
             return
 
 
-def cut(*drawn: list[int]) -> Shares:
-    """Return shares of one dataset, for examples."""
-    return Shares([[Loader(splits=True, content="a", samples=64, drawn=each)] for each in drawn])
+def shuffled(by_rank: bool) -> Example:
+    def loader() -> DataLoader:
+        data, rank = samples(), int(os.environ["RANK"])
+        return DataLoader(data, 4, sampler=DistributedSampler(data, 2, rank, seed=rank * by_rank))
+
+    return Example(loader=loader)
 
 
-RULE = Rule(
+PROBE = Probe(
     id="distributed/overlapping-shares",
     item="distributed",
     question="Does each sample go to one rank only (do the samplers of all ranks shuffle alike)?",
     why="some samples are seen twice in an epoch, and others never",
     severity=FAILED,
-    evidence=Shares,
-    judge=judge,
     fix=Fix("one seed for the sampler on all ranks, and set_epoch with one number: they cut up one order"),
-    faulty=lambda: cut([0, 1, 2, 3], [3, 2, 1, 5]),
-    healthy=lambda: cut([0, 1, 2, 3], [4, 5, 6, 7]),
+    detect=detect,
+    faulty=shuffled(True),
+    healthy=shuffled(False),
 )
