@@ -628,6 +628,10 @@ def test_reshape_to_the_shape_of_the_transpose_is_warned_of(examine, net, case):
 TERMS = {
     "of detached answers": (lambda loss, answers: loss + 0.1 * answers.detach().logsumexp(1).mean(), True),
     "of .data": (lambda loss, answers: loss + answers.data.square().mean(), True),
+    "of the classes chosen": (lambda loss, answers: loss + 0.1 * (answers.argmax(1) != 1).float().mean(), True),
+    "under no_grad": (lambda loss, answers: loss + torch.no_grad()(torch.logsumexp)(answers, 1).mean(), True),
+    "of their shape": (lambda loss, answers: loss + torch.ones_like(answers).mean(), False),
+    "over a detached count": (lambda loss, answers: loss + answers.square().sum() / (answers > 0).sum(), False),
     "with a gradient": (lambda loss, answers: loss + 0.1 * answers.logsumexp(1).mean(), False),
     "a number": (lambda loss, answers: loss + 0.1, False),
     "times a detached factor": (lambda loss, answers: loss * answers.detach().std(), False),

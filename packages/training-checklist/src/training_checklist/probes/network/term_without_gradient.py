@@ -1,3 +1,5 @@
+import re
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -7,10 +9,14 @@ from training_checklist.probe import WARNING, Fix, Probe
 
 ADDS = {"add", "radd", "iadd", "sub", "rsub", "isub", "sum"}
 CUTS = {"detach", "detach_", "__get__"}  # the last one is `.data`
+FORM = re.compile("new_|.*_like$")  # tensors that have nothing but their shape and type of the one that is given
 
 
 class DeadTerms(StepListener):
-    """Follows what is computed from detached answers, until one number of it is added to one with a gradient."""
+    """Follows what is computed from answers without their gradient, until one number of it is added to one with it.
+
+    detach() takes the gradient, argmax and comparisons have none, and torch.no_grad() lets no operation have one.
+    """
 
     def __init__(self, step: Step) -> None:
         super().__init__(step)
@@ -22,7 +28,8 @@ class DeadTerms(StepListener):
         if call.name.strip("_") in ADDS and cut and call.name not in CUTS:
             self._compare(call, given, cut)
         learns = any(tensor.requires_grad for tensor in given)
-        starts = call.name in CUTS and learns
+        ends_graph = any(tensor.grad_fn is not None for tensor in given) and FORM.match(call.name) is None
+        starts = ends_graph or (call.name in CUTS and learns)
         if starts or (cut and not learns):
             self.cut.update((id(made), made) for made in call.made if not made.requires_grad)
 
@@ -30,14 +37,17 @@ class DeadTerms(StepListener):
         learning = [tensor for tensor in given if tensor.requires_grad and tensor.ndim == 0]
         term = next((tensor for tensor in cut if tensor.ndim == 0 and not tensor.requires_grad), None)
         if learning and term is not None and float(term) != 0 and call.place.file:
-            self.keep(call, f"a term of the loss, {float(term):.4g} in this step, is computed from detached answers")
+            self.keep(call, f"a term of the loss, {float(term):.4g} in this step, is computed from answers without their gradient")
 
 
 PROBE = Probe(
     question="Does every term that is added to the loss have a gradient?",
     why="it changes the loss that is logged and no weight: its factor, whatever it is, does nothing",
     severity=WARNING,
-    fix=Fix("compute it from the answers themselves, without detach(), .data, .item() or torch.no_grad() on the way"),
+    fix=Fix(
+        "compute it from the answers themselves, without detach(), .data, .item(), argmax, a comparison or "
+        "torch.no_grad() on the way"
+    ),
     listener=DeadTerms,
     faulty=lambda answers, labels: functional.cross_entropy(answers, labels) + 0.1 * torch.norm(answers.detach()),
     healthy=lambda answers, labels: functional.cross_entropy(answers, labels) + 0.1 * torch.norm(answers),
