@@ -37,7 +37,8 @@ class DeadTerms(StepListener):
         learning = [tensor for tensor in given if tensor.requires_grad and tensor.ndim == 0]
         term = next((tensor for tensor in cut if tensor.ndim == 0 and not tensor.requires_grad), None)
         if learning and term is not None and float(term) != 0 and call.place.file:
-            self.keep(call, f"a term of the loss, {float(term):.4g} in this step, is computed from answers without their gradient")
+            value = f"a term of the loss, {float(term):.4g} in this step,"
+            self.keep(call, f"{value} is computed from answers without their gradient")
 
 
 PROBE = Probe(
