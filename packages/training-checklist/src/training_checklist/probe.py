@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ ITEMS = {"data": "limit_batches", "network": "trace", "run": "fast_dev_run", "sc
 
 # All that a probe's file needs to say what it asks and what it has found; what it looks at comes from `lab`.
 __all__ = ["FAILED", "REMARK", "WARNING", "CannotJudge", "Fix", "Hit", "Hits", "Limits", "Place", "Probe", "Threshold"]
+__all__ += ["each_held_out"]
 
 Hits = Iterator[Hit]
 Limits = SimpleNamespace  # thresholds, by their names
@@ -22,6 +24,26 @@ Limits = SimpleNamespace  # thresholds, by their names
 def kept(lab: Any, limits: Limits) -> Hits:
     """Yield the hits that the probe's own listener has kept."""
     yield from lab.heard().found.values()
+
+
+def each_held_out(look: Callable[[Any, Any, Limits], Hits]) -> Callable[[Any, Limits], Hits]:
+    """Make a detector that looks at each split of the data that is held out.
+
+    It cannot judge where it cannot judge any of them.
+    """
+
+    @wraps(look)
+    def detect(data: Any, limits: Limits) -> Hits:
+        reasons = []
+        for split in data.held_out:
+            try:
+                yield from look(data, split, limits)
+            except CannotJudge as reason:
+                reasons.append(reason)
+        if len(reasons) == len(data.held_out):
+            raise CannotJudge(next(map(str, reasons), "nothing is held out"))
+
+    return detect
 
 
 @dataclass(frozen=True, kw_only=True)

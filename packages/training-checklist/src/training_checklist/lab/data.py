@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -18,7 +17,7 @@ from training_checklist.lab.roles import Roles
 from training_checklist.lab.seen import Seen
 from training_checklist.lab.shared import Subject, once
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.rule import CannotJudge
 
 # When probes of data are asked, as their `steps`: before anything is read, when a fit is over, when it has raised.
 UNREAD, OVER, RAISED = "on_train_start", "on_fit_end", "on_exception"
@@ -85,21 +84,6 @@ class Data(Subject):
     @property
     def splits(self) -> list[Split]:
         return [*self.loaders, *self.held_out]
-
-    def of_each(self, look: Callable[[Split], Iterator[Hit]]) -> Iterator[Hit]:
-        """Yield what is found in each split that is held out.
-
-        Raises:
-            CannotJudge: in none of them is anything to judge by.
-        """
-        reasons = []
-        for split in self.held_out:
-            try:
-                yield from look(split)
-            except CannotJudge as reason:
-                reasons.append(reason)
-        if len(reasons) == len(self.held_out):
-            raise CannotJudge(next(map(str, reasons), "nothing is held out"))
 
 
 @once

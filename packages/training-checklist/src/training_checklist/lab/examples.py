@@ -280,7 +280,7 @@ def run(
 
 def example_file(probe: Probe) -> str:
     """Return the file of a probe."""
-    return inspect.getfile(probe.listener if probe.detect is kept else probe.detect)
+    return inspect.getfile(probe.listener if probe.detect is kept else inspect.unwrap(probe.detect))
 
 
 def written_here(module: LightningModule) -> list[type]:

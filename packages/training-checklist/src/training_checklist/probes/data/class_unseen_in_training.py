@@ -1,26 +1,23 @@
 from training_checklist.instruments import CHANCE, Changed, Data, Split, at_least, counts, of_data
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
-def detect(data: Data, limits: Limits) -> Hits:
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
     train = counts(data, data.train)
     if not train:
         raise CannotJudge("no training labels were seen")
-
-    def look(split: Split) -> Hits:
-        held = counts(data, split)
-        # That all samples of a class fall into one split, had the data been cut at random.
-        share = held.total() / (held.total() + train.total())
-        missing = sorted({*held} - {*train})
-        unseen = [label for label in missing if at_least(held[label], held[label], share) < CHANCE]
-        if unseen:
-            yield Hit(
-                f"class {', '.join(map(str, unseen))} is in {split.name} and not in the training set: "
-                f"{sum(held[label] for label in unseen)} of {held.total()} labels against none of {train.total()}",
-                split.place,
-            )
-
-    return data.of_each(look)
+    held = counts(data, split)
+    # That all samples of a class fall into one split, had the data been cut at random.
+    share = held.total() / (held.total() + train.total())
+    missing = sorted({*held} - {*train})
+    unseen = [label for label in missing if at_least(held[label], held[label], share) < CHANCE]
+    if unseen:
+        yield Hit(
+            f"class {', '.join(map(str, unseen))} is in {split.name} and not in the training set: "
+            f"{sum(held[label] for label in unseen)} of {held.total()} labels against none of {train.total()}",
+            split.place,
+        )
 
 
 def labels_below(number: int) -> Changed:

@@ -14,33 +14,30 @@ from training_checklist.instruments import (
     tables,
     whole_table,
 )
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 OFTEN = 20  # samples of a code, of whose mean the standard error is then known to a sixth
 
 
-def detect(data: Data, limits: Limits) -> Hits:
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
     """Hold each code of categories, (N,) or (N, columns), against each of another split's, by what goes with it."""
-
-    def look(split: Split) -> Hits:
-        own, other = whole_table(data, data.train), whole_table(data, split)
-        mine, theirs = both_described(data, own, other)
-        for place in sorted(data.roles.inputs):
-            one, two = own.of(place), other.of(place)
-            if one is None or two is None or one.is_floating_point() or one.ndim > 2 or one.shape[1:] != two.shape[1:]:
-                continue
-            columns = [each.reshape(len(each), -1).T for each in (one, two)]
-            for number, (first, second) in enumerate(zip(*(each[:MOST] for each in columns), strict=True)):
-                name = f"{place}[:, {number}]" if one.ndim == 2 else place
-                found = renamed(described(first, mine), described(second, theirs), limits)
-                pairs = ", ".join(f"what is {a} in training is {b} there" for a, b in list(found.items())[:4])
-                if found:
-                    yield Hit(
-                        f"codes of {name} stand for other categories in {split.name}: {pairs}",
-                        split.place.beside(note=name),
-                    )
-
-    return data.of_each(look)
+    own, other = whole_table(data, data.train), whole_table(data, split)
+    mine, theirs = both_described(data, own, other)
+    for place in sorted(data.roles.inputs):
+        one, two = own.of(place), other.of(place)
+        if one is None or two is None or one.is_floating_point() or one.ndim > 2 or one.shape[1:] != two.shape[1:]:
+            continue
+        columns = [each.reshape(len(each), -1).T for each in (one, two)]
+        for number, (first, second) in enumerate(zip(*(each[:MOST] for each in columns), strict=True)):
+            name = f"{place}[:, {number}]" if one.ndim == 2 else place
+            found = renamed(described(first, mine), described(second, theirs), limits)
+            pairs = ", ".join(f"what is {a} in training is {b} there" for a, b in list(found.items())[:4])
+            if found:
+                yield Hit(
+                    f"codes of {name} stand for other categories in {split.name}: {pairs}",
+                    split.place.beside(note=name),
+                )
 
 
 def renamed(one: dict, two: dict, limits: Limits) -> dict[int, int]:

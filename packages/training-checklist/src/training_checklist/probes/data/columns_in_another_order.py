@@ -3,31 +3,28 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import MOST, Data, Example, Split, normal, of_data, part, shift, tables
-from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 CHANNELS = {2: 1, 3: 2, 4: 1}  # by the number of dimensions: (N, columns), (N, time, features), (N, channels, H, W)
 
 
-def detect(data: Data, limits: Limits) -> Hits:
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
     """Hold each column of the training set's inputs against each of another split's."""
-
-    def look(split: Split) -> Hits:
-        theirs = dict(tables(data, part(data, split)))
-        for place, values in tables(data, part(data, data.train)):
-            held = theirs.get(place)
-            if held is None or not values.ndim == held.ndim in CHANNELS:
-                continue
-            one, two = moments(values), moments(held)
-            if 2 <= len(one) == len(two) <= MOST:
-                moved = moved_columns([[shift(mine, other) for other in two] for mine in one], limits)
-                pairs = ", ".join(f"{index} is like {other} there" for index, other in list(moved.items())[:4])
-                if moved:
-                    yield Hit(
-                        f"columns of {split.name} look like other ones of the training set: {pairs}",
-                        split.place.beside(note=place),
-                    )
-
-    return data.of_each(look)
+    theirs = dict(tables(data, part(data, split)))
+    for place, values in tables(data, part(data, data.train)):
+        held = theirs.get(place)
+        if held is None or not values.ndim == held.ndim in CHANNELS:
+            continue
+        one, two = moments(values), moments(held)
+        if 2 <= len(one) == len(two) <= MOST:
+            moved = moved_columns([[shift(mine, other) for other in two] for mine in one], limits)
+            pairs = ", ".join(f"{index} is like {other} there" for index, other in list(moved.items())[:4])
+            if moved:
+                yield Hit(
+                    f"columns of {split.name} look like other ones of the training set: {pairs}",
+                    split.place.beside(note=place),
+                )
 
 
 def moved_columns(shifts: list[list[float]], limits: Limits) -> dict[int, int]:

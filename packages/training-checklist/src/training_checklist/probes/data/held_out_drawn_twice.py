@@ -1,20 +1,18 @@
 from torch.utils.data import DataLoader, RandomSampler
 
 from training_checklist.instruments import Data, Split, labelled, of_data, order_of
-from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
-def detect(data: Data, limits: Limits) -> Hits:
-    def look(split: Split) -> Hits:
-        order = order_of(data, split)
-        if order.plain and order.distinct < order.drawn:
-            yield Hit(
-                f"{order.sampler} draws {order.distinct} different samples of {split.name} in {order.drawn} draws: "
-                "some are counted more than once",
-                order.place,
-            )
-
-    return data.of_each(look)
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
+    order = order_of(data, split)
+    if order.plain and order.distinct < order.drawn:
+        yield Hit(
+            f"{order.sampler} draws {order.distinct} different samples of {split.name} in {order.drawn} draws: "
+            "some are counted more than once",
+            order.place,
+        )
 
 
 def validated(replacement: bool) -> DataLoader:

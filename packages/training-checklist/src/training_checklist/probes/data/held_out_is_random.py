@@ -1,32 +1,28 @@
 import torch
 
 from training_checklist.instruments import Changed, Data, Split, by_index, differing, of_data, reloaded
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
-def detect(data: Data, limits: Limits) -> Hits:
-    def look(split: Split) -> Hits:
-        roles, (first, second) = data.roles, reloaded(data, by_index(split))
-        inputs, again = first.of(roles.input), second.of(roles.input)
-        differ = differing(inputs, again)
-        targets = first.of(roles.target), second.of(roles.target)
-        known = targets[0] is not None and targets[1] is not None
-        random = not known or bool(differing(*(each[: len(inputs)] for each in targets)).any())
-        larger = known and inputs[0].numel() > targets[0][0].numel()
-        if not differ.any():
-            return
-        # Masked tokens, or noise that a network is to remove, may be drawn anew in every pass, and then of every split.
-        untold = roles.classes is None and (random or not larger)
-        if untold and not any(is_steady(data, each) for each in data.held_out):
-            raise CannotJudge(
-                "inputs of held-out samples are random, and the criterion does not tell whether they may be"
-            )
-        yield Hit(
-            f"{int(differ.sum())} of {len(inputs)} samples of {split.name} differ when they are loaded again",
-            split.place.beside(sample=first.indices[int(differ.nonzero()[0, 0])]),
-        )
-
-    return data.of_each(look)
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
+    roles, (first, second) = data.roles, reloaded(data, by_index(split))
+    inputs, again = first.of(roles.input), second.of(roles.input)
+    differ = differing(inputs, again)
+    targets = first.of(roles.target), second.of(roles.target)
+    known = targets[0] is not None and targets[1] is not None
+    random = not known or bool(differing(*(each[: len(inputs)] for each in targets)).any())
+    larger = known and inputs[0].numel() > targets[0][0].numel()
+    if not differ.any():
+        return
+    # Masked tokens, or noise that a network is to remove, may be drawn anew in every pass, and then of every split.
+    untold = roles.classes is None and (random or not larger)
+    if untold and not any(is_steady(data, each) for each in data.held_out):
+        raise CannotJudge("inputs of held-out samples are random, and the criterion does not tell whether they may be")
+    yield Hit(
+        f"{int(differ.sum())} of {len(inputs)} samples of {split.name} differ when they are loaded again",
+        split.place.beside(sample=first.indices[int(differ.nonzero()[0, 0])]),
+    )
 
 
 def is_steady(data: Data, split: Split) -> bool:

@@ -13,14 +13,11 @@ from training_checklist.instruments import (
     labelled,
     of_data,
 )
-from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 
-def detect(data: Data, limits: Limits) -> Hits:
-    return data.of_each(lambda split: look(data, split, limits))
-
-
-def look(data: Data, split: Split, limits: Limits) -> Hits:
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
     for fit in label_fits(data, split):
         if not fits(fit.within) or not fits(fit.held):
             raise CannotJudge("class centres do not tell the classes of both splits")

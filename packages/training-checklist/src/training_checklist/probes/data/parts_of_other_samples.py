@@ -7,16 +7,13 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, default_collate
 
 from training_checklist.instruments import TOGETHER, Data, Split, by_index, digest, is_within, labelled, leaves, of_data
-from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, each_held_out
 
 LEAST = 16  # numbers of a sample: fewer can be in another order by chance
 
 
-def detect(data: Data, limits: Limits) -> Hits:
-    return data.of_each(lambda split: collated(data, split))
-
-
-def collated(data: Data, split: Split) -> Hits:
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
     """Load a few samples together and alone, of what is the same each time."""
     chosen = by_index(split, least=TOGETHER).chosen(TOGETHER)
     together, again = (rows_of(data, split, chosen) for _ in range(2))

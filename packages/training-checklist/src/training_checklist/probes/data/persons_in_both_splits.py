@@ -6,29 +6,26 @@ from typing import Any
 import numpy as np
 
 from training_checklist.instruments import Changed, Data, Split, labelled, length, of_data, origin
-from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 # Of whom networks are asked about others than they were trained on. Users and items of a shop are known ones.
 PERSONS = re.compile(r"(patient|subject|participant|speaker|person|donor|animal|volunteer)(s|_?ids?|_?names?)?", re.I)
 
 
-def detect(data: Data, limits: Limits) -> Hits:
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
     name, own = next(persons_of(data.train.dataset), ("", []))
     known = set(own)
     if not own or len(known) == data.roles.classes:  # as many persons as classes: they are what is to be told apart
         raise CannotJudge("the training set names no persons that its samples are of")
-
-    def look(split: Split) -> Hits:
-        theirs = dict(persons_of(split.dataset)).get(name, [])
-        shared = sum(person in known for person in theirs)
-        if len(known) > 1 and shared > limits.max_persons * len(theirs):
-            yield Hit(
-                f"{shared} of {len(theirs)} samples of {split.name} are of {name} that the training set has others of: "
-                f"{len(own)} samples of {len(known)}",
-                split.place.beside(note=name),
-            )
-
-    return data.of_each(look)
+    theirs = dict(persons_of(split.dataset)).get(name, [])
+    shared = sum(person in known for person in theirs)
+    if len(known) > 1 and shared > limits.max_persons * len(theirs):
+        yield Hit(
+            f"{shared} of {len(theirs)} samples of {split.name} are of {name} that the training set has others of: "
+            f"{len(own)} samples of {len(known)}",
+            split.place.beside(note=name),
+        )
 
 
 def persons_of(dataset: Any) -> Iterator[tuple[str, list[Any]]]:

@@ -2,22 +2,20 @@ import torch
 from torch.utils.data import DataLoader, default_collate
 
 from training_checklist.instruments import Data, Split, hooks_of, labelled, mixed_by_collate, of_data
-from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, each_held_out
 
 HOOKS = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
 
 
-def detect(data: Data, limits: Limits) -> Hits:
-    def look(split: Split) -> Hits:
-        by = hooks_of(data.trainer, data.trainer.lightning_module, HOOKS)
-        for place, number in mixed_by_collate(data, split).items():
-            yield Hit(
-                f"{place} of a sample depends on the other samples of its batch: alone, each of {number} has other "
-                "values than together",
-                (by if by.file else split.place).beside(loader=split.place.loader, note=place),
-            )
-
-    return data.of_each(look)
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
+    by = hooks_of(data.trainer, data.trainer.lightning_module, HOOKS)
+    for place, number in mixed_by_collate(data, split).items():
+        yield Hit(
+            f"{place} of a sample depends on the other samples of its batch: alone, each of {number} has other "
+            "values than together",
+            (by if by.file else split.place).beside(loader=split.place.loader, note=place),
+        )
 
 
 def collated(reduce: bool) -> DataLoader:

@@ -2,25 +2,23 @@ import torch
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import Data, Example, Split, normal, of_data, scaling
-from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
-def detect(data: Data, limits: Limits) -> Hits:
-    def look(split: Split) -> Hits:
-        for found in scaling(data, split):
-            most = found.columns / 2
-            for kind, counts in (("mean 0 and deviation 1", found.standard), ("a range from 0 to 1", found.ranged)):
-                # That least and largest values of the training set are those of both is nothing: one split has them.
-                both = counts["both"] > most and counts["train"] <= most
-                if both and (kind.startswith("mean") or counts["both"] == found.columns > counts["train"] + 1):
-                    yield Hit(
-                        f"{counts['both']} of {found.columns} columns have {kind} over the samples of the training set "
-                        f"and {split.name} together, and {counts['train']} over those of the training set alone",
-                        split.place.beside(note=found.place),
-                    )
-                    break
-
-    return data.of_each(look)
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
+    for found in scaling(data, split):
+        most = found.columns / 2
+        for kind, counts in (("mean 0 and deviation 1", found.standard), ("a range from 0 to 1", found.ranged)):
+            # That least and largest values of the training set are those of both is nothing: one split has them.
+            both = counts["both"] > most and counts["train"] <= most
+            if both and (kind.startswith("mean") or counts["both"] == found.columns > counts["train"] + 1):
+                yield Hit(
+                    f"{counts['both']} of {found.columns} columns have {kind} over the samples of the training set "
+                    f"and {split.name} together, and {counts['train']} over those of the training set alone",
+                    split.place.beside(note=found.place),
+                )
+                break
 
 
 def standardised(together: bool) -> Example:

@@ -1,20 +1,18 @@
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import Data, Example, Split, normal, of_data, scaling
-from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
-def detect(data: Data, limits: Limits) -> Hits:
-    def look(split: Split) -> Hits:
-        for found in scaling(data, split):
-            if found.standard["other"] > found.columns / 2:
-                yield Hit(
-                    f"{found.standard['other']} of {found.columns} columns have mean 0 and deviation 1 over the "
-                    f"samples of {split.name} alone",
-                    split.place.beside(note=found.place),
-                )
-
-    return data.of_each(look)
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
+    for found in scaling(data, split):
+        if found.standard["other"] > found.columns / 2:
+            yield Hit(
+                f"{found.standard['other']} of {found.columns} columns have mean 0 and deviation 1 over the "
+                f"samples of {split.name} alone",
+                split.place.beside(note=found.place),
+            )
 
 
 def standardised(by_itself: bool) -> Example:

@@ -3,7 +3,7 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import Data, Example, Regression, Split, normal, of_data, part
-from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 SHORTEST = 4  # numbers in a row
 CHANCE = 1e-4  # that any of the runs that are compared is the same by chance
@@ -16,30 +16,27 @@ COUNTED = 20_000  # values by which it is estimated how many different ones ther
 DIFFERENT = 0.1
 
 
-def detect(data: Data, limits: Limits) -> Hits:
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
     """Look for runs of numbers of held-out samples in training samples.
 
     What is compared with answers must be new; what enters the network only where it is an image: the past of a series
     may be known.
     """
-
-    def look(split: Split) -> Hits:
-        one, two, roles = part(data, data.train).values, part(data, split).values, data.roles
-        for place in sorted(one.keys() & two.keys()):
-            known, held = rows(one[place]), rows(two[place])
-            is_image = one[place].ndim >= 4 and place in roles.inputs
-            is_series = one[place].ndim <= 3 and place in roles.compared
-            if not (is_image or is_series) or known is None or held is None or known.shape[1:] != held.shape[1:]:
-                continue
-            shared, length = compare(known, held) or (0, 0)
-            if shared > limits.max_shared_parts * len(held):
-                yield Hit(
-                    f"{shared} of {len(held)} samples that were looked at have parts of training samples in {place}: "
-                    f"{length} numbers in a row, or more, the same to the last bit",
-                    split.place.beside(note=place),
-                )
-
-    return data.of_each(look)
+    one, two, roles = part(data, data.train).values, part(data, split).values, data.roles
+    for place in sorted(one.keys() & two.keys()):
+        known, held = rows(one[place]), rows(two[place])
+        is_image = one[place].ndim >= 4 and place in roles.inputs
+        is_series = one[place].ndim <= 3 and place in roles.compared
+        if not (is_image or is_series) or known is None or held is None or known.shape[1:] != held.shape[1:]:
+            continue
+        shared, length = compare(known, held) or (0, 0)
+        if shared > limits.max_shared_parts * len(held):
+            yield Hit(
+                f"{shared} of {len(held)} samples that were looked at have parts of training samples in {place}: "
+                f"{length} numbers in a row, or more, the same to the last bit",
+                split.place.beside(note=place),
+            )
 
 
 def rows(values: Tensor) -> Tensor | None:

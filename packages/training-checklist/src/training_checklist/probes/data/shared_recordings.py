@@ -4,36 +4,32 @@ import numpy as np
 from torch import Tensor
 
 from training_checklist.instruments import Changed, Data, Example, Split, digest_row, normal, of_data, origin
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 MANY_NUMBERS = 16  # in which two recordings differ
 RECORDINGS = 3  # and fewer are no list of recordings
 
 
-def detect(data: Data, limits: Limits) -> Hits:
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
     """Compare the lists of tensors that two datasets keep, such as recordings of which samples are windows.
 
     Where both keep the same, each may read a part of it.
     """
-
-    def look(split: Split) -> Hits:
-        (base, _), (other, _) = origin(data.train.dataset), origin(split.dataset)
-        for name, kept in getattr(other, "__dict__", {}).items() if type(base) is type(other) else ():
-            own, theirs = tensors_in(getattr(base, name, None)), tensors_in(kept)
-            if base is other or len(theirs) < RECORDINGS or len(own) <= len(theirs):
-                continue
-            known = {digest_row(each) for each in own}
-            shared = sum(digest_row(each) in known for each in theirs)
-            if shared > limits.max_recordings * len(theirs):
-                yield Hit(
-                    f"{shared} of {len(theirs)} {name} of {split.name} are in the training set too, which has more of "
-                    "them",
-                    split.place.beside(note=name),
-                )
-            return
-        raise CannotJudge("the datasets keep no lists of recordings")
-
-    return data.of_each(look)
+    (base, _), (other, _) = origin(data.train.dataset), origin(split.dataset)
+    for name, kept in getattr(other, "__dict__", {}).items() if type(base) is type(other) else ():
+        own, theirs = tensors_in(getattr(base, name, None)), tensors_in(kept)
+        if base is other or len(theirs) < RECORDINGS or len(own) <= len(theirs):
+            continue
+        known = {digest_row(each) for each in own}
+        shared = sum(digest_row(each) in known for each in theirs)
+        if shared > limits.max_recordings * len(theirs):
+            yield Hit(
+                f"{shared} of {len(theirs)} {name} of {split.name} are in the training set too, which has more of them",
+                split.place.beside(note=name),
+            )
+        return
+    raise CannotJudge("the datasets keep no lists of recordings")
 
 
 def tensors_in(kept: Any) -> list[Any]:

@@ -21,30 +21,28 @@ from training_checklist.instruments import (
     of_the_project,
     shared_samples,
 )
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 FEW = 8  # samples that are put through both steps
 
 
-def detect(data: Data, limits: Limits) -> Hits:
-    def look(split: Split) -> Hits:
-        found = shared_samples(data, data.train, split)
-        if split.of_several and found.shared == found.total >= found.rows:
-            return  # all of the training set, beside the split itself: a gallery of neighbours, or for comparison
-        if found.same_dataset:
-            leaks = found.shared > 0
-        elif found.repeatable:
-            # A fair split shares rows as often as the training set repeats its own; 3 in n: what n rows may hide.
-            leaks = at_least(found.shared, found.total, min((found.repeated + 3) / max(found.rows, 1), 1.0)) < CHANCE
-        else:
-            leaks = found.shared > limits.max_shared * found.total
-        if leaks and takes_other_parts(data, split):
-            raise CannotJudge(f"the steps take other parts of a sample of {split.name} than in training")
-        if leaks:
-            text = f"{found.shared} of {found.total} samples of {split.name} are in the training set too"
-            yield Hit(text, found.place)
-
-    return data.of_each(look)
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
+    found = shared_samples(data, data.train, split)
+    if split.of_several and found.shared == found.total >= found.rows:
+        return  # all of the training set, beside the split itself: a gallery of neighbours, or for comparison
+    if found.same_dataset:
+        leaks = found.shared > 0
+    elif found.repeatable:
+        # A fair split shares rows as often as the training set repeats its own; 3 in n: what n rows may hide.
+        leaks = at_least(found.shared, found.total, min((found.repeated + 3) / max(found.rows, 1), 1.0)) < CHANCE
+    else:
+        leaks = found.shared > limits.max_shared * found.total
+    if leaks and takes_other_parts(data, split):
+        raise CannotJudge(f"the steps take other parts of a sample of {split.name} than in training")
+    if leaks:
+        text = f"{found.shared} of {found.total} samples of {split.name} are in the training set too"
+        yield Hit(text, found.place)
 
 
 def takes_other_parts(data: Data, split: Split) -> bool:

@@ -1,21 +1,19 @@
 from torch import Tensor
 
 from training_checklist.instruments import Changed, Data, Example, Split, differ, labelled, of_data, part, scale_of
-from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 
-def detect(data: Data, limits: Limits) -> Hits:
-    def look(split: Split) -> Hits:
-        for name in sorted(data.roles.inputs):
-            one, two = (scale_of(part(data, each).of(name)) for each in (data.train, split))
-            if one and two and differ(one, two, limits.max_shift, limits.max_ratio):
-                yield Hit(
-                    f"inputs of {data.train.name} have mean {one.mean:.2f} and std {one.std:.2f}, those of "
-                    f"{split.name} {two.mean:.2f} and {two.std:.2f}",
-                    split.place if name == data.roles.input else split.place.beside(note=name),
-                )
-
-    return data.of_each(look)
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
+    for name in sorted(data.roles.inputs):
+        one, two = (scale_of(part(data, each).of(name)) for each in (data.train, split))
+        if one and two and differ(one, two, limits.max_shift, limits.max_ratio):
+            yield Hit(
+                f"inputs of {data.train.name} have mean {one.mean:.2f} and std {one.std:.2f}, those of "
+                f"{split.name} {two.mean:.2f} and {two.std:.2f}",
+                split.place if name == data.roles.input else split.place.beside(note=name),
+            )
 
 
 def scaled(factor: float = 1.0, shift: float = 0.0) -> Example:

@@ -3,7 +3,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import Data, Example, Part, Roles, Split, Validated, normal, of_data, part
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 SAMPLES = 128
 CLASSES = 64  # different numbers of a target, of which each is a class
@@ -17,18 +17,16 @@ TURNS = {
 }
 
 
-def detect(data: Data, limits: Limits) -> Hits:
-    def look(split: Split) -> Hits:
-        train, held = (fits_turned(part(data, each), data.roles) for each in (data.train, split))
-        turned, others = [turn for turn in train if turn], [turn for turn in held if turn]
-        if len(turned) / max(len(train), 1) > len(others) / max(len(held), 1) + limits.turned:
-            yield Hit(
-                f"{len(turned)} of {len(train)} targets of the training set would fit their image better if they were "
-                f"{max(set(turned), key=turned.count)} or the like; {len(others)} of {len(held)} that are held out",
-                data.train.place_of("__getitem__"),
-            )
-
-    return data.of_each(look)
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
+    train, held = (fits_turned(part(data, each), data.roles) for each in (data.train, split))
+    turned, others = [turn for turn in train if turn], [turn for turn in held if turn]
+    if len(turned) / max(len(train), 1) > len(others) / max(len(held), 1) + limits.turned:
+        yield Hit(
+            f"{len(turned)} of {len(train)} targets of the training set would fit their image better if they were "
+            f"{max(set(turned), key=turned.count)} or the like; {len(others)} of {len(held)} that are held out",
+            data.train.place_of("__getitem__"),
+        )
 
 
 def fits_turned(part: Part, roles: Roles) -> list[str]:

@@ -15,43 +15,40 @@ from training_checklist.instruments import (
     part,
     scale_of,
 )
-from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 
-def detect(data: Data, limits: Limits) -> Hits:
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
     roles, train = data.roles, data.train
     if roles.classes is not None:
         raise CannotJudge("targets are labels, and no numbers")
-
-    def look(split: Split) -> Hits:
-        theirs = numbers_of_targets(part(data, split), roles)
-        for name, values in numbers_of_targets(part(data, train), roles).items():
-            own, held = (each[each.isfinite()] for each in (values, theirs.get(name, values[:0])))
-            one, two = scale_of(own[:, None]), scale_of(held[:, None])
-            if one is None or two is None:
-                continue
-            steps, low, high = own.diff(), float(own.min()), float(own.max())
-            # Equal neighbours tell no order, nor do a few samples.
-            ordered = bool((steps > 0).all() or (steps < 0).all()) and len(own) >= LEAST
-            if ordered and not low <= two.mean <= high:
-                yield Hit(
-                    f"targets of {train.name} rise from one sample to the next, from {low:.3g} to {high:.3g}, and "
-                    f"those of {split.name} lie beyond, with mean {two.mean:.3g}",
-                    split.place,
-                    "samples were sorted by their target before they were split: what is validated was never learned",
-                    Fix("split by a permutation of the samples"),
-                )
-            elif differ(one, two, limits.max_target_shift, limits.max_target_ratio):
-                # A deviation alone may be a few rare large targets, which one split has and a small one has not.
-                shifted = differ(one, two, limits.max_target_shift, math.inf)
-                yield Hit(
-                    f"targets of {train.name} have mean {one.mean:.3g} and std {one.std:.3g}, those of {split.name} "
-                    f"{two.mean:.3g} and {two.std:.3g}",
-                    split.place,
-                    severity=None if shifted else WARNING,
-                )
-
-    return data.of_each(look)
+    theirs = numbers_of_targets(part(data, split), roles)
+    for name, values in numbers_of_targets(part(data, train), roles).items():
+        own, held = (each[each.isfinite()] for each in (values, theirs.get(name, values[:0])))
+        one, two = scale_of(own[:, None]), scale_of(held[:, None])
+        if one is None or two is None:
+            continue
+        steps, low, high = own.diff(), float(own.min()), float(own.max())
+        # Equal neighbours tell no order, nor do a few samples.
+        ordered = bool((steps > 0).all() or (steps < 0).all()) and len(own) >= LEAST
+        if ordered and not low <= two.mean <= high:
+            yield Hit(
+                f"targets of {train.name} rise from one sample to the next, from {low:.3g} to {high:.3g}, and "
+                f"those of {split.name} lie beyond, with mean {two.mean:.3g}",
+                split.place,
+                "samples were sorted by their target before they were split: what is validated was never learned",
+                Fix("split by a permutation of the samples"),
+            )
+        elif differ(one, two, limits.max_target_shift, limits.max_target_ratio):
+            # A deviation alone may be a few rare large targets, which one split has and a small one has not.
+            shifted = differ(one, two, limits.max_target_shift, math.inf)
+            yield Hit(
+                f"targets of {train.name} have mean {one.mean:.3g} and std {one.std:.3g}, those of {split.name} "
+                f"{two.mean:.3g} and {two.std:.3g}",
+                split.place,
+                severity=None if shifted else WARNING,
+            )
 
 
 def scaled(factor: float = 1.0, shift: float = 0.0) -> Example:

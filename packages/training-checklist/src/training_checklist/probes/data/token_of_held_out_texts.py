@@ -1,31 +1,28 @@
 import torch
 
 from training_checklist.instruments import Data, Example, Split, Tagger, of_data, part, tagged, tokens_of
-from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 
-def detect(data: Data, limits: Limits) -> Hits:
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
     """Look at the token whose share is most above that in training."""
-
-    def look(split: Split) -> Hits:
-        judged = False
-        for place, rows in data.roles.tables.items():
-            one, two = tokens_of(part(data, data.train), part(data, split), place=place)
-            if not len(one) or not len(two) or int(min(one.min(), two.min())) < 0:
-                continue
-            judged, size = True, max(rows, int(one.max()) + 1, int(two.max()) + 1)
-            train, held = (torch.bincount(each.long(), minlength=size) / len(each) for each in (one, two))
-            token = int((held - train).argmax())
-            if held[token] > limits.min_share_held_out and held[token] > limits.times_as_often * train[token]:
-                yield Hit(
-                    f"token {token} is {held[token]:.0%} of the tokens of {split.name} in {place}, and "
-                    f"{train[token]:.1%} in training",
-                    split.place.beside(note=place),
-                )
-        if not judged:
-            raise CannotJudge("no texts enter the network")
-
-    return data.of_each(look)
+    judged = False
+    for place, rows in data.roles.tables.items():
+        one, two = tokens_of(part(data, data.train), part(data, split), place=place)
+        if not len(one) or not len(two) or int(min(one.min(), two.min())) < 0:
+            continue
+        judged, size = True, max(rows, int(one.max()) + 1, int(two.max()) + 1)
+        train, held = (torch.bincount(each.long(), minlength=size) / len(each) for each in (one, two))
+        token = int((held - train).argmax())
+        if held[token] > limits.min_share_held_out and held[token] > limits.times_as_often * train[token]:
+            yield Hit(
+                f"token {token} is {held[token]:.0%} of the tokens of {split.name} in {place}, and "
+                f"{train[token]:.1%} in training",
+                split.place.beside(note=place),
+            )
+    if not judged:
+        raise CannotJudge("no texts enter the network")
 
 
 def often(train: float, held: float) -> Example:

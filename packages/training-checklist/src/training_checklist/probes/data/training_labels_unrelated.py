@@ -1,12 +1,9 @@
 from training_checklist.instruments import Changed, Data, Split, agreement, fits, is_less, of_data, plain_fit
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
-def detect(data: Data, limits: Limits) -> Hits:
-    return data.of_each(lambda split: look(data, split, limits))
-
-
-def look(data: Data, split: Split, limits: Limits) -> Hits:
+@each_held_out
+def detect(data: Data, split: Split, limits: Limits) -> Hits:
     fit = plain_fit(data, split)
     if not fits(fit.held):
         raise CannotJudge("class centres tell no classes of the held-out split")
