@@ -219,7 +219,7 @@ FAULTS = {
         "14 of 110 samples of val_dataloader",
     ),
     "held-out-is-random": ({"val": Augmented}, "val_dataloader, item", "differ when they are loaded again"),
-    "type-differs-between-splits": (
+    "form-varies between splits": (
         {"val": changed(lambda x: x.double())},
         "val_dataloader, batch 0, batch[0]",
         "batch[0] is 16x8 float64 here",

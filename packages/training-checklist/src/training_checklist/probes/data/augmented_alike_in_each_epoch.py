@@ -75,7 +75,7 @@ def noisy(strength: float, numbers: int = 1) -> Example:
 
 
 PROBE = Probe(
-    question="Is a training sample augmented anew in each epoch?",
+    question="Does random augmentation change a training sample in another way in each epoch?",
     why="augmentation makes many samples of one; with one seed for each sample there are no more than without it",
     severity=WARNING,
     fix=Fix("draw from torch's own generator, which each worker seeds anew: torch.randint(2**31, ()).item() as a seed"),

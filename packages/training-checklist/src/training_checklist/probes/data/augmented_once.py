@@ -32,7 +32,7 @@ def example(early: bool) -> Example:
 
 
 PROBE = Probe(
-    question="Is a random sample drawn anew each time?",
+    question="Does random augmentation run each time that a sample is loaded, and not only before it is cached?",
     why="a cache keeps what augmentation has made: each epoch trains on the very same images",
     severity=WARNING,
     fix=Fix("cache what is read, and augment what comes out of the cache"),

@@ -53,7 +53,7 @@ def moved(move: Any) -> Any:
 
 
 PROBE = Probe(
-    question="Are the axes of a sample exchanged by transposing, and not by reshaping?",
+    question="Are the axes of a sample exchanged by transpose() or permute(), and not by reshape() or view()?",
     why="a reshape leaves the numbers in their order: each channel of the result holds pieces of all channels and rows",
     fix=Fix("image.transpose(2, 0, 1) of an array, and permute(2, 0, 1) of a tensor, move the numbers with their axes"),
     detect=detect,

@@ -26,7 +26,7 @@ def judge(classes: ClassWeights, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Is an uneven distribution of classes made up for once, and not twice?",
+    question="Are rare classes balanced by a sampler or by class weights, and not by both?",
     why="rare classes count as much more as they counted less: the network answers them too often",
     severity=WARNING,
     fix=Fix("draw samples by their class, or weigh classes in the criterion: one of the two"),

@@ -31,7 +31,7 @@ def labels_below(number: int) -> Example:
 
 
 PROBE = Probe(
-    question="Does every class that the network answers have labels?",
+    question="Is every class that the network has an output for the label of some sample?",
     why="its output learns to be never right, and no metric tells: a map of codes to classes may have lost it, or the "
     "number of classes is too large",
     severity=WARNING,

@@ -20,7 +20,7 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Do labels mean the same in all splits?",
+    question="Does a label stand for the same class in all splits?",
     why="metrics there are wrong however good the network is",
     fix=Fix("use one mapping from names to labels in all splits, and look for an offset in how labels are read"),
     detect=detect,

@@ -29,7 +29,7 @@ def moved(mean: float) -> Example:
 
 
 PROBE = Probe(
-    question="Do the columns of a table, or the numbers of a step, enter the network around 0 with a spread around 1?",
+    question="Do all columns of a table enter the network with a mean near 0 and a standard deviation near 1?",
     why="one column outweighs the others, and a rate that is right for it is far too low for them",
     severity=WARNING,
     fix=Fix("subtract the mean of the training set from each column and divide by its standard deviation"),

@@ -23,7 +23,7 @@ def weighted(weights: torch.Tensor) -> DataLoader:
 
 
 PROBE = Probe(
-    question="Can every sample of the training set be drawn, where some are drawn many times?",
+    question="Can the sampler draw every sample of the training set?",
     why="the network learns those few by heart and never sees the others",
     fix=Fix("WeightedRandomSampler takes one weight for each sample, as in weights_of_classes[labels]"),
     detect=detect,

@@ -40,7 +40,7 @@ def filled(number: int, kinds: int = 160) -> Example:
 
 
 PROBE = Probe(
-    question="Does no column hold one number far away from all others, again and again?",
+    question="Are missing values kept out of the inputs (no -99 or 0 far away from all other values of its column)?",
     why="such a number stands for a value that is missing, and the network takes it for a measurement",
     severity=WARNING,
     fix=Fix(

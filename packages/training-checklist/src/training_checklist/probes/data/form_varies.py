@@ -6,14 +6,18 @@ from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
+    forms, inputs = data.seen.forms, data.roles.inputs  # labels may be mixed for training, and whole elsewhere
+    train = {form.leaf: form for form in reversed(forms) if form.loader == "train_dataloader" and form.leaf in inputs}
     first: dict[tuple[str, str], Form] = {}
     told = set()
-    for form in data.seen.forms:
-        known = first.setdefault((form.loader, form.leaf), form)
-        same = known.dtype == form.dtype and len(known.shape) == len(form.shape)
-        if not same and (form.loader, form.leaf) not in told:
-            told.add((form.loader, form.leaf))
-            yield Hit(f"{form.leaf} is {form} here and {known} in batch {known.batch}", form.place)
+    for form in forms:
+        key = form.loader, form.leaf
+        known, other = first.setdefault(key, form), train.get(form.leaf, form)
+        varies = (known.dtype, len(known.shape)) != (form.dtype, len(form.shape))
+        if (varies or other.dtype != form.dtype) and key not in told:
+            told.add(key)
+            seen = f"{known} in batch {known.batch}" if varies else f"{other} in {other.loader}"
+            yield Hit(f"{form.leaf} is {form} here and {seen}", form.place)
 
 
 class Casting(Validated):
@@ -26,10 +30,11 @@ def double_from(first: int) -> DataLoader:
 
 
 PROBE = Probe(
-    question="Do the batches of a loader have one type and one number of dimensions?",
+    question="Do all batches have tensors of the same dtype and number of dimensions?",
     why="the network or the criterion is given one kind of tensor and then another",
-    fix=Fix("make the dataset or collate_fn return one form for every sample"),
+    fix=Fix("make the dataset or collate_fn return one form for every sample, in all splits"),
+    aliases=("data/type-differs-between-splits",),
     detect=detect,
-    faulty=of_data(lambda: double_from(32), module=Casting),
-    healthy=of_data(lambda: double_from(0), module=Casting),
+    faulty=of_data(lambda: double_from(32), lambda: double_from(0), module=Casting),
+    healthy=of_data(lambda: double_from(0), lambda: double_from(0), module=Casting),
 )

@@ -21,7 +21,7 @@ def validated(replacement: bool) -> DataLoader:
 
 
 PROBE = Probe(
-    question="Is every held-out sample measured once?",
+    question="Do validation and testing load every sample exactly once?",
     why="metrics weigh samples by how often they are drawn, and change with every pass where that is random",
     severity=WARNING,
     fix=Fix("no sampler and shuffle=False for validation and testing"),

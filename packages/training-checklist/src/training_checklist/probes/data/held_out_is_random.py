@@ -34,7 +34,7 @@ def is_steady(data: Data, split: Split) -> bool:
 
 
 PROBE = Probe(
-    question="Are held-out samples the same whenever they are loaded?",
+    question="Are validation and test samples the same each time that they are loaded (no random augmentation)?",
     why="random augmentation of validation or test data: metrics change from one pass to the next",
     fix=Fix("give this split transforms without randomness"),
     detect=detect,

@@ -20,7 +20,7 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Do held-out labels belong to their inputs as training labels do?",
+    question="Do the labels of validation and test samples fit their inputs as well as those of training samples do?",
     why="labels of that split are shuffled, or read from other samples: its metrics say nothing",
     fix=Fix("look at some of its samples with their labels"),
     detect=detect,

@@ -11,7 +11,7 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Do inputs tell samples apart?",
+    question="Do the inputs of the network differ from sample to sample?",
     why="there is nothing to learn from inputs that are all the same",
     fix=Fix("look for an integer division, or a factor 0, on the way from the file"),
     detect=detect,

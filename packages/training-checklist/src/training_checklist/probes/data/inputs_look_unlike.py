@@ -44,7 +44,7 @@ def of_another_kind(number: int) -> Example:
 
 
 PROBE = Probe(
-    question="Do inputs of all splits look alike?",
+    question="Do the inputs of validation and testing look like those of training?",
     why="the network is validated on another kind of input than it is trained on: compare height and width, "
     "orientation, colours and crops",
     severity=WARNING,

@@ -46,7 +46,7 @@ def scaled(std: float, mean: float = 0.0) -> Example:
 
 
 PROBE = Probe(
-    question="Do images enter the network around 0 with a spread around 1?",
+    question="Do images enter the network with a mean near 0 and a standard deviation near 1?",
     why="weights and learning rates are made for such inputs",
     severity=WARNING,
     fix=Fix("normalise once, with mean and std of the training set; or let the network begin with a norm"),

@@ -28,7 +28,7 @@ def beyond_the_batches(data: Data) -> Outside | None:
 
 
 PROBE = Probe(
-    question="Has the network an output for every label?",
+    question="Is every label between 0 and the number of the network's outputs - 1?",
     why="the criterion looks for an output of that number: an IndexError, or a crash of the GPU",
     fix=Fix("let labels run from 0 to the number of classes - 1, or give the network more outputs"),
     detect=detect,

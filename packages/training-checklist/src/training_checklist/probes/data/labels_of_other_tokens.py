@@ -60,7 +60,7 @@ def moved(by: int, noise: float, tags: int = 2000, alike: float = 0.0) -> Exampl
 
 
 PROBE = Probe(
-    question="Do labels of tokens stand at the places of their tokens?",
+    question="Does each label of a token stand at the position of its token?",
     why="a mark was put in front of the tokens, or a part cut off, and not of their labels",
     fix=Fix("add marks, cut and pad tokens and labels in one function, with the ignored label for each mark"),
     detect=detect,

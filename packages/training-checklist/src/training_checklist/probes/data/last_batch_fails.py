@@ -44,7 +44,7 @@ class OfSixteen(Validated):
 
 
 PROBE = Probe(
-    question="Does a step work with as few samples as the last batch of an epoch has?",
+    question="Does training_step work with a last batch that is smaller than batch_size?",
     why="training ends with an exception at the end of its first epoch; the same step works with a whole batch",
     fix=Fix("take the number of samples from the input (x.shape[0], flatten(1)), or drop_last=True"),
     detect=detect,

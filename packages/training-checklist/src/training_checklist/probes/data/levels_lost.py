@@ -33,7 +33,7 @@ def of_levels(number: int) -> Example:
 
 
 PROBE = Probe(
-    question="Do samples keep the shades that are stored of them?",
+    question="Do images enter the network with the grey levels that they are stored with?",
     why="the network sees black and white alone, where grey was stored",
     severity=WARNING,
     fix=Fix("divide after the conversion to float: images.float() / 255, and not images // 255"),

@@ -33,7 +33,7 @@ class Hardly(Nothing):
 
 
 PROBE = Probe(
-    question="Are the losses of the first batches numbers to learn from?",
+    question="Are the losses of the first batches finite, and not all exactly 0?",
     why="labels may be constant, or outputs and labels do not reach the criterion",
     fix=Fix(items=("trace",)),
     detect=detect,

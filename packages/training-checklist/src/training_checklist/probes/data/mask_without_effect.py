@@ -114,7 +114,7 @@ def with_mask() -> Changed:
 
 
 PROBE = Probe(
-    question="Does training ask for the masks that samples come with?",
+    question="Does the training loss depend on the masks (or lengths) that are in the batch?",
     why="what a mask leaves out (missing values, hidden points, padding) counts as if it had been measured",
     severity=WARNING,
     fix=Fix(

@@ -68,7 +68,7 @@ def waves(noise: float) -> Example:
 
 
 PROBE = Probe(
-    question="Is each batch drawn from all over the training set?",
+    question="Does each training batch hold samples from all over the training set, and not neighbours?",
     why="windows of one series, or rows of one person, follow one another: each step learns these and forgets others, "
     "and the last ones of an epoch are favoured",
     severity=WARNING,

@@ -15,7 +15,7 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Does every loader have a batch?",
+    question="Does every DataLoader yield at least one batch?",
     why="nothing is done with its samples, and the run ends as if it had been",
     fix=Fix("a batch_size of at most the number of samples, or drop_last=False"),
     detect=detect,

@@ -19,7 +19,7 @@ def from_number(first: int) -> Example:
 
 
 PROBE = Probe(
-    question="Are whole numbers kept in a type that tells them apart?",
+    question="Can the dtype of whole numbers tell them all apart (no identifiers above 2**24 in float32)?",
     why="float32 has 24 binary digits, float16 11 and bfloat16 8: identifiers and times beyond them collide",
     severity=WARNING,
     fix=Fix("keep identifiers and times in int64, beside the inputs; give the network the difference to a first time"),

@@ -21,7 +21,7 @@ def noisy(seed: int) -> Changed:
 
 
 PROBE = Probe(
-    question="Do samples have random numbers of their own?",
+    question="Does random augmentation draw different numbers for different samples?",
     why="augmentation does the very same to every sample in every epoch: it is a fixed change, and no augmentation",
     fix=Fix("draw from torch's own generator, which each worker seeds; or make one generator, outside of __getitem__"),
     detect=detect,

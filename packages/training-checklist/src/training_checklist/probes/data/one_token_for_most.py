@@ -30,7 +30,7 @@ def mostly(share: float, module: type = Enough) -> Example:
 
 
 PROBE = Probe(
-    question="Do texts consist of different tokens?",
+    question="Do texts consist of many different tokens, and not mostly of one, such as that for unknown words?",
     why="if this is the token for unknown words, the vocabulary was made of other words than texts are encoded with: "
     "of another case, another split, or another language",
     severity=WARNING,

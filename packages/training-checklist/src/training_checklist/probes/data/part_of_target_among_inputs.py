@@ -95,7 +95,7 @@ def overlapping(numbers: int) -> Example:
 
 
 PROBE = Probe(
-    question="Do inputs end before the target begins?",
+    question="Do the inputs of a forecast end before its target begins?",
     why="a window that is a step too long, or a target that begins a step too early, lets the network copy what it "
     "should foretell: its error is too good, and the first number is missing where it is used",
     severity=WARNING,

@@ -108,7 +108,7 @@ def sorting(both: bool) -> DataLoader:
 
 
 PROBE = Probe(
-    question="Does collate keep together what belongs to one sample?",
+    question="Does collate_fn keep the parts of a sample together, such as its input and its label?",
     why="inputs are learnt with what belongs to others, or as noise",
     fix=Fix("apply one order to all parts of the batch"),
     detect=detect,

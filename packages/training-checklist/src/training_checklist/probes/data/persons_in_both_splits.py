@@ -83,7 +83,7 @@ class Patients(Changed):
 
 
 PROBE = Probe(
-    question="Are other persons held out than those that are trained on?",
+    question="Are the persons (patients, speakers) of validation and testing other ones than those of training?",
     why="a network that knows a person by their other samples is better on these than it will be on somebody new",
     severity=WARNING,
     fix=Fix("split persons and not samples, as sklearn's GroupShuffleSplit does; leave it if they are always known"),

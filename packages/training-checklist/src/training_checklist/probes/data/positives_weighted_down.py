@@ -50,7 +50,7 @@ def example(module: type) -> Example:
 
 
 PROBE = Probe(
-    question="Does pos_weight make up for rare positives?",
+    question="Does pos_weight make rare positives count for more, and not for less?",
     why="torch multiplies the loss of positives by pos_weight: negatives / positives gives both sides the same weight, "
     "and its inverse makes the network neglect rare positives all the more",
     severity=WARNING,

@@ -48,7 +48,7 @@ def reading(size: int, given: int = 1) -> Changed:
 
 
 PROBE = Probe(
-    question="Does loading a sample read about as much as the sample holds?",
+    question="Does loading a sample read about as many bytes from files as the sample has?",
     why="a whole file is read for each part of it, and an epoch reads it as often as it has samples",
     severity=WARNING,
     fix=Fix("read it once in __init__, or let numpy.load(..., mmap_mode='r') read parts of an .npy file"),

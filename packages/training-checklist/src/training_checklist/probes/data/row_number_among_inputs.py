@@ -37,7 +37,7 @@ def numbered(step: int) -> Example:
 
 
 PROBE = Probe(
-    question="Are identifiers kept out of the inputs?",
+    question="Are row numbers and identifiers kept out of the inputs?",
     why="the order in which rows were collected or exported often tells their targets, and nothing of the rows to come",
     severity=WARNING,
     fix=Fix("take the column out of the inputs, unless it is a time that will go on"),

@@ -71,7 +71,7 @@ def contradicting(number: int) -> Example:
 
 
 PROBE = Probe(
-    question="Do equal inputs have equal targets?",
+    question="Do training samples with equal inputs have equal targets?",
     why="no network can give two answers to one input: inputs and targets are read from different positions, or what "
     "tells samples apart is lost on the way",
     fix=Fix("look at how the dataset makes a position of an index, for the input and for the target"),

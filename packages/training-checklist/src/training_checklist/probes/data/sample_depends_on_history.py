@@ -45,7 +45,7 @@ class ByDay(Changed):
 
 
 PROBE = Probe(
-    question="Is a sample the same whatever was loaded before it?",
+    question="Does dataset[i] return the same sample whatever was loaded before it?",
     why="an index does not stand for one sample: a cache that knows a sample by a part of its index only gives "
     "several the first one's data",
     fix=Fix("key the cache in __getitem__ by the whole index"),

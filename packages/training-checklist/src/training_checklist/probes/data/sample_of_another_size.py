@@ -34,7 +34,7 @@ def cut() -> Changed:
 
 
 PROBE = Probe(
-    question="Do samples have one size, where the loader can make no batch of several?",
+    question="Do all samples have one size, where collate_fn stacks them into a batch?",
     why="samples of several sizes make no batch",
     fix=Fix("resize, crop or pad them in the dataset, or give the DataLoader a collate_fn that can"),
     steps=("on_fit_end", RAISED),

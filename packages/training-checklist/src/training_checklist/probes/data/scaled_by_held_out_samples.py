@@ -29,7 +29,7 @@ def standardised(together: bool) -> Example:
 
 
 PROBE = Probe(
-    question="Is the scale of columns that of the training set, and of no sample that is held out?",
+    question="Are inputs standardised with the mean and deviation of the training set alone?",
     why="what is held out has had a part in the preparation of the training data: it is no longer unseen",
     fix=Fix("split first; then take mean and deviation of the training set, and scale every split by them"),
     detect=detect,

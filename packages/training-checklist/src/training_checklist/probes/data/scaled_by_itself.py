@@ -23,7 +23,8 @@ def standardised(by_itself: bool) -> Example:
 
 
 PROBE = Probe(
-    question="Are held-out samples scaled by the training set, and not by themselves?",
+    question="Are validation and test inputs standardised with the training set's mean and deviation, and not with "
+    "their own?",
     why="the same number means something else in each split, and a single sample could not be scaled at all",
     fix=Fix("keep mean and deviation of the training set, and scale every split by them"),
     detect=detect,

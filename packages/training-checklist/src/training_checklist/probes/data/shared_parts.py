@@ -89,7 +89,7 @@ def with_copies(number: int, of: int) -> Example:
 
 
 PROBE = Probe(
-    question="Are held-out samples free of parts of training samples?",
+    question="Are validation and test samples free of parts of training samples (no overlapping windows or tiles)?",
     why="windows or tiles that overlap were split at random: the network knows a part of the answers by heart, and its "
     "metrics there say nothing about new data",
     fix=Fix("split the recordings or scenes first, by time or by place, and cut each part into windows or tiles then"),

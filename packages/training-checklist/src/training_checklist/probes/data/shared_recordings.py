@@ -53,7 +53,7 @@ def with_copies(number: int, of: int) -> Example:
 
 
 PROBE = Probe(
-    question="Is what held-out samples are cut from absent from the training set?",
+    question="Are the recordings that validation and test samples are cut from absent from the training set?",
     why="the network knows these recordings, whatever augmentation or windows make of them: its metrics there say "
     "nothing about new data",
     fix=Fix("read each split from files of its own, and split before samples are cut"),

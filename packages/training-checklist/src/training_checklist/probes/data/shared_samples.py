@@ -82,7 +82,7 @@ def of_one(first: int) -> Example:
 
 
 PROBE = Probe(
-    question="Are held-out samples absent from the training set?",
+    question="Are validation and test samples absent from the training set?",
     why="the network knows them by heart: its metrics there say nothing about new data",
     fix=Fix("make the splits disjoint: one permutation of the indices, cut once"),
     detect=detect,

@@ -36,7 +36,7 @@ def by_class(shuffle: bool) -> DataLoader:
 
 
 PROBE = Probe(
-    question="Are classes mixed in the order in which training reads them?",
+    question="Are the classes mixed in the order in which training reads its samples?",
     why="every batch holds one class or two: the network forgets the others, and the loss swings",
     fix=Fix("shuffle=True in train_dataloader"),
     detect=detect,

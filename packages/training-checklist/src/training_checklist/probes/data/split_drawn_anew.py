@@ -79,7 +79,7 @@ class DrawnOnce(Drawn):
 
 
 PROBE = Probe(
-    question="Is the split the same whenever setup is called?",
+    question="Does setup() make the same split each time that it is called?",
     why="setup is called for each stage: what is tested on then was trained on before",
     fix=Fix("draw it by a seed of its own: torch.randperm(n, generator=torch.Generator().manual_seed(seed))"),
     detect=detect,

@@ -94,7 +94,7 @@ def mirrored(number: int) -> Example:
 
 
 PROBE = Probe(
-    question="Are targets of pixels turned and mirrored as their images are?",
+    question="Is a target with a value for each pixel flipped and rotated together with its image?",
     why="pixels are taught the classes of other pixels",
     fix=Fix("draw once for both: torchvision.transforms.v2 with tv_tensors.Image and tv_tensors.Mask does"),
     detect=detect,

@@ -14,7 +14,7 @@ def missing() -> None:
 
 
 PROBE = Probe(
-    question="Can the test split be loaded?",
+    question="Do setup('test') and test_dataloader() work?",
     why="testing after training will end in the same error",
     severity=WARNING,
     fix=Fix(items=("fast_dev_run",)),

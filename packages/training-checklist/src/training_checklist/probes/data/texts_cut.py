@@ -46,7 +46,7 @@ def cut(number: int) -> Example:
 
 
 PROBE = Probe(
-    question="Are most texts shorter than the greatest length?",
+    question="Are most texts shorter than the maximum length, so that they are not truncated?",
     why="what stands behind the cut is neither learnt nor measured, and labels there are lost without a word",
     severity=WARNING,
     fix=Fix("a greater length, or windows of each text; see how long texts are before they are cut"),

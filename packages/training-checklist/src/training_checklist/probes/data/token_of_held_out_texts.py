@@ -30,7 +30,7 @@ def often(train: float, held: float) -> Example:
 
 
 PROBE = Probe(
-    question="Are held-out texts made of the tokens that training texts are made of?",
+    question="Does each token make up about the same share of the held-out texts as of the training texts?",
     why="if this is the token for unknown words, held-out texts are cleaned, split or encoded otherwise than the texts "
     "that the vocabulary was made of",
     severity=WARNING,

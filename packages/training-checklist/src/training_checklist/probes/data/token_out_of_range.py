@@ -31,7 +31,7 @@ def beyond_the_batches(data: Data) -> tuple[str, Outside | None]:
 
 
 PROBE = Probe(
-    question="Has the embedding a row for every token or category?",
+    question="Is every token (or category) below num_embeddings of the embedding that it enters?",
     why="the table is read at that row: an IndexError, or a crash of the GPU",
     fix=Fix("num_embeddings of at least the largest index + 1; count special tokens and unknown categories too"),
     detect=detect,

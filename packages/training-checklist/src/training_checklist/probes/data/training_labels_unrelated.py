@@ -18,7 +18,7 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Do training labels belong to their inputs as held-out labels do?",
+    question="Do the labels of training samples fit their inputs as well as those of validation samples do?",
     why="they can be learned by heart and no better",
     fix=Fix("look for inputs and labels that were shuffled, sorted or filtered apart from one another"),
     detect=detect,

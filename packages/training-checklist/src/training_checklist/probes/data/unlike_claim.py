@@ -47,7 +47,7 @@ def example(times: int) -> Example:
 
 
 PROBE = Probe(
-    question="Are images normalised once, with the mean and std that the project names?",
+    question="Are images normalised exactly once, with the mean and std that the project's config or transforms name?",
     why="weights and learning rates are made for inputs around 0 with a spread around 1",
     fix=Fix("normalise once, with mean and std of pixels in 0..1"),
     detect=detect,

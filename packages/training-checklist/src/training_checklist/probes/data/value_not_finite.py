@@ -21,7 +21,7 @@ def without(index: int) -> Changed:
 
 
 PROBE = Probe(
-    question="Is everything finite that enters the network and the criterion?",
+    question="Is every number that enters the network and the criterion finite?",
     why="one such value makes the loss NaN, and after the next step every weight",
     fix=Fix("look at that sample; drop or repair it in the dataset"),
     detect=detect,

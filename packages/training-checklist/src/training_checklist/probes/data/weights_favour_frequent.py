@@ -31,7 +31,7 @@ def judge(classes: ClassWeights, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Do weights of classes favour the rare ones?",
+    question="Are class weights larger for rare classes than for frequent ones?",
     why="weights are there to make up for rare classes; these make the network neglect them all the more",
     severity=WARNING,
     fix=Fix("weight each class by the inverse of its frequency: weight = counts.sum() / (len(counts) * counts)"),

@@ -35,7 +35,7 @@ def spread(weights: list[float], inverse: list[float]) -> float:
 
 
 PROBE = Probe(
-    question="Does each class have its own weight?",
+    question="Are class weights in the order of the labels, so that each class gets the weight of its own frequency?",
     why="weights that were computed in another order, such as that of frequency, make up for other classes",
     fix=Fix("count in the order of the labels: torch.bincount(labels, minlength=classes)"),
     detect=detect,

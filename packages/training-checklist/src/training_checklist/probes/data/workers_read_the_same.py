@@ -159,7 +159,7 @@ def repeating(part: float) -> Example:
 
 PROBE = Probe(
     item="reproducibility",
-    question="Does each worker of a loader read a share of an iterable dataset of its own?",
+    question="Does each DataLoader worker read a different share of an IterableDataset?",
     why="each has a copy of the dataset and goes through all of it: samples come once for every worker, and where the "
     "epoch has an end before that, others never come",
     fix=Fix(

@@ -20,7 +20,7 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Is training shuffled where validation is?",
+    question="Is the training DataLoader the one that is shuffled, and not that of validation?",
     why="it looks as if shuffle=True had been given to the wrong loader",
     fix=Fix("shuffle=True for the training loader, shuffle=False for the others"),
     detect=detect,

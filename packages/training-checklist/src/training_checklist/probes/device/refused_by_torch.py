@@ -11,7 +11,7 @@ def detect(step: AcceleratorStep, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Are all inputs of PyTorch's own modules on one device?",
+    question="Are all inputs of PyTorch's own modules, such as the hidden state of a GRU, on the module's device?",
     why=WHY,
     detect=detect,
     fix=Fix("make the tensor where the others are: device=x.device, x being an input of the module"),

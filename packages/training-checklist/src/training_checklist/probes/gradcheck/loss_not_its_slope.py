@@ -178,7 +178,7 @@ def off_by(share: float) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 PROBE = Probe(
-    question="Is the gradient that autograd gives the loss the derivative of the loss by the network's output?",
+    question="Does autograd's gradient of the loss with respect to the network's output match a numerical one?",
     why="the optimizer follows a gradient that is not the loss's, and nothing raises",
     fix=Fix("look for .item(), float(), numpy and .data there, hooks on tensors, and backward methods"),
     detect=detect,

@@ -108,7 +108,7 @@ def doubled(slope: float) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 PROBE = Probe(
-    question="Does the backward of each autograd.Function of this project return the derivative of its forward?",
+    question="Does the backward of each autograd.Function of the project match a numerical gradient of its forward?",
     why="the optimizer follows a gradient that is not the loss's, and nothing raises",
     fix=Fix("correct what backward returns"),
     detect=detect,

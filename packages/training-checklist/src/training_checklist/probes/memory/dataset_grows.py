@@ -52,7 +52,7 @@ class Cached(Dataset):
 
 
 PROBE = Probe(
-    question="Does the dataset stay of one size while the same sample is loaded again and again?",
+    question="Does the dataset keep its size in memory while a sample is loaded again and again?",
     why="it grows with every sample of every epoch, in every worker, until memory is full",
     fix=Fix("keep nothing in it"),
     detect=detect,

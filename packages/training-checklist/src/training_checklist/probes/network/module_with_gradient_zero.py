@@ -31,7 +31,7 @@ class Added(Zeroed):
 
 
 PROBE = Probe(
-    question="Do the gradients of every module have numbers other than 0?",
+    question="Does every module have gradients that are not all exactly 0?",
     why="it is multiplied by 0, or what follows it is dead (a ReLU at 0) or constant (softmax over one value)",
     fix=Fix(
         "look in the table above for abs-max 0, or for abs-min and abs-max that are the same", items=("gradients",)

@@ -41,7 +41,7 @@ def in_place(answers: Tensor, labels: Tensor) -> Tensor:
 
 
 PROBE = Probe(
-    question="Is the result used of every call like masked_fill or clamp, which leave their tensor as it is?",
+    question="Is the result of every out-of-place call, such as x.masked_fill(...) or x.clamp(...), assigned or used?",
     why="the line does nothing: the variant with an underscore at its end changes the tensor itself",
     fix=Fix("assign the result, x = x.masked_fill(...), or call the variant in place, x.masked_fill_(...)"),
     listener=Dropped,

@@ -3,10 +3,10 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.instruments import VIEWS, Call, StepListener, operation
+from training_checklist.instruments import STEPS, VIEWS, Call, StepListener, operation
 from training_checklist.probe import Fix, Probe
 
-TAKES_LOGITS = {"logsigmoid", "log_sigmoid", "log_softmax", "softplus"}
+TAKES_LOGITS = {"logsigmoid", "log_sigmoid", "log_softmax", "softplus", "binary_cross_entropy_with_logits"}
 SQUASHES = {"Sigmoid": "sigmoid", "Softmax": "softmax"}
 KEEPS_UNITS = {*VIEWS, "Sub", "Neg", "Cat", "Stack"}  # differences of probabilities are no logits either
 
@@ -32,11 +32,19 @@ def squashed_by(node: Any) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
+def loss(answers: Tensor, labels: Tensor) -> Tensor:
+    return functional.binary_cross_entropy_with_logits(answers, functional.one_hot(labels, 4).float())
+
+
 PROBE = Probe(
-    question="Do logsigmoid, log_softmax and softplus get logits, and not the output of a sigmoid or softmax?",
-    why="probabilities differ by 1 at most, so that the loss treats no answer as sure, and gradients are small",
+    question="Do BCEWithLogitsLoss, logsigmoid, log_softmax and softplus get logits, and not the output of a sigmoid "
+    "or softmax?",
+    why="they have a sigmoid or softmax of their own: of a number between 0 and 1 it makes nothing below 0.5 or above "
+    "0.73, so that the loss treats no answer as sure, and gradients are small",
     fix=Fix("remove the sigmoid or softmax in front: the loss has its own"),
+    aliases=("network/probabilities-into-bce-with-logits",),
     listener=Squashes,
-    faulty=lambda answers, labels: -functional.logsigmoid(answers.sigmoid()[:, 0] - answers.sigmoid()[:, 1]).mean(),
-    healthy=lambda answers, labels: -functional.logsigmoid(answers[:, 0] - answers[:, 1]).mean(),
+    steps=STEPS,
+    faulty=lambda answers, labels: loss(answers.sigmoid(), labels),
+    healthy=lambda answers, labels: loss(answers, labels),
 )

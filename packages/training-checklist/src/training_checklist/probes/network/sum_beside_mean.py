@@ -104,7 +104,7 @@ def of_power(power: float) -> Any:
 
 
 PROBE = Probe(
-    question="Are all terms of the loss means over the samples, or all of them sums?",
+    question="Are either all terms of the loss means over the samples, or all of them sums?",
     why="one term is a sum over the samples and another one a mean: their balance changes with the batch size, and the "
     "sum may drown the mean",
     severity=WARNING,

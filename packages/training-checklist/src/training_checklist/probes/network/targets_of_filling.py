@@ -75,7 +75,7 @@ def of_samples(number: int) -> Example:
 
 
 PROBE = Probe(
-    question="Does the loss compare with real targets, and not only with the number that missing ones are filled with?",
+    question="Does the loss compare with real targets, and not only with the value that fills missing ones?",
     why="it learns what missing values were filled with, and nothing of those that are there: a mask that chooses "
     "them is the wrong way round",
     fix=Fix("invert the mask where it is made, or where the loss takes it"),

@@ -48,7 +48,7 @@ class AttendsToKeys(Attends):
 
 
 PROBE = Probe(
-    question="Does the softmax of attention run over the axis (of keys) that the product with the values adds up?",
+    question="Does the softmax of attention run over the keys, the axis that the product with the values sums over?",
     why="queries compete for a key instead of keys for a query: a position may get nothing, or know of later ones",
     severity=WARNING,
     fix=Fix("softmax(dim=-1) of scores that are multiplied with values: scores.softmax(-1) @ values"),

@@ -23,7 +23,7 @@ def detect(numbers: Numbers, limits: Limits) -> Hits:
 
 PROBE = Probe(
     item="overflow",
-    question="Is the loss finite, as far as no 16-bit range, weight or batch is to blame?",
+    question="Is the loss finite, where batch and weights are, and no 16-bit range is left?",
     why="the 16-bit range is not to blame, FP32 has it too: a division by 0, a log or root at the edge, "
     "exp of too much, or Inf - Inf",
     detect=detect,

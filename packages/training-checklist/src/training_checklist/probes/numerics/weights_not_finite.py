@@ -16,7 +16,7 @@ def detect(numbers: Numbers, limits: Limits) -> Hits:
 
 PROBE = Probe(
     item="overflow",
-    question="Are the weights finite that a step starts from?",
+    question="Are all weights finite when the step begins?",
     why="they were made so before this step, by their initialisation, a checkpoint, or the step before",
     detect=detect,
     fix=Fix("in step 0 look at how they are initialised or loaded; later, at the step before", items=("gradients",)),

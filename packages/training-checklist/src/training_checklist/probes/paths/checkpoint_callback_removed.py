@@ -32,7 +32,7 @@ def removed(files: RunFiles) -> str:
 
 
 PROBE = Probe(
-    question="Is the ModelCheckpoint of the config still there, so that the Trainer's default does not replace it?",
+    question="Is the ModelCheckpoint of the config still among the callbacks, and not replaced by Lightning's default?",
     why="the default keeps the last weights and not the best, where the logger or the working directory happens to be",
     severity=WARNING,
     fix=Fix("keep the callback; to keep no checkpoints:", overrides=("trainer.enable_checkpointing=false",)),

@@ -11,7 +11,7 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Are the best weights tested, where ModelCheckpoint keeps the best by a metric?",
+    question="Does test use the best checkpoint, where ModelCheckpoint keeps the best by a metric?",
     why="the score is that of the last epoch, which may have learnt the training set by heart",
     severity=REMARK,
     fix=Fix('trainer.test(datamodule=datamodule, ckpt_path="best"); if the last weights are meant, silence this rule'),

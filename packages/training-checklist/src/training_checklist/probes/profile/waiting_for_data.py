@@ -56,7 +56,7 @@ def paused(seconds: float, batch_size: int = 32, computing: float = 0.0) -> Exam
 
 
 PROBE = Probe(
-    question="Is the next batch at hand for most of a training step, so that little of it is waiting for data?",
+    question="Is the next batch ready in time, so that a step waits little for data?",
     why="the processor or accelerator has nothing to do until then",
     fix=Fix("load the next batch in another process while this one trains"),
     detect=detect,

@@ -145,7 +145,7 @@ def made_anew(seconds: float) -> Callable[[int], Any]:
 
 
 PROBE = Probe(
-    question="Is what all samples share computed once, and not anew for each sample?",
+    question="Is work that is the same for all samples done once, and not in every __getitem__?",
     why="a table, an archive or a filter bank that is the same for each sample can be kept where the dataset is made",
     severity=WARNING,
     fix=Fix("make it once, in __init__ of the dataset, and keep it there"),

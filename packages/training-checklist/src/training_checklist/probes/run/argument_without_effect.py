@@ -139,7 +139,7 @@ class Unscaled(Small):
 
 
 PROBE = Probe(
-    question="Does every argument that a class of the project is given have an effect?",
+    question="Is every constructor argument of the project's classes read by some code?",
     why="whoever gives it, in the config or in code, believes in a value that nothing uses",
     severity=WARNING,
     fix=Fix("use it, pass it on where it was meant for (super().__init__, a loader, a layer), or take it out"),

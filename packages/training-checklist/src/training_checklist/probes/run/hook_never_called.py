@@ -84,7 +84,7 @@ def counting(name: str) -> type[Small]:
 
 
 PROBE = Probe(
-    question="Is every method that is named like a hook called, by Lightning or by the project?",
+    question="Is every method that has the name of a Lightning hook, or nearly, called?",
     why="hooks are looked up by name, and nothing is said of a name that Lightning does not know",
     severity=WARNING,
     fix=Fix("give it the name that Lightning calls, or remove it"),

@@ -10,7 +10,7 @@ def detect(stages: Stages, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Is the loss of the first training batch anything but exactly 0?",
+    question="Is the loss of the first training batch different from exactly 0?",
     why="an untrained network cannot be right: the loss is detached from labels or outputs, or multiplied by 0",
     fix=Fix(items=("gradients",)),
     detect=detect,

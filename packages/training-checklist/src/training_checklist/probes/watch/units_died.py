@@ -47,7 +47,8 @@ class Dying(Small):
 
 
 PROBE = Probe(
-    question="Do units of ReLU, tanh and sigmoid that have a slope at the start of training have one at its end?",
+    question="Do units of ReLU, tanh and sigmoid that had a gradient at the start of training still have one at its "
+    "end?",
     why="such a unit gives the same for all inputs, nothing is trained through it, and it does not come back; steps "
     "that were too long fit, and weights or inputs that grow",
     severity=WARNING,

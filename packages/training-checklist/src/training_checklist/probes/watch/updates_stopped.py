@@ -45,7 +45,7 @@ class PutBack(Small):
 
 
 PROBE = Probe(
-    question="Do weights go on changing for as long as they get gradients?",
+    question="Do weights keep changing for as long as they have gradients?",
     why="training has ended there, whatever the run goes on to do",
     fix=Fix(
         "look for parameters that were replaced after the optimizer was built, and for steps that are smaller than the "
