@@ -27,7 +27,7 @@ def collated(reduce: bool) -> DataLoader:
 
 
 PROBE = Probe(
-    question="Does collate_fn return the same values of a sample whichever samples are in its batch?",
+    question="Do collate_fn and transfer hooks return the same values of a sample, whichever samples are in its batch?",
     why="what the network is given changes with batch size, order and the last batch; one sample alone means nothing",
     severity=WARNING,
     fix=Fix("use statistics of the whole training set in collate_fn and in transfer hooks, not those of the batch"),
