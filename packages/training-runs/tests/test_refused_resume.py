@@ -130,14 +130,22 @@ def late(train_in, tmp_path_factory) -> Path:
     return train_in(tmp_path_factory.mktemp("late"), *TINY, *LATE)
 
 
-def test_refused_resume_leaves_every_byte_where_the_strategy_loads_late(late, script, capsys):
+@pytest.mark.parametrize(
+    ("times_as_many", "said"),
+    [
+        (2, "this run was trained by 2 processes and cannot go on with 1"),
+        (0, "the checkpoint is damaged: between_batches.ranks is empty"),
+    ],
+)
+def test_refused_resume_leaves_every_byte_where_the_strategy_loads_late(late, script, capsys, times_as_many, said):
     last = late / "checkpoints" / "last.ckpt"
     content = torch.load(last, weights_only=True)
-    content["between_batches"]["ranks"] *= 2
+    ranks = content["between_batches"]["ranks"]
+    content["between_batches"]["ranks"] = times_as_many * ranks[:1]
     torch.save(content, last)
     before = files(late), times(late)
     refusal(script, late, LONGER, *ALLOWED)
-    assert "this run was trained by 2 processes and cannot go on with 1" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
     assert (files(late), times(late)) == before
 
 

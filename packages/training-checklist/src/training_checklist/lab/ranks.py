@@ -317,13 +317,13 @@ class Ranks(Subject):
     """What the ranks of a run report.
 
     Args:
-        ended_by: what has ended the training of all, None where nothing has.
+        end: what has ended the training of all, None where nothing has.
         batch: in which that was, None before the first one.
         monitored: each logged value that something looks at.
         unused: parameters of this rank that a backward pass has left out.
     """
 
-    ended_by: Any
+    end: Any
     batch: int | None
     shares: Shares
     weights: Agreement

@@ -175,9 +175,14 @@ def check_ranks(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
     """Refuse to go on in another number of processes than a `LastCheckpoint` was written by.
 
     Raises:
-        ConfigError: their random generators and half-filled metrics could not be shared out.
+        ConfigError: their random generators and half-filled metrics could not be shared out, or are not there.
     """
     ranks = len(checkpoint[KEY]["ranks"]) if KEY in checkpoint else trainer.world_size
+    if not ranks:
+        raise ConfigError(
+            f"the checkpoint is damaged: {KEY}.ranks is empty, where the state of each process should be; resume from "
+            "another one, or start a new run"
+        )
     if ranks != trainer.world_size:
         raise ConfigError(
             f"this run was trained by {ranks} processes and cannot go on with {trainer.world_size}: resume it "

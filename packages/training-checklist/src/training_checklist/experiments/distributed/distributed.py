@@ -271,7 +271,7 @@ class Distributed(Experiment):
 
     def conclude(self, folder: Path) -> None:
         if self.meetings is not None:
-            self._ask(ended_by=None, batch=None)
+            self._ask(end=None, batch=None, monitored=vars(self.ranks).get("monitored", []))
             if self.agree:
                 obstacle = SHARDED if self.ddp is None else DRIFTED if self.drifted else ""
                 total = len(self.parameters)
@@ -297,7 +297,7 @@ class Distributed(Experiment):
             return replace(diagnose(error), severity=REMARK)
         if event is None or isinstance(event, Finding):  # another rank's
             return event
-        self._ask(ended_by=event, batch=self.batch if self.batch >= 0 else None)
+        self._ask(end=event, batch=self.batch if self.batch >= 0 else None)
         return self.findings[-1] if self.findings else None
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:

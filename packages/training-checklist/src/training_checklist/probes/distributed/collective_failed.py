@@ -12,7 +12,7 @@ INTERFACES = "with several network interfaces GLOO_SOCKET_IFNAME=lo or NCCL_SOCK
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
-    event = ranks.ended_by
+    event = ranks.end
     if not isinstance(event, (WrongCollective, FailedCollective)):
         return
     bare = f"torchrun --nproc-per-node {event.world_size} {TEST}"

@@ -8,7 +8,7 @@ from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
-    event = ranks.ended_by
+    event = ranks.end
     if isinstance(event, LoneCollective):
         what = f"a collective that rank {event.rank} alone has called: {event.told}"
         yield Hit(what, event.line.beside(rank=str(event.rank), batch=ranks.batch))

@@ -1,12 +1,14 @@
 from typing import Any
 
 from training_checklist.instruments import EarlyStopping, Example, Ranks, Small, loader
-from training_checklist.probe import FAILED, REMARK, Fix, Hit, Hits, Limits, Place, Probe, Threshold
+from training_checklist.probe import FAILED, REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 ALONE = "this project runs in one process; in several, each would judge by its own part"
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
+    if not ranks.monitored:
+        raise CannotJudge("no callback and no lr_scheduler monitors a number that is logged")
     for value in ranks.monitored:
         values = [each for each in value.values if each == each]
         if values and max(values) - min(values) > limits.monitored_rounding * max(map(abs, values)):

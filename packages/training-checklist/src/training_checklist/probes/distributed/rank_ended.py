@@ -8,7 +8,7 @@ from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Prob
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
-    event = ranks.ended_by
+    event = ranks.end
     if isinstance(event, MissingRank):
         yield Hit(
             f"rank {event.rank} of {event.world_size} has not started: {event.waiting[0]} waited for it at "

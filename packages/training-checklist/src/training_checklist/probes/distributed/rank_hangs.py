@@ -10,7 +10,7 @@ LONGER = 6  # times as long, for a rank that is only slow
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
-    event = ranks.ended_by
+    event = ranks.end
     if isinstance(event, SlowPreparation):
         yield Hit(
             f"prepare_data takes longer than {event.seconds:g} s",

@@ -9,7 +9,7 @@ ENDED = Fix(
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
-    event = ranks.ended_by
+    event = ranks.end
     if isinstance(event, Apart):
         what = "the ranks run different numbers of batches" if event.ended else "the ranks have parted"
         place = event.hooks.beside(rank=str(event.rank), batch=ranks.batch)

@@ -7,7 +7,7 @@ from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
-    event = ranks.ended_by
+    event = ranks.end
     if isinstance(event, SkippedStep):
         yield Hit(
             f"rank {event.rank} skips batch {ranks.batch} after {event.steps} optimizer steps, because its "
