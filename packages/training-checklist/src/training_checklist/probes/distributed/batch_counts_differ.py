@@ -3,7 +3,7 @@ import os
 from torch.utils.data import DataLoader
 
 from training_checklist.instruments import Example, Ranks, samples
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
@@ -31,11 +31,8 @@ def cut(fewer: int) -> Example:
 
 
 PROBE = Probe(
-    id="distributed/batch-counts-differ",
-    item="distributed",
     question="Does every rank have the same number of batches?",
     why="the rank with the fewest ends its epoch first, and the others wait for its gradients for ever",
-    severity=FAILED,
     fix=Fix("give all ranks as many batches: a DistributedSampler, or drop_last=True"),
     detect=detect,
     faulty=cut(8),

@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor, distributed
 
 from training_checklist.instruments import Example, FailedCollective, Ranks, Small, WrongCollective, loader
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 TEST = "-m training_checklist.experiments.distributed.network does the same without this project"
 INTERFACES = "with several network interfaces GLOO_SOCKET_IFNAME=lo or NCCL_SOCKET_IFNAME name the right one"
@@ -45,11 +45,8 @@ class Waiting(Small):
 
 
 PROBE = Probe(
-    id="distributed/collective-failed",
-    item="distributed",
     question="Does every collective operation (such as all_reduce) succeed, and give the right value?",
     why="the network works, as its self-test shows: the ranks call different collectives, or one comes too late",
-    severity=FAILED,
     fix=Fix(
         "call self.log(..., sync_dist=True), self.all_gather, metrics and torch.distributed on all ranks, in the same "
         "order"

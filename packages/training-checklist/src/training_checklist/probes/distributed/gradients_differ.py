@@ -1,7 +1,7 @@
 import torch
 
 from training_checklist.instruments import Example, Ranks, Small, loader
-from training_checklist.probe import FAILED, Fix, Hits, Limits, Probe, Threshold
+from training_checklist.probe import Fix, Hits, Limits, Probe, Threshold
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
@@ -22,11 +22,8 @@ def moved(units: int, ranks: bool = True) -> Example:
 
 
 PROBE = Probe(
-    id="distributed/gradients-differ",
-    item="distributed",
     question="Are the gradients the same on all ranks when the optimizer steps?",
     why="each rank takes a step of its own: DDP has not averaged these gradients, or they were changed after that",
-    severity=FAILED,
     fix=Fix("call the LightningModule, not the torch module inside a no_sync(); do not write to .grad on one rank"),
     detect=detect,
     thresholds={

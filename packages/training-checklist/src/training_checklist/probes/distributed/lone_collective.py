@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from training_checklist.instruments import Example, LoneCollective, Ranks, Small, loader
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
@@ -24,11 +24,8 @@ class Gathering(Small):
 
 
 PROBE = Probe(
-    id="distributed/lone-collective",
-    item="distributed",
     question="Does every rank call each collective operation (such as all_reduce)?",
     why="it waits for ever, or is answered by another collective of the others, with wrong values",
-    severity=FAILED,
     fix=Fix(
         "call self.log(..., sync_dist=True), self.all_gather, metrics and torch.distributed on all ranks, not under "
         "`if rank == 0`"

@@ -1,7 +1,7 @@
 from typing import Any
 
 from training_checklist.instruments import EarlyStopping, Example, Ranks, Small, loader
-from training_checklist.probe import FAILED, REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
+from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 ALONE = "this project runs in one process; in several, each would judge by its own part"
 
@@ -35,11 +35,8 @@ def logging(apart: float) -> Example:
 
 
 PROBE = Probe(
-    id="distributed/monitored-value-differs",
-    item="distributed",
     question="Is each metric that a callback monitors the same on all ranks?",
     why="epochs are chosen by a part of the data, and ranks may decide differently",
-    severity=FAILED,
     fix=Fix("log it with sync_dist=True"),
     detect=detect,
     thresholds={

@@ -3,7 +3,7 @@ import os
 from torch.utils.data import DataLoader, DistributedSampler
 
 from training_checklist.instruments import Example, Ranks, samples
-from training_checklist.probe import FAILED, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
@@ -35,11 +35,8 @@ def shuffled(by_rank: bool) -> Example:
 
 
 PROBE = Probe(
-    id="distributed/overlapping-shares",
-    item="distributed",
     question="Does each sample go to one rank only (do the samplers of all ranks shuffle alike)?",
     why="some samples are seen twice in an epoch, and others never",
-    severity=FAILED,
     fix=Fix("one seed for the sampler on all ranks, and set_epoch with one number: they cut up one order"),
     detect=detect,
     faulty=shuffled(True),

@@ -4,7 +4,7 @@ from typing import Any
 from torch import Tensor
 
 from training_checklist.instruments import EndedRank, Example, MissingRank, Ranks, Small, loader
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
@@ -38,11 +38,8 @@ class Ending(Small):
 
 
 PROBE = Probe(
-    id="distributed/rank-ended",
-    item="distributed",
     question="Do the processes of all ranks start, and run until training ends?",
     why="the others wait for it for half an hour, unless something ends them",
-    severity=FAILED,
     fix=Fix("if nobody has killed it, memory may have run out (dmesg | tail -n 20)", items=("memory",)),
     detect=detect,
     aliases=("distributed/rank-missing",),

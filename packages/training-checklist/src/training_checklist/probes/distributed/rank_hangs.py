@@ -4,7 +4,7 @@ from typing import Any
 from torch import Tensor
 
 from training_checklist.instruments import Example, HungRank, Ranks, SlowPreparation, Small, loader
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 LONGER = 6  # times as long, for a rank that is only slow
 
@@ -42,11 +42,8 @@ class Sleeping(Small):
 
 
 PROBE = Probe(
-    id="distributed/rank-hangs",
-    item="distributed",
     question="Does every rank reach the next step within the time-out, and prepare_data its end?",
     why="the others wait for it in the next collective, for half an hour unless something ends them",
-    severity=FAILED,
     fix=Fix("do less there, or the same on all ranks"),
     detect=detect,
     aliases=("distributed/preparation-too-slow",),

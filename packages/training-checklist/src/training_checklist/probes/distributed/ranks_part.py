@@ -1,7 +1,7 @@
 from typing import Any
 
 from training_checklist.instruments import Apart, Example, Ranks, Small, loader
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 ENDED = Fix(
     "give all ranks as many batches (DistributedSampler, drop_last=True), and let all decide alike when to stop"
@@ -27,11 +27,8 @@ class Stopping(Small):
 
 
 PROBE = Probe(
-    id="distributed/ranks-part",
-    item="distributed",
     question="Are all ranks at the same point of training whenever they synchronise?",
     why="gradients are averaged in each backward pass: a rank waits for ever, or gets those of another batch",
-    severity=FAILED,
     fix=Fix("take the same way on all ranks; to skip a batch, return a loss times 0 with all parameters in it"),
     detect=detect,
     faulty=Example(Stopping, lambda: loader(4), item={"timeout": 3}),

@@ -5,7 +5,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from training_checklist.instruments import Example, Ranks, Shares
-from training_checklist.probe import FAILED, REMARK, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 OFF = Fix(
     "or a DistributedSampler of your own in train_dataloader", overrides=("trainer.use_distributed_sampler=true",)
@@ -66,11 +66,8 @@ def reading(same: int) -> Example:
 
 
 PROBE = Probe(
-    id="distributed/same-data",
-    item="distributed",
     question="Does each rank read a different part of the data?",
     why="several processes do the work of one: no speed-up, and an epoch is as many epochs as there are ranks",
-    severity=FAILED,
     fix=Fix("DistributedSampler(dataset, num_replicas=trainer.world_size, rank=trainer.global_rank) on every rank"),
     detect=detect,
     thresholds={

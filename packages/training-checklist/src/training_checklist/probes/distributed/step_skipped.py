@@ -3,7 +3,7 @@ from typing import Any
 from torch import Tensor
 
 from training_checklist.instruments import Example, Ranks, SkippedStep, Small, loader
-from training_checklist.probe import FAILED, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
@@ -29,11 +29,8 @@ class Skipping(Small):
 
 
 PROBE = Probe(
-    id="distributed/step-skipped",
-    item="distributed",
     question="Does every rank take part in every optimizer step?",
     why="gradients are averaged in each backward pass: the ranks would disagree about the step from here on",
-    severity=FAILED,
     fix=Fix("take the same way on all ranks: return a loss times 0 with all parameters in it, not None"),
     detect=detect,
     faulty=Example(Skipping, lambda: loader(4), item={"timeout": 3}),

@@ -52,8 +52,6 @@ def by_rank(weight: float) -> Example:
 
 
 PROBE = Probe(
-    id="distributed/unlike-one-process",
-    item="distributed",
     question="Does the first step of all ranks have the gradient that one process has for the same samples?",
     why="the loss depends on the rank: labels or rows are moved on by it where nothing is gathered, so that ranks "
     "above 0 learn something else",

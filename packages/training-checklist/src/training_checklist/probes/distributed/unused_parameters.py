@@ -1,7 +1,7 @@
 from torch import nn
 
 from training_checklist.instruments import Example, Ranks, Small, loader, shown
-from training_checklist.probe import FAILED, REMARK, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Probe
 
 ALONE = "this project runs in one process, where that is allowed; in several the strategy waits for the gradient of "
 ALONE += "every parameter"
@@ -27,12 +27,9 @@ class Wider(Small):
 
 
 PROBE = Probe(
-    id="distributed/unused-parameters",
-    item="distributed",
     question="Does every parameter get a gradient in every step, as DDP demands?",
     why="the strategy waits for the gradient of every parameter: the next step raises 'Expected to have finished "
     "reduction', or another rank waits for this one",
-    severity=FAILED,
     fix=Fix(
         "or use them in the loss, or freeze them with requires_grad_(False)",
         overrides=("trainer.strategy=ddp_find_unused_parameters_true",),

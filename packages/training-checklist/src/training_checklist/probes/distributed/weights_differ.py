@@ -3,7 +3,7 @@ from typing import Any
 import torch
 
 from training_checklist.instruments import Example, Ranks, Small, loader
-from training_checklist.probe import FAILED, Fix, Hits, Limits, Probe, Threshold
+from training_checklist.probe import Fix, Hits, Limits, Probe, Threshold
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
@@ -23,11 +23,8 @@ def moved(units: int, ranks: bool = True) -> Example:
 
 
 PROBE = Probe(
-    id="distributed/weights-differ",
-    item="distributed",
     question="Are the weights the same on all ranks after every step?",
     why="each rank trains another model from here on: DDP averages gradients, and no weights",
-    severity=FAILED,
     fix=Fix(
         "change weights in the same way on all ranks, without their rank or a random number, or send them: "
         "self.trainer.strategy.broadcast(...), torch.distributed.broadcast(parameter.data, src=0)"
