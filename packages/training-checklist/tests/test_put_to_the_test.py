@@ -741,6 +741,22 @@ def test_tables_with_categories(examine, options, expected):
     assert "data/target-among-inputs" in verdict.judged
 
 
+@pytest.mark.parametrize(("scale", "normalised"), [(30.0, False), (30.0, True), (1.0, False)])
+def test_columns_that_are_joined_to_embeddings_are_asked_for_their_scale(examine, scale, normalised):
+    class Scaled(Table):
+        def part(self, *arguments):
+            numbers, codes, target = super().part(*arguments).tensors
+            return TensorDataset(numbers * torch.tensor([scale, 1.0]), codes, target)
+
+    module = Tabular()
+    module.head = nn.Sequential(nn.BatchNorm1d(6), module.head) if normalised else module.head
+    verdict = examine("limit_batches", module, Scaled())
+    hits = [each.what for each in verdict.findings if each.rule == "data/column-off-scale"]
+    assert [hit.partition(" with mean")[0] for hit in hits] == ["column 0 of batch[0] enters head (Linear)"] * (
+        scale > 1 and not normalised
+    )
+
+
 @pytest.mark.parametrize("activation", [nn.Identity, nn.Tanh, nn.ReLU, nn.Sigmoid])
 def test_targets_can_be_reached(examine, activation):
     verdict = examine("trace", type("Case", (Tabular,), {"activation": activation})(), Table())

@@ -21,7 +21,7 @@ MULTIPLIES = {
 
 @dataclass
 class Entrance:
-    """A tensor as the first layer with weights takes it, or as it is joined to what other layers have made.
+    """A tensor as the first layer with weights takes it, and as it is joined to what other layers have made.
 
     Args:
         leaf: the tensor of the batch that it was made of, by its place; the largest where there are several.
@@ -51,6 +51,7 @@ class Entrances(Listener):
         self._leaves = leaves(batch)
         # Tensors made of the batch and of no weights, with the places they are made of; kept, so that ids stay theirs.
         self._made = {id(leaf): (leaf, frozenset({place})) for place, leaf in self._leaves.items()}
+        self._joined: dict[int, tuple[Tensor, list[Tensor]]] = {}  # to what layers have made, with the parts
 
     def made_of(self, tensor: Any) -> frozenset[str]:
         """Return the places in the batch that a tensor was made of without any weights; none of other tensors."""
@@ -66,7 +67,9 @@ class Entrances(Listener):
             return
         value = call.args[0] if call.args else call.kwargs.get("input", call.kwargs.get("query"))
         if any(self._is_weight(tensor) for tensor in call.given):
-            self._enter(value, call, len(call.argument("weight", 1)) if name in LOOKS_UP else None)
+            rows = len(call.argument("weight", 1)) if name in LOOKS_UP else None
+            for part in self._joined.get(id(value), (value, [value]))[1]:
+                self._enter(part, call, rows)
 
     def _enter(self, value: Any, call: Call, rows: int | None) -> None:
         origins = self.made_of(value)
@@ -78,6 +81,8 @@ class Entrances(Listener):
         origins = frozenset().union(*(self.made_of(tensor) for tensor in call.given))
         if origins and not any(self._is_weight(tensor) for tensor in call.given):
             self._made.update((id(made), (made, origins)) for made in call.made)
+        elif origins and call.name in JOINS:
+            self._joined.update((id(made), (made, call.given)) for made in call.made)
 
     def _is_weight(self, tensor: Tensor) -> bool:
         return isinstance(tensor, nn.Parameter) or (tensor.requires_grad and id(tensor) not in self._made)
