@@ -38,7 +38,7 @@ class Look:
     @torch.no_grad()
     def at(self, batch: Any, seed: int = 0) -> tuple[float, list[str]]:
         """Return the loss and a fingerprint of each answer, with the same random numbers each time."""
-        with isolate_rng(), answers(self.module) as seen:
+        with isolate_rng(), heard_answers(self.module) as seen:
             seed_all(seed)
             return float(self.loss_of(batch)), seen
 
@@ -140,7 +140,7 @@ def move(module: torch.nn.Module) -> None:
 
 
 @contextmanager
-def answers(module: nn.Module) -> Iterator[list[str]]:
+def heard_answers(module: nn.Module) -> Iterator[list[str]]:
     """Yield a list that is given a fingerprint of whatever a module with weights returns, but the root."""
     seen: list[str] = []
     hooks = [

@@ -14,7 +14,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -41,6 +41,9 @@ from training_checklist.probe import Probe, kept
 from training_checklist.settings import Settings
 
 QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+
+
+SHORT = {"samples": 32, "steps": 5, "max_steps": 10}  # of what `learning` trains copies with
 
 
 class Small(LightningModule):
@@ -130,6 +133,13 @@ def fed(
         make = {"configure_optimizers": lambda self: optimizer(self.parameters())}
         module = type(module.__name__, (module,), make)
     return Example(module, partial(loader, batch_size), trainer=trainer)
+
+
+def attempted(module: type[LightningModule] = Small, rate: float = 0.1, **options: Any) -> Example:
+    """Return an example whose copies are trained for a few steps; options are those of SGD and of the Trainer."""
+    of_trainer = {name: options.pop(name) for name in [*options] if name not in ("weight_decay", "momentum")}
+    example = fed(module, 16, lambda weights: torch.optim.SGD(weights, lr=rate, **options), **of_trainer)
+    return replace(example, loader=lambda: DataLoader(labelled(64), 16), item=SHORT)
 
 
 def deep(depth: int, activation: type[nn.Module], deviation: float | None = None) -> type[Small]:

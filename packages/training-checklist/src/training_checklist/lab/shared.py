@@ -1,6 +1,6 @@
 """Things that several probes ask for, each made once; and code of the project that is run again for them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ class Subject:
     """
 
     def __getattr__(self, name: str) -> Any:
-        if name in type(self).__annotations__:
+        if any(name in vars(kind).get("__annotations__", ()) for kind in type(self).__mro__):
             raise NotYet(f"the run has not come to its {name.replace('_', ' ')}")
         raise AttributeError(f"{type(self).__name__} has no {name}")
 
@@ -55,6 +55,31 @@ def once(make: Callable[..., T]) -> Callable[..., T]:
         return thing
 
     return shared
+
+
+def of_each(things: Callable[[Any], Iterable[Any]], none: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a detector of one that is given a single thing and the thresholds.
+
+    Args:
+        things: returns all that it is to look at.
+        none: why it cannot judge where there is nothing; nor can it where it can judge none of them.
+    """
+
+    def of_all(detect: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(detect)
+        def looking(lab: Any, limits: Any) -> Iterator[Any]:
+            known, reasons = list(things(lab)), [CannotJudge(none)]
+            for each in known:
+                try:
+                    yield from detect(each, limits)
+                except CannotJudge as reason:
+                    reasons.append(reason)
+            if len(reasons) > len(known):
+                raise reasons[-1]
+
+        return looking
+
+    return of_all
 
 
 def known(lab: Any, make: Callable[..., T]) -> T | None:

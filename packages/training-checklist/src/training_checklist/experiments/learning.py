@@ -1,0 +1,168 @@
+"""Learning, looked at in short trainings on copies, and in two short epochs under watch."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from training_checklist import probes
+from training_checklist.engines.own_code import pass_on
+from training_checklist.experiments.experiment import Experiment
+from training_checklist.finding import Finding
+from training_checklist.lab.epochs import EpochWatch
+from training_checklist.lab.mode_switches import ModeSwitches, Switches
+from training_checklist.lab.schedules import CallCounter, RatesOfGroups, Rehearsal, rehearsal, validated
+from training_checklist.lab.trained_copies import batches, copies
+from training_checklist.lab.two_epochs import BY_HAND, TwoEpochs
+from training_checklist.lightning import (
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    LightningModule,
+    ProgressBar,
+    Trainer,
+    isolate_rng,
+)
+from training_checklist.rule import CannotJudge
+
+
+class Learning(Experiment):
+    """Trains copies of the network on a few batches, and lets the run have two short epochs under watch.
+
+    A copy is trained as configured and, where the loss does not fall, with one thing changed after the other until it
+    does. One that has learnt its batches is asked whether it prefers the true labels of samples that it has not seen
+    to exchanged ones. Schedules are rehearsed for the length that was asked for.
+
+    Args:
+        samples: to train a copy on, and as many to judge it by.
+        steps: of the optimizer in one attempt.
+        max_steps: until a copy knows its samples by heart.
+        min_fall: share of the loss in an attempt, from which on it falls.
+        seconds: after which no further attempt begins.
+        batches: of each of the run's two epochs.
+    """
+
+    item = "learning"
+    shapes_run = True
+    ends_with_fit = True
+    no_workers = True
+    drops: tuple[type[Callback], ...] = (EarlyStopping, Checkpoint, ProgressBar)
+
+    def __init__(
+        self,
+        topics: Sequence[str],
+        samples: int,
+        steps: int,
+        max_steps: int,
+        min_fall: float,
+        seconds: float,
+        batches: int,
+    ) -> None:
+        super().__init__(topics)
+        self.batches, self.rates = batches, RatesOfGroups()
+        options = {"samples": samples, "steps": steps, "max_steps": max_steps, "min_fall": min_fall}
+        self.make = partial(TwoEpochs, **options, seconds=seconds)
+        self.run: TwoEpochs | None = None
+        self.monitors: list[tuple[str, str]] = []
+        self.least_gains: dict[str, float] = {}
+        self.watch: EpochWatch | None = None
+        self.counter: CallCounter | None = None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if stage == "fit":
+            self.monitors = [
+                (type(callback).__name__, callback.monitor)
+                for callback in trainer.callbacks
+                if getattr(callback, "monitor", None) is not None
+            ]
+            stoppers = [each for each in trainer.callbacks if isinstance(each, EarlyStopping)]
+            self.least_gains = {each.monitor: abs(each.min_delta) for each in stoppers}
+            self.watching.enter_context(self.rates)
+            self.switches = ModeSwitches.current or self.watching.enter_context(Switches())
+        super().setup(trainer, pl_module, stage)
+
+    def _ask(self, **known: Any) -> None:
+        """Ask what can be answered now and was not before."""
+        self.ask([probe for probe in self.probes if probe.id not in self.judged], self.run, **known)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.run = run = self.make(trainer, pl_module)
+        run.facts, steps = self.facts, trainer.estimated_stepping_batches
+        by_hand = not pl_module.automatic_optimization or len(trainer.optimizers) != 1
+        with isolate_rng():
+            rehearsed = [] if by_hand else self._rehearse(trainer)
+            self._ask(
+                untold=BY_HAND if by_hand else "",
+                made_with=self.rates.made,
+                peaks={key: rates for key, _, rates in rehearsed},
+                rehearsed=[each for _, each, _ in rehearsed],
+            )
+            if not by_hand:
+                self._ask_about_a_batch()
+            self._ask(is_sound=not self.has_found())
+        if by_hand:
+            run.notes.append(f"two epochs watched; {BY_HAND}")
+        elif run.untrained:
+            run.notes.append(run.untrained)
+            self.skip(run.untrained)
+        self._shorten(trainer, steps * trainer.accumulate_grad_batches)
+        self.watch, self.counter = EpochWatch(pl_module, steps, self.switches), CallCounter(trainer)
+        trainer.callbacks = [*trainer.callbacks, self.watch]  # Lightning is going through the old list
+        self.watching.callback(self.watch.close)
+        self.watching.enter_context(self.counter.counting(pl_module))
+
+    def _ask_about_a_batch(self) -> None:
+        try:
+            with copies(self.run):
+                batch = batches(self.run)[0]
+        except CannotJudge:  # which is said of all that copies are trained for
+            return
+        self._ask(batch=batch)
+
+    def _rehearse(self, trainer: Trainer) -> list[tuple[int, Rehearsal, list[float]]]:
+        """Return the id of the optimizer of each schedule, how it will go, and the rates that it leads to."""
+        rehearsed = []
+        for config in trainer.lr_scheduler_configs:
+            try:
+                found = rehearsal(config, trainer)
+            except Exception as error:  # of a schedule of the project's own, on a copy
+                self.run.notes.append(
+                    f"{type(config.scheduler).__name__} not rehearsed: {type(error).__name__}: {error}"
+                )
+                continue
+            if found is not None:
+                rehearsed.append((id(config.scheduler.optimizer), *found))
+        return rehearsed
+
+    def _shorten(self, trainer: Trainer, whole: float) -> None:
+        """Let the run have two epochs, by Lightning's own means: both are to end as epochs do."""
+        # A schedule may end with the run, which another item of this run may have shortened.
+        batches = self.batches if whole / 2 >= self.batches else max(1, int(whole / 2))
+        trainer.limit_train_batches, trainer.fit_loop.max_epochs = batches, trainer.current_epoch + 2
+        trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None
+        trainer.fit_loop._combined_loader = None
+        pass_on(trainer.fit_loop.setup_data)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.watching.close()
+        if self.watch is None or self.counter is None:
+            return
+        self._ask(
+            epochs=self.watch.finish(),
+            calls=[*self.counter.calls.values()],
+            monitors=self.monitors,
+            least_gains=self.least_gains,
+            validated=validated(trainer),
+            logged=sorted(trainer.callback_metrics),
+        )
+        self.judge(*self.watch.between.drawn_orders(), *self.watch.between.changed)
+        self.seen = "; ".join(self.run.notes)
+
+    def explain(self, error: Exception) -> Finding | None:
+        """A schedule that waits for a metric stops the run."""
+        said = str(error).partition("ReduceLROnPlateau conditioned on metric ")[2]
+        if not said or self.run is None:
+            return None
+        logged = said.partition("Available metrics are: ")[2].partition("]")[0]
+        self.run.monitors = [("ReduceLROnPlateau", said.split(" ")[0])]
+        self.run.logged = [name.strip("'\" []") for name in logged.split(",") if name.strip("'\" []")]
+        return next(iter(probes.load("learning/monitor-not-logged").findings(self.run, {})), None)

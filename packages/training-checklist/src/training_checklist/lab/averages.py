@@ -1,0 +1,212 @@
+"""Averages of weights, known by their course: each time they go a share of the way to what the weights are now."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from training_checklist.engines.fingerprints import digest_of
+from training_checklist.engines.held import held, places
+from training_checklist.engines.uncopied import after_forward
+from training_checklist.experiments.watch.look import sample
+from training_checklist.finding import NOWHERE, Place
+from training_checklist.lab.examples import Example, Small, fed
+from training_checklist.lightning import LightningModule, Trainer
+
+LOOKED_AT = 2  # weights, the largest
+OFF = 1e-2  # of a step of the average: what of it may lead elsewhere
+ROUNDINGS = 2  # of each entry: its product and its sum
+
+
+@dataclass
+class Average:
+    """Tensors that go towards the weights, each time by a share of the way.
+
+    Args:
+        name: of what keeps them: "EMA.shadow['net.weight']".
+        shares: of the way, each time that they went.
+        times: that they will in the whole training.
+    """
+
+    name: str
+    shares: list[float]
+    times: float
+    place: Place = NOWHERE
+
+    def is_steady(self, most: float) -> bool:
+        """Whether the shares are one number, and no decay that is still rising."""
+        return len(self.shares) > 1 and max(self.shares) <= most * min(self.shares)
+
+
+@dataclass
+class Copies:
+    """Tensors beside the weights that each began as one of them, while all these weights train.
+
+    Args:
+        owner: what keeps them: "target", "EMA.shadow".
+        moved: names of those that have changed since.
+        still: of those that have not, though their weights have.
+    """
+
+    owner: str
+    moved: list[str]
+    still: list[str]
+    place: Place = NOWHERE
+
+
+class Averages:
+    """Looks after each batch at what has the shape of a weight, is none, and begins where the weight does."""
+
+    def __init__(self, pl_module: LightningModule, steps: float) -> None:
+        largest = sorted(pl_module.named_parameters(), key=lambda pair: -pair[1].numel())
+        self.weights = [weight for _, weight in largest if weight.requires_grad and weight.ndim > 1][:LOOKED_AT]
+        self.steps = steps
+        self.before: dict[str, Tensor] = {}
+        self.shares: dict[str, list[float]] = {}
+        self.none: set[str] = set()  # what has gone elsewhere
+        self.aliases: set[str] = set()  # what is a weight itself
+        self.trained = 0
+        self.moves = 0  # batches after which the weights were others
+        self._last: list[Tensor] = []
+        self.asked: set[str] = set()  # modules that a training step asks: a target network is slow on purpose
+        self.copies = list(self._copies(pl_module.trainer, pl_module))
+        self.watching = ExitStack()
+        for path, module in pl_module.named_modules():
+            if any(not parameter.requires_grad for parameter in module.parameters(recurse=False)):
+                hook = partial(self._see_call, pl_module, path)
+                self.watching.callback(after_forward(module, hook).remove)
+
+    def _see_call(self, pl_module: LightningModule, path: str, *_: Any) -> None:
+        if pl_module.trainer.training:
+            self.asked.add(path)
+
+    @torch.no_grad()
+    def look(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        now = [sample(weight).clone() for weight in self.weights]
+        last = self._last or now
+        moved = any(not torch.equal(*pair) for pair in zip(now, last, strict=True))
+        self.moves += moved
+        self._last = now
+        known = trained(pl_module)
+        for name, tensor in self._candidates(trainer, pl_module):
+            for weight, values in zip(self.weights, zip(now, last, strict=True), strict=True):
+                if tensor.shape != weight.shape or tensor.data_ptr() in known or name in self.none:
+                    continue
+                own = sample(tensor).clone()
+                if moved and name in self.before:
+                    self._compare(name, self.before[name], own, values)
+                self.before[name] = own
+                break
+
+    def look_for_aliases(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        known = trained(pl_module)
+        self.trained = len(known)
+        for name, tensor in self._candidates(trainer, pl_module):
+            if tensor.data_ptr() in known and not isinstance(tensor, nn.Parameter):
+                self.aliases.add(name)
+
+    def _candidates(self, trainer: Trainer, pl_module: LightningModule) -> Iterator[tuple[str, Tensor]]:
+        for name, parameter in (*pl_module.named_parameters(), *pl_module.named_buffers()):
+            if not parameter.requires_grad and parameter.is_floating_point():
+                yield name, parameter
+        for place, value in places(
+            pl_module,
+            [each for each in trainer.callbacks if not type(each).__module__.startswith("training_checklist.")],
+        ):
+            yield from ((name, each) for name, each, _ in held(value, place) if each.is_floating_point())
+
+    def _compare(self, name: str, before: Tensor, own: Tensor, weights: tuple[Tensor, ...]) -> None:
+        """Look which share of the way an average has gone; the project's hooks come after this, or before it."""
+        step = (own - before).double()
+        if not step.any():
+            return
+        rounding = ROUNDINGS * torch.finfo(own.dtype).eps * float(own.double().norm())
+        for weight in weights:
+            way = (weight - before).double()
+            length = float(way.square().sum())
+            share = float((step * way).sum()) / length if length else 0.0
+            off = float((step - share * way).norm())
+            if 0 < share < 1 + OFF and off < OFF * float(step.norm()) + rounding:
+                self.shares.setdefault(name, []).append(share)
+                return
+        self.none.add(name)
+
+    def _copies(self, trainer: Trainer, pl_module: LightningModule) -> Iterator["Copy"]:
+        """Yield what is equal to one weight that trains, and to no other."""
+        weights: dict[str, list[tuple[str, Tensor]]] = defaultdict(list)
+        for name, weight in pl_module.named_parameters():
+            if weight.requires_grad and weight.numel():
+                weights[digest_of(weight.detach())].append((name, weight))
+        known = trained(pl_module)
+        for name, tensor in self._candidates(trainer, pl_module):
+            if tensor.numel() and tensor.data_ptr() not in known:
+                equal = weights[digest_of(tensor.detach())]
+                if len(equal) == 1:
+                    yield Copy(name, tensor, *equal[0], sample(tensor).clone())
+
+    def followed(self) -> list[Copies]:
+        """Return which copies of weights that have moved have moved, too, by what keeps them."""
+        found: dict[str, Copies] = {}
+        for each in self.copies:
+            if not torch.equal(sample(each.weight), each.began):
+                by_owner = found.setdefault(each.owner, Copies(each.owner, [], [], Place(note=each.owner)))
+                (by_owner.still if torch.equal(sample(each.tensor), each.began) else by_owner.moved).append(each.name)
+        return [*found.values()]
+
+    def found(self) -> list[Average]:
+        """Return the average of the weights, if there is one: all its tensors go alike, so that it has the first."""
+        return [
+            # The first are of differences that are hardly more than their roundings.
+            Average(name, shares[len(shares) // 2 :], self.steps * len(shares) / self.moves, Place(parameter=name))
+            for name, shares in self.shares.items()
+            if name not in self.none and self.moves and name.rpartition(".")[0] not in self.asked
+        ][:1]
+
+
+@dataclass
+class Copy:
+    """A tensor that began as a weight.
+
+    Args:
+        path: name of the weight.
+        began: of its numbers, the ones that are looked at, as they began.
+    """
+
+    name: str
+    tensor: Tensor
+    path: str
+    weight: Tensor
+    began: Tensor
+
+    @property
+    def owner(self) -> str:
+        """What keeps it, if that has names as the network has: "target" of target.0.weight and online.0.weight."""
+        if "[" in self.name:
+            return self.name.partition("[")[0]
+        ends = zip(reversed(self.name.split(".")), reversed(self.path.split(".")), strict=False)
+        return self.name.rsplit(".", sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends)))[0]
+
+
+def trained(pl_module: LightningModule) -> set[int]:
+    """Return where the weights that train have their numbers."""
+    return {weight.data_ptr() for weight in pl_module.parameters() if weight.requires_grad and weight.numel()}
+
+
+def averaging(share: Callable[[int], float]) -> Example:
+    """Make a training of 16 steps, after each of which an average goes a share of the way to the weights."""
+
+    class Averaging(Small):
+        def on_train_start(self) -> None:
+            self.average = {name: weight.detach().clone() for name, weight in self.named_parameters()}
+
+        def on_train_batch_end(self, *_: Any) -> None:
+            for name, weight in self.named_parameters():
+                self.average[name] += share(self.global_step) * (weight.detach() - self.average[name])
+
+    return fed(Averaging, max_epochs=2)

@@ -1,0 +1,303 @@
+"""What a step makes of right and of wrong answers: the network's are replaced, and the rest is the project's own."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from math import isclose
+from typing import Any
+
+import torch
+from lightning_utilities.core.apply_func import apply_to_collection
+from torch import Tensor, nn
+from torchmetrics import Metric
+
+from training_checklist.direction import better
+from training_checklist.engines.batches import same, tensors
+from training_checklist.engines.compared import HALF
+from training_checklist.engines.criteria import Criteria, CriterionCall
+from training_checklist.engines.logged import STEPS, logged_by
+from training_checklist.engines.replay import call_step, loss_in, seed_all
+from training_checklist.engines.splits import Split
+from training_checklist.engines.stand_in import stand_in
+from training_checklist.engines.tracer import Tracer
+from training_checklist.engines.uncopied import after_forward
+from training_checklist.finding import NOWHERE, Place
+from training_checklist.lab.shared import of_the_project, once
+from training_checklist.lab.two_epochs import TwoEpochs
+from training_checklist.lightning import LightningModule, Trainer, isolate_rng
+from training_checklist.rule import CannotJudge
+
+SURE = 15.0  # logit of a right answer, and less that of a wrong one: of 1,000 classes, softmax gives it all but 1e-10
+LOGITS = (0.6, 0.4)  # of right answers, to both sides of 0.5, which is a threshold of probabilities, and not of these
+SAMPLES = 64
+SAME = 1e-5  # relative: the same float32 numbers, added up in another order
+DISTANCES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
+Answer = Callable[[Tensor], Tensor]
+
+
+@dataclass
+class Answered:
+    """A step that was taken twice, with other answers put in place of the network's.
+
+    Args:
+        step: "validation_step".
+        right: the values that it logs where each answer is the one that the criterion asks for, by name.
+        wrong: likewise, where each is another one.
+        loss: that it returns in both cases; None where it returns none.
+        place: of the criterion.
+        one_elsewhere: the values that it logs with one class as answer where the criterion ignores the target.
+        other_elsewhere: likewise, with another class.
+        ignored: number of targets that it ignores.
+        barely: the values that it logs where answers of yes and no are right, by their logit.
+    """
+
+    step: str
+    right: dict[str, float] = field(default_factory=dict)
+    wrong: dict[str, float] = field(default_factory=dict)
+    loss: tuple[float, float] | None = None
+    place: Place = NOWHERE
+    one_elsewhere: dict[str, float] = field(default_factory=dict)
+    other_elsewhere: dict[str, float] = field(default_factory=dict)
+    ignored: int = 0
+    barely: dict[float, dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def counting_ignored(self) -> list[str]:
+        """The metrics, but for losses, that change with answers which the criterion does not ask for."""
+        one, other = self.one_elsewhere, self.other_elsewhere
+        names = [name for name in one if is_metric(name) and name in other]
+        return [name for name in names if not isclose(one[name], other[name], rel_tol=SAME)]
+
+
+def is_metric(name: str) -> bool:
+    """Whether more or less of what is logged is better, as its name tells; not of a throughput, say."""
+    return "loss" not in name.lower() and better(name) is not None
+
+
+def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: float) -> Answered | None:
+    """Take the step of a split with right and with wrong answers.
+
+    None where the criterion is not given what a layer answers, so that nothing can be put there.
+    """
+    step = f"{STEPS[split.stage]}_step"
+    if not split.indexable or any(weight.dtype in HALF for weight in pl_module.parameters()):
+        return None
+    [(_, batch)] = split.fetch(split.chosen(SAMPLES), trainer, until, SAMPLES)
+    copy = stand_in(pl_module, trainer).eval()  # without dropout, the same is answered to the same
+    seen, criteria = Outputs(copy), Criteria()
+    with torch.no_grad(), isolate_rng(), seen, Tracer(copy, criteria):
+        seed_all()
+        call_step(copy, step, batch)
+    given = {id(call.input): call for call in criteria.calls}
+    call = next(iter(given.values())) if len(given) == 1 else None
+    place = None if call is None else seen.place_of(call.input)
+    # What is compared with itself, or with another answer, has no right one; nor has what is compared with several
+    # targets, as mixup does.
+    if place is None or any(
+        seen.place_of(each.target) is not None or not same(each.target, call.target) for each in criteria.calls
+    ):
+        return None
+    known = answers(call)
+    if known is None:
+        return None
+    results, binary = [], barely(call)
+    for answer in (*known, *(elsewhere(call) or ()), *binary.values()):
+        logged, loss = taken(stand_in(pl_module, trainer), split, batch, place, partial(put, call.input, answer))
+        if logged is None:
+            return None
+        results.append((logged, loss))
+    (right, one), (wrong, two), *further = results
+    losses = None if one is None or two is None else (one, two)
+    found = Answered(step, right, wrong, losses, call.place)
+    if binary:
+        found.barely = {score: values for score, (values, _) in zip(binary, further, strict=True)}
+    elif further:
+        (found.one_elsewhere, _), (found.other_elsewhere, _) = further
+        found.ignored = int((call.target == call.ignored).sum())
+    return found
+
+
+@dataclass
+class Output:
+    """What a module has returned, beside the first tensor that it was given.
+
+    Args:
+        path: of the module.
+        number: of the call among those of that module.
+    """
+
+    path: str
+    number: int
+    given: Tensor | None
+    tensor: Tensor
+
+
+class Outputs:
+    """While it is entered, keeps what each module has returned, the innermost that has it first."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.found: list[Output] = []
+        self.calls: dict[str, int] = {}
+        self.handles: list[Any] = []
+
+    def __enter__(self) -> "Outputs":
+        for path, part in self.module.named_modules():
+            if not isinstance(part, Metric):
+                self.handles.append(after_forward(part, partial(self._keep, path)))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    def _keep(self, path: str, module: nn.Module, given: Any, output: Any) -> None:
+        number = self.calls[path] = self.calls.get(path, -1) + 1
+        first = next(tensors(given), None)
+        self.found += [Output(path, number, first, each) for each in tensors(output)]
+
+    def place_of(self, tensor: Tensor) -> "Source | None":
+        """Return where a tensor comes from that is what a module has returned, or a view of it."""
+        for made in self.found:
+            storage = made.tensor.untyped_storage().data_ptr()
+            if storage == tensor.untyped_storage().data_ptr() and made.tensor.is_contiguous():
+                alike = {each.number for each in self.found if each.path == made.path and is_alike(each, made)}
+                return Source(made.path, alike, tensor.storage_offset() - made.tensor.storage_offset())
+        return None
+
+
+@dataclass
+class Source:
+    """Where answers come from.
+
+    Args:
+        path: of the module that returns them.
+        calls: numbers of all its calls that were given the same: a step may ask once for the loss, once for a metric.
+        offset: in what it returns.
+    """
+
+    path: str
+    calls: set[int]
+    offset: int
+
+
+def is_alike(one: Output, other: Output) -> bool:
+    """Whether two calls of a module were given the same, and have returned something of one shape."""
+    if one.given is None or other.given is None or one.tensor.shape != other.tensor.shape:
+        return one is other
+    return one.given.shape == other.given.shape and same(one.given, other.given)
+
+
+def answers(call: CriterionCall) -> tuple[Answer, Answer] | None:
+    """Return what gives right and wrong answers to a criterion, None where it asks for something else."""
+    given, target = call.input, call.target
+    if call.num_classes is not None and given.ndim > 1 and given.shape[1] > 1:
+        if call.options.get("reduction") == "none" or call.outside:
+            return None
+
+        def scores(shift: int) -> Tensor:
+            asked = torch.where(target == call.ignored, given.argmax(1), (target + shift) % given.shape[1])
+            hot = nn.functional.one_hot(asked, given.shape[1]).movedim(-1, 1).to(given.dtype)
+            logits = SURE * (2 * hot - 1)
+            return logits.log_softmax(1) if call.name == "nll_loss" else logits
+
+        return (lambda _: scores(0)), (lambda _: scores(1))
+    if given.shape != target.shape or not target.is_floating_point():
+        return None
+    if call.name.startswith("binary_cross_entropy") and bool(((target == 0) | (target == 1)).all()):
+        if "logits" in call.name:
+            return (lambda _: SURE * (2 * target - 1)), (lambda _: SURE * (1 - 2 * target))
+        return (lambda _: target.clone()), (lambda _: 1 - target)
+    if call.name in DISTANCES and len(target) > 1 and bool(target.std() > 0):
+        return (lambda _: target.clone()), (lambda _: target.roll(1, 0))
+    return None
+
+
+def barely(call: CriterionCall) -> dict[float, Answer]:
+    """Return what answers yes or no rightly, with more doubts or less, by the logit of the answers."""
+    if not call.name.startswith("binary"):
+        return {}
+
+    def scores(logit: float) -> Tensor:
+        logits = logit * (2 * call.target - 1)
+        return logits if "logits" in call.name else logits.sigmoid()
+
+    return {logit: partial(lambda logit, _: scores(logit), logit) for logit in LOGITS}
+
+
+def elsewhere(call: CriterionCall) -> tuple[Answer, Answer] | None:
+    """Return what gives the network's answers, but for one class, or another, where the target is ignored."""
+    ignored = call.target == call.ignored
+    if call.num_classes is None or not bool(ignored.any()):
+        return None
+
+    def sure(own: Tensor, answer: int) -> Tensor:
+        scores = torch.full_like(own, -SURE).index_fill(1, torch.tensor(answer, device=own.device), SURE)
+        scores = scores.log_softmax(1) if call.name == "nll_loss" else scores
+        return torch.where(ignored.unsqueeze(1), scores, own)
+
+    return partial(sure, answer=0), partial(sure, answer=1)
+
+
+def put(like: Tensor, answer: Answer, offset: int, own: Tensor) -> Tensor | None:
+    """Return an output with other answers where the criterion looks; None where it does not look at this one."""
+    last = offset + sum((size - 1) * stride for size, stride in zip(like.shape, like.stride(), strict=True))
+    if not own.is_contiguous() or own.dtype != like.dtype or offset < 0 or not 0 <= last < own.numel():
+        return None
+    new = own.detach().clone()
+    part = new.as_strided(like.shape, like.stride(), offset)
+    part.copy_(answer(part))
+    return new
+
+
+def taken(
+    copy: LightningModule, split: Split, batch: Any, source: Source, answer: Callable[[int, Tensor], Tensor | None]
+) -> tuple[dict[str, float] | None, float | None]:
+    """Return what a step logs and its loss where a module answers something else; None where it never did."""
+    copy.eval()
+    calls, done = count(), []
+
+    def replace(module: nn.Module, given: Any, output: Any) -> Any:
+        if next(calls) not in source.calls:
+            return output
+
+        def with_answers(own: Tensor) -> Tensor:
+            new = answer(source.offset, own)
+            done.extend([new] * (new is not None))
+            return own if new is None else new
+
+        return apply_to_collection(output, Tensor, with_answers)
+
+    handle = after_forward(copy.get_submodule(source.path), replace)
+    try:
+        found, result = logged_by(copy, split.stage, batch)
+    finally:
+        handle.remove()
+    if len(done) != len(source.calls):
+        return None, None
+    loss = loss_in(result) if split.stage == "train" else None  # what validation returns may be anything
+    return found, None if loss is None else float(loss)
+
+
+@once
+def answered_steps(run: TwoEpochs) -> list[Answered]:
+    """Return the steps of training and validation that could be taken with other answers.
+
+    Raises:
+        CannotJudge: there is none.
+    """
+    found, why = [], CannotJudge("no criterion is given what a layer answers, with targets that have a right answer")
+    for stage in ("train", "val"):
+        try:
+            split = run.indexed(stage)
+            with of_the_project(f"{STEPS[stage]}_step, taken again with other answers,"):
+                seen = answered(split, run.trainer, run.pl_module, time.monotonic() + run.options["seconds"])
+        except CannotJudge as reason:
+            why = reason
+        else:
+            found += [] if seen is None else [seen]
+    if not found:
+        raise why
+    return found

@@ -1,0 +1,347 @@
+"""The "loss does not fall" routine: short trainings on copies of the network, before a run has made its first step."""
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
+from typing import Any
+
+import torch
+
+from training_checklist.ending import ExitCalled
+from training_checklist.engines.batches import batch_size, leaves
+from training_checklist.engines.compared import ROUNDING
+from training_checklist.engines.criteria import CriterionCall
+from training_checklist.engines.trial import DRAWN, NoLoss, Trial, exchanged
+from training_checklist.experiments.experiment import exits_are_errors
+from training_checklist.lab.shared import of_the_project, once
+from training_checklist.lab.two_epochs import TwoEpochs
+from training_checklist.lightning import CombinedLoader, isolate_rng
+from training_checklist.rule import CannotJudge
+
+RATE, DECAY, CLIPPING = "optimizer.lr", "optimizer.weight_decay", "trainer.gradient_clip_val"
+GAIN = 10  # times as far; nearer together both trainings learn, as with rates that differ by a power of ten
+# Share of its first value to which the loss on some batches falls as they are learnt by heart. One answer for all
+# samples does not come so far: at best it has the loss of chance, which an untrained network begins with.
+LEARNT = 0.5
+# Standard deviations from which on an effect of exchanged labels is there. Chance makes that in 4 of 10,000 cases
+# (Student's t with EXCHANGES - 1 degrees of freedom).
+SURE = 4.0
+EXCHANGES = 20  # of labels: of 8, the deviation is so vague that 4 of them came about by chance once in 12 trials
+FEW = 6  # exchanges are enough for a first look, where the effect is twice as sure as it must be
+# Samples below which a class cannot be learnt from so few: ten events a variable are a regression's least (Peduzzi et
+# al., 1996).
+PER_CLASS = 10
+MAX_BATCHES = 64  # to train on: of 8 samples or more, they hold the 512 that are asked for
+# Factors of a rate: a range test by powers of ten, which is how far apart rates must be to tell (GAIN).
+HIGHER, LOWER = [10.0**power for power in range(1, 6)], [0.1, 0.01, 0.001]
+UNTOLD = "no part of a batch is known to be only what answers are compared with"
+
+
+@dataclass
+class Course:
+    """A short training of a copy: as configured, or with one setting changed.
+
+    Args:
+        before: mean loss on the batches that it is trained on.
+        after: the same after `steps`.
+        fall: by which share of `before` it has fallen.
+        change: the setting's key, "" as configured.
+        value: that is configured.
+        given: instead, None for switched off.
+    """
+
+    before: float
+    after: float
+    fall: float
+    steps: int
+    change: str = ""
+    value: float = 0.0
+    given: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.before:.4g} -> {self.after:.4g} in {self.steps} steps"
+
+
+@dataclass
+class RangeTest:
+    """Trainings of copies until one falls.
+
+    Args:
+        asked: as configured.
+        tried: with one setting changed.
+        min_fall: share of the loss from which on a training counts as one that falls.
+        grad_norm: of the first step.
+        learner: the copy that has learnt, None where none has.
+        out_of_time: whether there was no time to try all that might help.
+    """
+
+    asked: Course
+    tried: list[Course] = field(default_factory=list)
+    min_fall: float = 0.05
+    grad_norm: float = 1.0
+    learner: Trial | None = None
+    out_of_time: bool = False
+
+    def better(self, change: str) -> Course | None:
+        """Return the training with a change of this kind that falls, and much further than what was asked for."""
+        if self.asked.fall >= self.min_fall:
+            return None
+        falls = max(self.min_fall, GAIN * self.asked.fall)
+        return next((each for each in self.tried if each.change == change and each.fall >= falls), None)
+
+
+@dataclass
+class Labels:
+    """A copy that has learnt some batches, asked about exchanged labels.
+
+    Args:
+        course: its training.
+        batches: that it was trained on.
+        known: by how many standard deviations of such exchanges the loss rises for samples that it was trained on; Inf
+            where that need not be asked.
+        unseen: for others.
+        learnt: whether the loss has fallen to half.
+    """
+
+    course: Course
+    batches: int
+    known: float
+    unseen: float
+    learnt: bool
+
+
+@once
+def batches(run: TwoEpochs) -> list[Any]:
+    """Return twice as many samples of training as are asked for, or what there is, as the training step gets them."""
+    run.ask_for_one_optimizer()
+    trainer, pl_module, wanted = run.trainer, run.pl_module, 2 * run.options["samples"]
+    loader = CombinedLoader(trainer.fit_loop._data_source.dataloader(), "min_size")
+    found, samples, until = [], 0, time.monotonic() + run.options["seconds"] / 4
+    with isolate_rng():
+        for batch, _, _ in islice(loader, 2 * MAX_BATCHES):
+            batch = pl_module._on_before_batch_transfer(trainer.precision_plugin.convert_input(batch))
+            found.append(trainer.strategy.batch_to_device(batch, dataloader_idx=0))
+            samples += batch_size(batch) or 1
+            if samples >= wanted or time.monotonic() > until:
+                break
+    return found
+
+
+@once
+def origin(run: TwoEpochs) -> Trial:
+    """Return a copy that nobody has trained, at the rates that the optimizer begins with."""
+    run.ask_for_one_optimizer()
+    return Trial(run.trainer, run.pl_module, run.trainer.optimizers[0])
+
+
+@contextmanager
+def copies(run: TwoEpochs) -> Iterator[None]:
+    """Inside, what a copy raises is none of the run's affair."""
+    try:
+        with isolate_rng(), of_the_project("a copy of the network, which is trained,"), exits_are_errors():
+            yield
+    except CannotJudge as reason:
+        if reason.__cause__ is not None:
+            run.untrained = str(reason)
+        raise
+    except (NoLoss, ExitCalled) as error:
+        run.untrained = f"no copy of the network could be trained: {error}"
+        raise CannotJudge(run.untrained) from error
+
+
+@once
+def first_losses(run: TwoEpochs) -> tuple[float, list[CriterionCall], Any]:
+    """Return the loss of the first batch, the calls of criteria that have made it, and the batch."""
+    with copies(run):
+        batch, trial = batches(run)[0], origin(run).again()
+        loss = float(trial.loss(batch).detach())
+        run.facts["first_loss"] = loss
+        call = trial.criteria.classification
+        if call is None:
+            run.notes.append(f"first loss {loss:.4g}")
+        else:
+            chance = math.log(call.num_classes)
+            run.facts["chance"] = chance
+            run.notes.append(f"first loss {loss:.4g}, ln {call.num_classes} = {chance:.4g}")
+        return loss, trial.criteria.calls, batch
+
+
+@once
+def range_test(run: TwoEpochs) -> RangeTest:
+    """Train copies until the loss of one falls, as configured or changed.
+
+    Raises:
+        CannotJudge: the loss need not fall.
+    """
+    first_losses(run)
+    run.deadline = time.monotonic() + run.options["seconds"]
+    with copies(run):
+        trained = origin(run).again()
+        rates = [float(group["lr"]) for group in run.trainer.optimizers[0].param_groups]
+        rates = run.peaks.get(id(run.trainer.optimizers[0]), rates)
+        # A rate that a warm-up leads to may be too high at first, but it must not be too low.
+        warms_up = max(rates) > 2 * max(trained.options("lr"))
+        trained.set_rates(rates)
+        if trained.draws_its_answers(batches(run)[0]):
+            run.notes.append(DRAWN)
+            raise CannotJudge(DRAWN)
+        return search(run, trained, batches(run)[: half(run)], warms_up)
+
+
+def half(run: TwoEpochs) -> int:
+    """Return how many of the batches copies are trained on: the others they have not seen."""
+    return math.ceil(len(batches(run)) / 2)
+
+
+def search(run: TwoEpochs, origin: Trial, known: list[Any], warms_up: bool) -> RangeTest:
+    """Return what was tried, and a copy for which the loss falls, as configured or changed."""
+    steps, min_fall, max_steps = (run.options[name] for name in ("steps", "min_fall", "max_steps"))
+    asked = origin.again()
+    fall = -math.inf
+    while fall < min_fall and asked.steps < 3 * steps:  # it may have to settle first
+        fall = asked.train(known, steps)
+    rate = max(origin.options("lr"))
+    found = RangeTest(course(asked, fall), min_fall=min_fall, grad_norm=asked.grad_norm or 0.0)
+    run.facts |= {"rate": rate, "fall": fall}
+    learner = asked if fall >= min_fall else None
+    for change, value, given, factor in [] if learner else changes(origin, fall < -min_fall, warms_up):
+        if time.monotonic() > run.deadline:
+            break
+        print(f"  learning: trying {change}={'null' if given is None else f'{given:.3g}'}", flush=True)
+        trial = origin.again()
+        if change == CLIPPING:
+            trial.clips = False
+        else:
+            trial.multiply("lr" if change == RATE else "weight_decay", factor)
+        fall = trial.train(known, steps if factor else asked.steps)
+        found.tried.append(course(trial, fall, change, value, given))
+        if fall >= min_fall:
+            learner = trial
+            break
+    # A network that begins with a good answer, as one that adds nothing to its input, has little to gain at first.
+    while learner is None and asked.steps < max_steps and time.monotonic() < run.deadline:
+        fall = asked.train(known, steps)
+        if fall >= min_fall:
+            learner, found.asked = asked, course(asked, fall)
+    run.notes.append(f"loss {found.asked} on {len(known)} batches")
+    found.learner, found.out_of_time = learner, time.monotonic() > run.deadline
+    return found
+
+
+@once
+def labels_of_copies(run: TwoEpochs) -> Labels:
+    """Compare the loss of a copy that learns on samples that it was not trained on with that for exchanged labels."""
+    test, middle = range_test(run), half(run)
+    known, unseen, learner = batches(run)[:middle], batches(run)[middle:], test.learner
+    if learner is None:
+        raise CannotJudge("the loss of no copy falls")
+    with copies(run):
+        targets = learner.targets(known[0])
+        if not targets:
+            raise CannotJudge(UNTOLD)
+        if not unseen or too_few(known, targets):
+            raise CannotJudge("there are too few samples to tell whether labels belong to them")
+        raised, deviations = effect(learner, unseen, targets, FEW)
+        if deviations < 2 * SURE:
+            raised, deviations = effect(learner, unseen, targets)
+        while deviations < SURE and not has_learnt(learner, known, targets):
+            if learner.steps >= run.options["max_steps"] or time.monotonic() > run.deadline:
+                break
+            learner.train(known, run.options["steps"])
+        found = Labels(course(learner, 0.0), len(known), math.inf, deviations, False)
+        if deviations < SURE:
+            raised, found.unseen = effect(learner, unseen, targets)
+            found.known = effect(learner, known, targets)[1]
+            found.learnt = has_learnt(learner, known, targets)
+        run.notes.append(f"exchanged labels raise the loss on unseen samples by {raised:.3g}")
+        run.facts |= {"effect_of_labels": raised, "deviations": found.unseen}
+        return found
+
+
+@once
+def effect_of_labels(run: TwoEpochs) -> float:
+    """Return by which share exchanged labels change the loss of the samples that a copy was trained on.
+
+    Raises:
+        CannotJudge: that is known to be more than nothing, or nothing in a batch is only compared with.
+    """
+    test = range_test(run)
+    try:
+        found = None if test.learner is None else labels_of_copies(run)
+    except CannotJudge as reason:
+        if str(reason) != UNTOLD:
+            raise
+        found = None
+    if found is not None and found.known >= SURE:
+        raise CannotJudge("exchanged labels change the loss, so that inputs have an effect")
+    with copies(run):
+        seen = batches(run)[: half(run)]
+        trial = origin(run).again() if test.learner is None else test.learner
+        trial.module.eval()  # dropout would make samples differ whose outputs do not
+        targets = trial.targets(seen[0])
+        if targets:
+            return effect(trial, seen, targets)[0] / max(abs(trial.mean(seen)), 1e-12)
+        if trial.answers_alike(seen[0]):
+            return 0.0
+        raise CannotJudge(UNTOLD)
+
+
+def changes(origin: Trial, rises: bool, warms_up: bool) -> list[tuple[str, float, float | None, float]]:
+    """Return what to try: a setting, its value, what is given instead, and the factor between them."""
+    found: list[tuple[str, float, float | None, float]] = []
+    if origin.clips and origin.trainer.gradient_clip_val:
+        found.append((CLIPPING, float(origin.trainer.gradient_clip_val), None, 0.0))
+    if any(origin.options("weight_decay")):
+        found.append((DECAY, max(origin.options("weight_decay")), 0.0, 0.0))
+    # Where the loss rises, a rate that is higher still makes it worse.
+    lower, higher = [] if warms_up else LOWER, [] if rises else HIGHER
+    by_turns = [factor for pair in zip_longest(higher, lower) for factor in pair if factor is not None]
+    rate = max(origin.options("lr"))
+    return [*found, *((RATE, rate, rate * factor, factor) for factor in by_turns)]
+
+
+def course(trial: Trial, fall: float, change: str = "", value: float = 0.0, given: float | None = None) -> Course:
+    return Course(trial.before, trial.after, fall, trial.steps, change, value, given)
+
+
+def effect(trial: Trial, batches: list[Any], targets: list[str], number: int = EXCHANGES) -> tuple[float, float]:
+    """Return by how much exchanged targets raise the loss: in its own units, and in deviations of such exchanges."""
+    right = trial.mean(batches)
+    others = [list(exchanged(batch, targets, number)) for batch in batches]
+    wrong = torch.tensor([trial.mean(list(each)) for each in zip(*others, strict=True)])
+    raised = float(wrong.mean()) - right
+    if abs(raised) < ROUNDING * abs(right):
+        return raised, 0.0
+    return raised, raised / max(float(wrong.std()), 1e-9)
+
+
+def has_learnt(trial: Trial, known: list[Any], targets: list[str]) -> bool:
+    """Whether the loss has come to half of its first value, and of that for exchanged targets.
+
+    Half of the first alone may be the mean of the targets.
+    """
+    if trial.after > LEARNT * trial.before:
+        return False
+    return trial.after <= LEARNT * (trial.after + effect(trial, known, targets, FEW)[0])
+
+
+def too_few(batches: list[Any], targets: list[str]) -> bool:
+    """Whether some class has too few samples for anything about it to be learnt."""
+    labels = [leaves(batch)[path] for batch in batches for path in targets if path in leaves(batch)]
+    if any(label.is_floating_point() for label in labels):
+        return False
+    together = torch.cat([label.flatten() for label in labels])
+    return len(together) < PER_CLASS * len(together.unique())
+
+
+def mean_of(calls: list[CriterionCall]) -> float:
+    """Return the mean over all labels of what criteria returned."""
+    total, labels = 0.0, 0
+    for call in calls:
+        number, result = call.target.numel(), call.result.detach().float()
+        total += float(result.sum()) if call.options.get("reduction") == "sum" else float(result.mean()) * number
+        labels += number
+    return total / max(labels, 1)

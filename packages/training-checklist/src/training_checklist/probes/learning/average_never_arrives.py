@@ -1,0 +1,37 @@
+from training_checklist.instruments import Average, averaging, of_each
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
+
+
+@of_each(lambda run: run.epochs.averages.found(), "nothing was seen to go towards the weights")
+def detect(average: Average, limits: Limits) -> Hits:
+    if not average.is_steady(limits.same_share):
+        return
+    share = sum(average.shares) / len(average.shares)
+    left = (1 - share) ** average.times
+    if left > limits.max_beginning:
+        yield Hit(
+            f"after all {average.times:g} updates {left:.0%} of {average.name} are still what it began with: each goes "
+            f"{share:.2g} of the way to the weights",
+            average.place,
+        )
+
+
+PROBE = Probe(
+    question="Is the decay of the moving average of the weights small enough for the length of the training?",
+    why="what is evaluated with these weights is rather the untrained network than the trained one",
+    detect=detect,
+    fix=Fix("a smaller decay: 1 - 10 / steps of the training forgets all but 0.005 % of the beginning"),
+    thresholds={
+        "max_beginning": Threshold(
+            2 / 3, "share: the beginning counts twice as much as what was learnt; short runs keep a default of 0.999"
+        ),
+        "same_share": Threshold(
+            1.05,
+            "factor between the largest and the least share; a decay that is still rising changes by more a step",
+            factor=1.5,
+            healthy=averaging(lambda step: 0.01 + 0.001 * step),
+        ),
+    },
+    faulty=averaging(lambda step: 0.01),
+    healthy=averaging(lambda step: 0.05),
+)

@@ -1,0 +1,40 @@
+from typing import Any
+
+from torch import Tensor, nn
+
+from training_checklist.instruments import Copies, Small, of_each
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
+
+
+@of_each(lambda run: run.epochs.averages.followed(), "nothing began as a copy of a weight that trains")
+def detect(copies: Copies, limits: Limits) -> Hits:
+    if copies.moved and copies.still:
+        what = f"{len(copies.moved)} tensors of {copies.owner} follow the weights that they were copied from, and never"
+        yield Hit(f"{what} these {len(copies.still)}: {', '.join(copies.still[:3])}", copies.place)
+
+
+class Following(Small):
+    followed = ("weight",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.target = nn.Sequential(nn.Linear(8, 16)).requires_grad_(False)
+        self.target[0].load_state_dict(self.first.state_dict())
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        for name in self.followed:
+            self.target[0].get_parameter(name).copy_(self.first.get_parameter(name).detach())
+
+    def training_step(self, batch: list, batch_idx: int) -> Tensor:
+        return super().training_step(batch, batch_idx) + self.target(batch[0]).mean().detach()
+
+
+PROBE = Probe(
+    question="Does a moving average, or another copy of the weights, follow every weight that is trained?",
+    why="what it answers with is one network's weights beside the initial ones of another",
+    severity=WARNING,
+    detect=detect,
+    fix=Fix("go over all of parameters(), by no part of their names"),
+    faulty=Following,
+    healthy=type("Whole", (Following,), {"followed": ("weight", "bias")}),
+)

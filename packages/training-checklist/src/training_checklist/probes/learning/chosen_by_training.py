@@ -1,0 +1,43 @@
+from pytorch_lightning.callbacks import EarlyStopping
+from torch import Tensor
+
+from training_checklist.instruments import TwoEpochs, Validated
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+
+
+def detect(run: TwoEpochs, limits: Limits) -> Hits:
+    known = [(who, metric) for who, metric in run.monitors if metric in run.logged]
+    if not known or not run.validated:
+        raise CannotJudge("no callback monitors a metric that is logged, or validation logs nothing")
+    for who, metric in known:
+        if metric not in run.validated:
+            yield Hit(
+                f"{who} monitors {metric}, which training logs; validation logs {', '.join(run.validated[:4])}",
+                Place(note=f"{who}(monitor={metric!r})"),
+            )
+
+
+class Monitored(Validated):
+    monitor = "train/loss"
+
+    def training_step(self, batch: list, batch_idx: int) -> Tensor:
+        loss = super().training_step(batch, batch_idx)
+        self.log("train/loss", loss)
+        return loss
+
+    def validation_step(self, batch: list, batch_idx: int) -> None:
+        self.log("val/loss", self.loss(self(batch[0]), batch[1]))
+
+    def configure_callbacks(self) -> list:
+        return [EarlyStopping(self.monitor)]
+
+
+PROBE = Probe(
+    question="Do ModelCheckpoint and EarlyStopping monitor a metric of validation, and not of training?",
+    why="training gets better long after what it learns holds for no other samples",
+    severity=WARNING,
+    detect=detect,
+    fix=Fix("monitor a metric of validation"),
+    faulty=Monitored,
+    healthy=type("ByValidation", (Monitored,), {"monitor": "val/loss"}),
+)

@@ -1,0 +1,33 @@
+from collections import Counter
+
+from training_checklist.instruments import Small, TwoEpochs
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
+
+
+def detect(run: TwoEpochs, limits: Limits) -> Hits:
+    averages = run.epochs.averages
+    for owner, number in Counter(name.partition("[")[0] for name in averages.aliases).items():
+        yield Hit(
+            f"{owner} keeps {number} tensors that share their memory with weights that train, of {averages.trained}: "
+            "no copy, and no average, but what the weights are at any time",
+            Place(note=owner),
+        )
+
+
+class Keeping(Small):
+    copies = False
+
+    def on_train_start(self) -> None:
+        state = self.state_dict().items()
+        self.kept = {name: value.clone() if self.copies else value for name, value in state}
+
+
+PROBE = Probe(
+    question="Are copies of the weights (for an average or a teacher) real copies that do not share memory?",
+    why="state_dict() and detach() give the weights themselves; an average, a backup or the best state must be cloned",
+    severity=WARNING,
+    detect=detect,
+    fix=Fix("{name: value.detach().clone() for name, value in module.state_dict().items()}, or copy.deepcopy"),
+    faulty=Keeping,
+    healthy=type("Cloning", (Keeping,), {"copies": True}),
+)

@@ -1,0 +1,28 @@
+from torch import Tensor
+from torch.nn import functional
+
+from training_checklist.instruments import TwoEpochs, Validated
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
+
+
+def detect(run: TwoEpochs, limits: Limits) -> Hits:
+    modes = run.epochs.modes
+    for place in modes.drops:
+        yield Hit("dropout is at work during validation", place)
+
+
+class Dropping(Validated):
+    always = True
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return functional.dropout(super().forward(inputs), 0.5, training=self.always or self.training)
+
+
+PROBE = Probe(
+    question="Is dropout off during validation?",
+    why="each pass over the same data gives another result, worse than what the network can do",
+    detect=detect,
+    fix=Fix("F.dropout(x, p, training=self.training), nn.Dropout, or no train() in validation"),
+    faulty=Dropping,
+    healthy=type("InTraining", (Dropping,), {"always": False}),
+)

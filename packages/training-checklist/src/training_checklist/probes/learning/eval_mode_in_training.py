@@ -1,0 +1,31 @@
+from torch import nn
+
+from training_checklist.instruments import TwoEpochs, with_part
+from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(run: TwoEpochs, limits: Limits) -> Hits:
+    modes = run.epochs.modes
+    if modes.asleep:
+        yield Hit(
+            f"{', '.join(modes.asleep[:3])}.training is False while parameters of it train",
+            modes.put_to_sleep.beside(module=", ".join(modes.asleep)),
+            severity=WARNING if modes.others else FAILED,
+        )
+
+
+class Normed(with_part(lambda: nn.Sequential(nn.BatchNorm1d(4)), lambda norm, answers: norm(answers))):
+    mode = False
+
+    def on_train_epoch_start(self) -> None:
+        self.part.train(self.mode)
+
+
+PROBE = Probe(
+    question="Are all modules whose parameters are trained in training mode?",
+    why="dropout does nothing then, and BatchNorm keeps its first statistics; Lightning leaves eval() as it is",
+    detect=detect,
+    fix=Fix("no eval() outside of validation, or train() before fit; freeze what is to stay as it is"),
+    faulty=Normed,
+    healthy=type("Training", (Normed,), {"mode": True}),
+)

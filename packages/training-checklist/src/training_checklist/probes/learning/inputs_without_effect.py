@@ -1,0 +1,31 @@
+from torch import Tensor
+
+from training_checklist.instruments import Example, Small, TwoEpochs, attempted, effect_of_labels
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe, Threshold
+
+
+def detect(run: TwoEpochs, limits: Limits) -> Hits:
+    if abs(effect_of_labels(run)) < limits.rounding:
+        what = "exchanging the labels of the very samples that it is trained on does not change the loss"
+        yield Hit(what, Place(note="the network"))
+
+
+def weakly(factor: float) -> Example:
+    class Weakly(Small):
+        def forward(self, inputs: Tensor) -> Tensor:
+            return super().forward(factor * inputs)
+
+    return attempted(Weakly)
+
+
+PROBE = Probe(
+    question="Do the network's outputs depend on its inputs?",
+    why="its outputs do not depend on its inputs: a network fed zeros learns as well",
+    detect=detect,
+    fix=Fix("the first looks at the network, the second at the inputs", items=("trace", "limit_batches")),
+    thresholds={
+        "rounding": Threshold(1e-5, "share of the loss; float32 keeps 7 digits, of which sums lose some", factor=6.0)
+    },
+    faulty=weakly(1e-4),
+    healthy=weakly(1e-3),
+)

@@ -1,0 +1,42 @@
+from torch import Tensor
+
+from training_checklist.instruments import Small, TwoEpochs, attempted, range_test
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+
+
+def detect(run: TwoEpochs, limits: Limits) -> Hits:
+    is_sound, test = run.is_sound, range_test(run)
+    if test.learner is not None:
+        return
+    if not is_sound:
+        raise CannotJudge("what was found before may be the cause")
+    # A small rate in a long training is no fault: what has begun to fall may go on at its pace.
+    whole_run = run.steps
+    if max(test.asked.fall, 0.0) / test.asked.steps * whole_run >= test.min_fall:
+        return
+    tried = [f"{each.change}={'null' if each.given is None else f'{each.given:.3g}'}" for each in test.tried]
+    others = f"nor with {', '.join(tried)}" if tried else "no other setting was tried"
+    ended = "; the time for trying was over" if test.out_of_time else ""
+    yield Hit(
+        f"the loss does not fall: {test.asked} on a few batches, {others}{ended}",
+        Place(function="training_step", note="on copies of the network, without schedules and hooks"),
+    )
+
+
+class AtItsLeast(Small):
+    weight = 0.0
+
+    def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
+        return 1 + self.weight * super().loss(answers, labels)
+
+
+PROBE = Probe(
+    question="Does the loss of a few batches fall when a copy of the network is trained on them?",
+    why="a step along its gradient lowers a loss, unless the step is far too long or too short",
+    severity=WARNING,
+    detect=detect,
+    fix=Fix("where no loss is to fall, as with rewards, silence this rule", items=("overfit", "gradients")),
+    faulty=attempted(AtItsLeast),
+    healthy=attempted(type("Falling", (AtItsLeast,), {"weight": 1.0})),
+    symptom=True,
+)

@@ -1,0 +1,41 @@
+from torchmetrics import MeanMetric
+
+from training_checklist.instruments import MetricState, Validated, of_each
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
+
+
+@of_each(lambda run: run.epochs.metrics.states.values(), "no metric is computed after several batches")
+def detect(metric: MetricState, limits: Limits) -> Hits:
+    if metric.held == 0 and metric.batches > 1:
+        yield Hit(
+            f"{metric.path} is computed after {metric.batches} batches of {metric.stage}, and no update has come",
+            Place(module=f"{metric.path} ({metric.type})"),
+        )
+
+
+class Averaged(Validated):
+    updates = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = MeanMetric()
+
+    def validation_step(self, batch: list, batch_idx: int) -> None:
+        loss = self.loss(self(batch[0]), batch[1])
+        if self.updates:
+            self.mean.update(loss)
+
+    def on_validation_epoch_end(self) -> None:
+        self.log("val/mean", self.mean.compute())
+        self.mean.reset()
+
+
+PROBE = Probe(
+    question="Is each metric updated with at least one batch before it is computed?",
+    why="its value is that of nothing, such as 0, and says as little",
+    severity=WARNING,
+    detect=detect,
+    fix=Fix("update it in each step, before reset() and after compute() of the epoch before"),
+    faulty=Averaged,
+    healthy=type("Updated", (Averaged,), {"updates": True}),
+)

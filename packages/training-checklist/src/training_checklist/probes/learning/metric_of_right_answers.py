@@ -1,0 +1,83 @@
+import re
+
+from training_checklist.instruments import (
+    Answered,
+    Validated,
+    answered_steps,
+    of_each,
+)
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+# By the words in the name that a value is logged under; what else is a part of it decides nothing, but for "loss".
+BEST = dict.fromkeys(
+    ("acc", "accuracy", "f1", "f1score", "precision", "recall", "iou", "miou", "jaccard", "dice", "r2", "r2score"), 1.0
+) | dict.fromkeys(("mae", "mse", "rmse", "error", "err"), 0.0)
+UNITS = (1.0, 100.0)  # of a share, and of percent
+
+
+@of_each(answered_steps, "no step could be taken with other answers")
+def detect(answered: Answered, limits: Limits) -> Hits:
+    counted = answered.counting_ignored  # which is said of them
+    known = {name: best for name in answered.right if (best := best_of(name)) is not None and name not in counted}
+    if not known:
+        raise CannotJudge(f"{answered.step} logs nothing that is named as a metric whose best value is known")
+    changing = {name for name in known if changes(answered, name, limits)}
+    for name, best in known.items():
+        right, wrong = answered.right[name], answered.wrong.get(name)
+        near = any(abs(right - best * unit) <= limits.from_best * scale_of(best, unit, wrong) for unit in UNITS)
+        if name in changing and not near:
+            yield Hit(
+                f"{name} is {right:.4g} where each answer is the very one that the criterion asks for: the best is "
+                f"{best:g}",
+                answered.place.beside(function=answered.step, note=name),
+            )
+        # What alone does not change may be of another network, such as an average of this one.
+        elif name not in changing and (near or (not changing and (not best or 0 <= right <= 1))):
+            yield Hit(
+                f"{name} is {right:.4g} where each answer is right, and {wrong:.4g} where each is wrong",
+                answered.place.beside(function=answered.step, note=name),
+            )
+
+
+def changes(answered: Answered, name: str, limits: Limits) -> bool:
+    """Whether a metric is another number where answers are wrong."""
+    right, wrong = answered.right[name], answered.wrong.get(name)
+    return wrong is None or abs(right - wrong) > limits.from_best * abs(right)
+
+
+def scale_of(best: float, unit: float, wrong: float | None) -> float:
+    """Return what an error is measured by: the range of a share, or the error of wrong answers."""
+    return unit if best else abs(wrong or 1.0)
+
+
+def best_of(name: str) -> float | None:
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    found = {BEST[word] for word in words if word in BEST}
+    return found.pop() if len(found) == 1 and not any("loss" in word for word in words) else None
+
+
+def accurate(factor: float) -> type[Validated]:
+    class Accurate(Validated):
+        def validation_step(self, batch: list, batch_idx: int) -> None:
+            answers, labels = self(batch[0]), batch[1]
+            self.loss(answers, labels)
+            self.log("val/acc", factor * (answers.argmax(1) == labels).float().mean())
+
+    return Accurate
+
+
+PROBE = Probe(
+    question="Does each metric reach its best value when all predictions are right?",
+    why="the metric looks at something else than the criterion, in another unit, or along another dimension",
+    detect=detect,
+    fix=Fix("give the metric the answers and targets that the criterion gets: of classes, argmax(dim=1)"),
+    thresholds={
+        "from_best": Threshold(
+            0.01,
+            "of the range: what is added to denominators lest they be 0 moves shares by less than that",
+            factor=2.0,
+        )
+    },
+    faulty=accurate(0.985),
+    healthy=accurate(0.993),
+)

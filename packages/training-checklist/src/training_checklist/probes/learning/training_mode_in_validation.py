@@ -1,0 +1,30 @@
+from torch import nn
+
+from training_checklist.instruments import TwoEpochs, with_part
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
+
+
+def detect(run: TwoEpochs, limits: Limits) -> Hits:
+    modes = run.epochs.modes
+    if modes.live:
+        yield Hit(
+            f"{', '.join(modes.live[:3])}.training is True during validation", Place(module=", ".join(modes.live))
+        )
+
+
+class Normed(with_part(lambda: nn.BatchNorm1d(4), lambda norm, answers: norm(answers))):
+    mode = True
+
+    def validation_step(self, batch: list, batch_idx: int) -> None:
+        self.part.train(self.mode)
+        self.loss(self(batch[0]), batch[1])
+
+
+PROBE = Probe(
+    question="Are all modules in eval mode during validation?",
+    why="norms then use the batch and not their running statistics, learn from validation data, and dropout is on",
+    detect=detect,
+    fix=Fix("no train() in validation; Lightning switches modes itself"),
+    faulty=Normed,
+    healthy=type("InEval", (Normed,), {"mode": False}),
+)
