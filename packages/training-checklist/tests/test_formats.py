@@ -11,6 +11,7 @@ from training_checklist.finding import FAILED, PASSED, REMARK, WARNING, Finding,
 from training_checklist.reporting.files import with_code, write_report
 from training_checklist.reporting.junit import write_junit
 from training_checklist.reporting.lines import summary
+from training_checklist.reporting.pages import of_its_kind, page
 from training_checklist.reporting.sarif import write_sarif
 
 RULE, OTHER = "run/no-loss", "run/metric-not-finite"
@@ -94,13 +95,20 @@ def test_rules_are_listed_and_explained(capsys):
         "run/weights-not-loaded",
     ]
     assert command_line.main(["explain", RULE]) == 0
-    page = capsys.readouterr().out
+    shown = capsys.readouterr().out
     assert "Does training_step return a loss?" in page
-    assert "fast_dev_run failed: training_step returned None" in page
+    assert "fast_dev_run failed: training_step returned None" in shown
+    assert "\n- run/loss-not-finite: Is the loss of the first training batch a finite number?" in shown
     assert command_line.main(["explain", RULE, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["id"], told["question"], told["severity"]) == (RULE, "Does training_step return a loss?", FAILED)
-    assert told["example"]["what"] in page
+    assert told["example"]["what"] in shown
+
+
+def test_page_names_first_the_rules_of_its_kind_that_ask_most_alike_and_a_document_links_to_them():
+    rules = [Catalogue()[name] for name in ("data/shared-parts", "data/no-batch", "data/shared-samples", RULE)]
+    assert [rule.id for rule in of_its_kind(rules[0], rules)] == ["data/shared-samples", "data/no-batch"]
+    assert "- [data/no-batch](#datano-batch): " in page(rules[0], rules, level=2)
 
 
 def test_crash_that_every_item_has_met_is_told_once_in_full(tmp_path):

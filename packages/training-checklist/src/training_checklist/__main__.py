@@ -50,7 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     if name not in rules:
         print(f"there is no rule {name}{suggestion(name, rules)}", file=sys.stderr)
         return 1
-    print(json.dumps(as_data(rules[name]), indent=2, ensure_ascii=False) if asked.json else page(rules[name]))
+    topic = (rules[each] for each in rules if each.partition("/")[0] == name.partition("/")[0])
+    print(json.dumps(as_data(rules[name]), indent=2, ensure_ascii=False) if asked.json else page(rules[name], topic))
     return 0
 
 

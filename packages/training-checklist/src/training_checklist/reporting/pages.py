@@ -1,5 +1,6 @@
 """The documentation of the rules, made from the rules themselves."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,9 +10,16 @@ from training_checklist.reporting.wording import with_commands
 from training_checklist.rule import Question
 from training_checklist.settings import KEY
 
+NEAR = 5  # rules of a kind: more nobody reads
 
-def page(rule: Question, level: int = 1) -> str:
-    """Return the page of a rule in Markdown; what its faulty example says is made anew."""
+
+def page(rule: Question, others: Iterable[Question] = (), level: int = 1) -> str:
+    """Return the page of a rule in Markdown; what its faulty example says is made anew.
+
+    Args:
+        others: among which those of its kind are looked for, that its page names.
+        level: of its heading; on a page that is a part of a document, level 2, their names are links.
+    """
     heading = "#" * level
     lines = [
         f"{heading} {rule.id}",
@@ -27,7 +35,23 @@ def page(rule: Question, level: int = 1) -> str:
             lines.append(f"| `{KEY}.{rule.item}.{name}` | {each.value} | {each.reason} |")
     lines += ["", "For example:", "", "```text", *example(rule), "```"]
     lines += ["", f"To silence it: `{KEY}: {{silence: {{{rule.id}: your reason}}}}`"]
-    return "\n".join(lines)
+    near = [f"- {each.id if level == 1 else link(each)}: {each.question}" for each in of_its_kind(rule, others)]
+    return "\n".join([*lines, *(["", "Of its kind:", "", *near] if near else [])])
+
+
+def of_its_kind(rule: Question, others: Iterable[Question]) -> list[Question]:
+    """Return rules of its topic and item, those first that have most words with it in common."""
+
+    def words(each: Question) -> set[str]:
+        return set(re.findall(r"[a-z]{4,}", f"{each.id} {each.question}".lower()))
+
+    kind = rule.id.partition("/")[0], rule.item
+    near = [each for each in others if (each.id.partition("/")[0], each.item) == kind and each.id != rule.id]
+    return sorted(near, key=lambda each: -len(words(each) & words(rule)))[:NEAR]
+
+
+def link(rule: Question) -> str:
+    return f"[{rule.id}](#{rule.id.replace('/', '')})"
 
 
 def as_data(rule: Question) -> dict[str, Any]:
@@ -64,5 +88,5 @@ def pages(rules: Iterable[Question]) -> str:
     rules = list(rules)
     lines = ["# Rules", "", f"{len(rules)} rules, each in a file of its own.", ""]
     lines += ["| rule | item | asks |", "| --- | --- | --- |"]
-    lines += [f"| [{rule.id}](#{rule.id.replace('/', '')}) | {rule.item} | {rule.question} |" for rule in rules]
-    return "\n".join([*lines, "", *("\n" + page(rule, level=2) for rule in rules)]) + "\n"
+    lines += [f"| {link(rule)} | {rule.item} | {rule.question} |" for rule in rules]
+    return "\n".join([*lines, "", *("\n" + page(rule, rules, level=2) for rule in rules)]) + "\n"
