@@ -96,7 +96,7 @@ def test_rules_are_listed_and_explained(capsys):
     ]
     assert command_line.main(["explain", RULE]) == 0
     shown = capsys.readouterr().out
-    assert "Does training_step return a loss?" in page
+    assert "Does training_step return a loss?" in shown
     assert "fast_dev_run failed: training_step returned None" in shown
     assert "\n- run/loss-not-finite: Is the loss of the first training batch a finite number?" in shown
     assert command_line.main(["explain", RULE, "--json"]) == 0
