@@ -155,6 +155,6 @@ PROBE = Probe(
             0.2, "share of a step: one of four runs of a healthy training had 0.12, and the others less than 0.1"
         )
     },
-    faulty=reading(made_anew(0.015), 2),
-    healthy=reading(made_anew(0.005), 2),
+    faulty=reading(made_anew(0.0125), 2),
+    healthy=reading(made_anew(0.0055), 2),
 )
