@@ -19,6 +19,7 @@ class Made:
     node: Any  # of autograd; held, lest another gets its id
     sizes: tuple[int, int]  # of its input and output
     learns: bool
+    optimizer: int | None  # which one holds its weight
     place: Place
     readers: int = 0
 
@@ -32,6 +33,8 @@ class LinearPairs(StepListener):
         self.answers: dict[int, tuple[tuple[int, int], Tensor]] = {}  # of layers without a gradient, and their sizes
         self.pairs: list[tuple[Made, Made]] = []
         self.nodes: list[Any] = []  # held, too
+        groups = [(number, each) for number, held in enumerate(step.trainer.optimizers) for each in held.param_groups]
+        self.optimizers = {id(weight): number for number, group in groups for weight in group["params"]}
 
     def after(self, call: Call) -> None:
         name = call.name.strip("_")
@@ -55,7 +58,8 @@ class LinearPairs(StepListener):
         if name == "linear":
             weight = call.argument("weight", 1)
             node = behind_views(call.result.grad_fn)
-            made = Made(node, (weight.shape[1], weight.shape[0]), weight.requires_grad, call.place)
+            sizes, held_by = (weight.shape[1], weight.shape[0]), self.optimizers.get(id(weight))
+            made = Made(node, sizes, weight.requires_grad, held_by, call.place)
             self.made[id(node)] = made
             if origins and origins[0] is not None:
                 self.pairs.append((origins[0], made))
@@ -72,7 +76,8 @@ def detect(step: Step, limits: Limits) -> Hits:
     for first, second in heard.pairs:
         width, between, out = *first.sizes, second.sizes[1]
         # A narrower layer between leaves fewer numbers free, which may be meant; a wider one changes nothing.
-        alone = first.sizes in ends or first.readers > 1
+        # A generator's last layer before a critic's first one is an answer, too: they have optimizers of their own.
+        alone = first.sizes in ends or first.readers > 1 or first.optimizer != second.optimizer
         if not alone and first.learns and second.learns and between >= min(width, out):
             pairs.append((f"{width} -> {between} -> {out}", first.place.module or "a linear layer", second.place))
     if pairs:
