@@ -131,7 +131,7 @@ def typical(seconds: list[float]) -> float:
 
 
 def made_anew(seconds: float) -> Callable[[int], Any]:
-    """Have the same table made so long for each sample, of which each takes 30 ms beside it."""
+    """Have the same table made so long for each sample, of which each takes 50 ms beside it."""
 
     def table() -> list[int]:
         time.sleep(seconds)
@@ -139,7 +139,7 @@ def made_anew(seconds: float) -> Callable[[int], Any]:
 
     def read(index: int) -> None:
         table()
-        time.sleep(0.03)
+        time.sleep(0.05)
 
     return read
 
@@ -155,6 +155,6 @@ PROBE = Probe(
             0.2, "share of a step: one of four runs of a healthy training had 0.12, and the others less than 0.1"
         )
     },
-    faulty=reading(made_anew(0.0125), 2),
-    healthy=reading(made_anew(0.0055), 2),
+    faulty=reading(made_anew(0.02), 2),
+    healthy=reading(made_anew(0.0075), 2),
 )
