@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from pydantic import PositiveInt
@@ -16,7 +16,8 @@ from training_config.errors import ConfigError
 
 from training_runs.checkpoints.random_state import random_state, set_random_state
 from training_runs.checkpoints.stop_signals import StopSignals
-from training_runs.launching.parent import STOPS
+from training_runs.launching import ranks
+from training_runs.launching.parent import STOPS, TIME_LIMIT
 from training_runs.sampling.epoch_sampler import SHUFFLE, EpochSampler
 
 KEY = "between_batches"  # of what this callback adds to a checkpoint
@@ -29,7 +30,8 @@ class LastCheckpoint(Callback):
     generators and half-filled metrics of every rank, and the metrics that schedulers and callbacks look at. A
     ModelCheckpoint is written amid the end of an epoch or batch: a plateau schedule, a validation or the rest of the
     epoch is lost when training is resumed from it. To be the first of the callbacks, so that none has begun the next
-    batch. SIGINT and `STOPS` end training after the batch (and its validation) in progress; a second one at once.
+    batch. SIGINT and `STOPS` end training after the batch (and its validation) in progress; a second one at once. So
+    does `TIME_LIMIT` in a job of SLURM, which then starts the job again.
 
     Args:
         dirpath: where the file lies.
@@ -60,6 +62,8 @@ class LastCheckpoint(Callback):
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.signals.begin(signal.SIGINT)  # before worker processes start, which inherit it
+        if ranks.can_requeue():  # Lightning's own, which is not set then, would save amid a batch
+            self.signals.begin(*(each for each in TIME_LIMIT if signal.getsignal(each) == signal.SIG_DFL))
         if self._resumed is not None:
             trainer.callback_metrics.update(self._resumed["callback_metrics"])
             trainer.should_stop = self._resumed["should_stop"]
@@ -113,6 +117,8 @@ class LastCheckpoint(Callback):
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.signals.end()
+        if self.signals.received in TIME_LIMIT:
+            self._leave(trainer)
         if self.signals.received is not None:  # by this rank alone, too late for all to stop at one step
             signal.raise_signal(self.signals.received)
 
@@ -139,13 +145,13 @@ class LastCheckpoint(Callback):
             "random_state": self._due or random_state(trainer.strategy.root_device),
             "metrics": dict(metrics(pl_module)),
         }
-        ranks = [own] * trainer.world_size
+        of_ranks = [own] * trainer.world_size
         if trainer.world_size > 1:
-            distributed.all_gather_object(ranks, own)
+            distributed.all_gather_object(of_ranks, own)
         checkpoint[KEY] = {
             "moment": self._moment,
             "shuffle": SHUFFLE,
-            "ranks": ranks,
+            "ranks": of_ranks,
             "callback_metrics": {name: value.cpu() for name, value in trainer.callback_metrics.items()},
             "should_stop": self._moment == "end" and trainer.should_stop,
             "logged_steps": logged_steps,
@@ -161,7 +167,12 @@ class LastCheckpoint(Callback):
             self._moment = self._due = None
         self._saved_step = trainer.global_step
         if self.signals.due(trainer):
-            raise SystemExit(128 + self.signals.received)
+            self._leave(trainer)
+
+    def _leave(self, trainer: Trainer) -> NoReturn:
+        if self.signals.received in TIME_LIMIT and trainer.is_global_zero:
+            ranks.requeue()
+        raise SystemExit(128 + self.signals.received)
 
 
 def rewind(trainer: Trainer, step: int) -> None:
@@ -177,16 +188,16 @@ def check_ranks(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
     Raises:
         ConfigError: their random generators and half-filled metrics could not be shared out, or are not there.
     """
-    ranks = len(checkpoint[KEY]["ranks"]) if KEY in checkpoint else trainer.world_size
-    if not ranks:
+    count = len(checkpoint[KEY]["ranks"]) if KEY in checkpoint else trainer.world_size
+    if not count:
         raise ConfigError(
             f"the checkpoint is damaged: {KEY}.ranks is empty, where the state of each process should be; resume from "
             "another one, or start a new run"
         )
-    if ranks != trainer.world_size:
+    if count != trainer.world_size:
         raise ConfigError(
-            f"this run was trained by {ranks} processes and cannot go on with {trainer.world_size}: resume it "
-            f"on {ranks} devices, or start a new run"
+            f"this run was trained by {count} processes and cannot go on with {trainer.world_size}: resume it "
+            f"on {count} devices, or start a new run"
         )
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 # By which a process is asked to stop, besides Ctrl-C. Windows has no terminal that ends.
 STOPS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+# By which SLURM says that a job's time is nearly over, where it was asked to: --signal=USR1@300.
+TIME_LIMIT = tuple(getattr(signal, name) for name in ("SIGUSR1",) if hasattr(signal, name))
 SUPERVISOR = "LAUNCH_SUPERVISOR"  # variable that tells each rank the process id of its parent
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 

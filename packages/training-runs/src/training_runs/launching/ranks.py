@@ -1,6 +1,7 @@
 """Whether a job needs several processes, and whether this is one of them. Read at start-up: nothing heavy here."""
 
 import os
+import subprocess
 
 from omegaconf import DictConfig
 from training_config.errors import ConfigError
@@ -85,18 +86,33 @@ def misshapen() -> list[str]:
     return []
 
 
-def leave_allocation() -> None:
-    """Have Lightning 2.6.6 take this process for the only one, where SLURM gave room for more and srun started none.
+def explain_allocation() -> None:
+    """Have Lightning 2.6.6 see the processes that SLURM has started, not those that it gave room for.
 
     In a script of sbatch and a shell of salloc, SLURM_NTASKS is what a step of srun would have; Lightning refuses it,
-    or reads a rank that is not there. The config says how many processes are started from here.
+    or reads a rank that is not there. The config says how many processes are started from here. What `srun -n 2` has
+    started Lightning takes with the number of each node alone.
     """
-    if launched() or "SLURM_NTASKS" not in os.environ:
+    if "SLURM_NTASKS" not in os.environ:
         return
-    if "SLURM_PROCID" in os.environ:  # of sbatch: Lightning can ask SLURM to start the job again
+    if launched():
+        if "TORCHELASTIC_RUN_ID" not in os.environ:
+            os.environ.setdefault("SLURM_NTASKS_PER_NODE", str(world_size() // node_count()))
+    elif "SLURM_PROCID" in os.environ:  # of sbatch
         os.environ["SLURM_NTASKS"] = "1"
     else:
         del os.environ["SLURM_NTASKS"]
+
+
+def can_requeue() -> bool:
+    """Whether this process is of a job that SLURM can start again, not of somebody's shell."""
+    return "SLURM_JOB_ID" in os.environ and os.environ.get("SLURM_JOB_NAME") not in ("bash", "interactive")
+
+
+def requeue() -> None:
+    """Have SLURM start this job again; where it does not, its words are on standard error."""
+    array = [os.environ[f"SLURM_ARRAY_{name}_ID"] for name in ("JOB", "TASK") if "SLURM_ARRAY_TASK_ID" in os.environ]
+    subprocess.run(["scontrol", "requeue", "_".join(array) or os.environ["SLURM_JOB_ID"]], check=False)
 
 
 def launched_here() -> bool:

@@ -207,12 +207,16 @@ def save_config(cfg: DictConfig) -> None:
 
 
 def checkpoint(run: Path) -> Path | None:
-    """Return the checkpoint that was written last for this purpose, or None where there is none yet.
+    """Return the checkpoint that is written for this purpose, or None where there is none yet.
 
-    `hpc_ckpt_*` is what Lightning saves when SLURM takes the job away.
+    `hpc_ckpt_*` is what Lightning saves, amid a batch, when SLURM takes away a run that has no `LastCheckpoint`. They
+    are numbered; clocks of machines differ.
     """
-    files = [*run.glob("checkpoints/last.ckpt"), *run.glob("hpc_ckpt_*.ckpt")]
-    return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
+    last = run / "checkpoints" / "last.ckpt"
+    if last.exists():
+        return last
+    numbered = (path for path in run.glob("hpc_ckpt_*.ckpt") if path.stem.rpartition("_")[2].isdecimal())
+    return max(numbered, key=lambda path: int(path.stem.rpartition("_")[2]), default=None)
 
 
 def check_data(before: str | None, now: str | None) -> None:

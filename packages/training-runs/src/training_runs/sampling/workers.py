@@ -6,7 +6,7 @@ from typing import Any
 
 from lightning_fabric.utilities.seed import pl_worker_init_function
 
-from training_runs.launching.parent import STOPS
+from training_runs.launching.parent import STOPS, TIME_LIMIT
 
 
 def outlive_stop(worker_id: int) -> None:
@@ -15,7 +15,8 @@ def outlive_stop(worker_id: int) -> None:
     A `worker_init_fn` that seeds as Lightning's does. A second one ends the worker; so does a batch that cannot be
     handed over, which the process that trains would wait for without an end.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, *TIME_LIMIT):
+        signal.signal(number, signal.SIG_IGN)
     for number in STOPS:
         signal.signal(number, lambda number, frame: signal.signal(number, signal.SIG_DFL))
     Queue._on_queue_feeder_error = staticmethod(end_worker)  # Python's own drops the batch; in this process alone

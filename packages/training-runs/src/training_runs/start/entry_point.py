@@ -109,7 +109,7 @@ def hydra_arguments(given: list[str], conf: Path) -> list[str]:
     refused = ranks.misshapen()
     if refused:
         raise ConfigError("\n".join(refused))
-    ranks.leave_allocation()
+    ranks.explain_allocation()
     arguments = resume.locate([*map(quoted_path, given)])
     if ranks.launched():
         arguments = arguments + rank_arguments(arguments)
