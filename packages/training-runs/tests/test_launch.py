@@ -99,3 +99,30 @@ def test_more_loader_processes_than_the_machine_can_hold_are_refused_in_one_line
 )
 def test_rank_that_the_others_wait_for_is_named(counts, stacks, said):
     assert verdict(counts, stacks, 10).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("variables", "job"),
+    [({}, "7"), ({"SLURM_ARRAY_JOB_ID": "6", "SLURM_ARRAY_TASK_ID": "2"}, "6_2")],
+)
+def test_slurm_is_asked_to_start_this_very_job_again(variables, job, monkeypatch):
+    for name, value in {"SLURM_JOB_ID": "7", **variables}.items():
+        monkeypatch.setenv(name, value)
+    asked = []
+    monkeypatch.setattr(ranks.subprocess, "run", lambda command, check: asked.append(command))
+    monkeypatch.setattr(ranks, "let_go", lambda: None)  # of this process's signals
+    ranks.ask_for_requeue()
+    assert asked == [["scontrol", "requeue", job]]
+    assert ranks.can_requeue()
+    monkeypatch.setenv("SLURM_JOB_NAME", "interactive")
+    assert not ranks.can_requeue()
+
+
+def test_tasks_of_srun_are_counted_by_node_where_nobody_has_said_so(monkeypatch):
+    variables = {"STEP_ID": "0", "STEP_NUM_TASKS": "4", "STEP_NUM_NODES": "2", "NTASKS": "4", "PROCID": "1"}
+    for name, value in variables.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    monkeypatch.setenv("SLURM_NTASKS_PER_NODE", "")  # put back afterwards
+    monkeypatch.delenv("SLURM_NTASKS_PER_NODE")
+    ranks.explain_allocation()
+    assert ranks.os.environ["SLURM_NTASKS_PER_NODE"] == "2"

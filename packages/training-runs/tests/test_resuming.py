@@ -11,6 +11,9 @@ import torch
 from pytorch_lightning import Callback
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor
+from training_runs.launching import ranks
+from training_runs.launching.parent import TIME_LIMIT
+from training_runs.records import resume
 from training_runs.records.runs import read_record
 
 # Three epochs of seven steps, with a checkpoint after every third step; dropout is in the network.
@@ -208,6 +211,30 @@ def test_run_that_was_killed_before_its_first_step_has_a_checkpoint_resumes_from
 def test_run_that_was_asked_to_stop_ends_as_if_it_had_not_been(batches, signum, stopped, resumed, whole):
     overrides = VARIANTS["accumulation, one_cycle"]
     assert differences(resumed(stopped(batches, *overrides, signum=signum)), whole(*overrides)) == []
+
+
+@pytest.mark.skipif(not TIME_LIMIT, reason="no SLURM on Windows")
+def test_run_that_slurm_warns_of_its_time_limit_is_started_again_and_ends_as_if_it_had_not_been(
+    stopped, resumed, whole, monkeypatch
+):
+    overrides, asked = VARIANTS["accumulation, one_cycle"], []
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setattr(ranks, "requeue", lambda first: asked.append(first))
+    run = stopped(9, *overrides, signum=TIME_LIMIT[0])
+    assert asked == [True]
+    assert differences(resumed(run), whole(*overrides)) == []
+
+
+def test_what_lightning_saves_for_slurm_is_gone_on_from_by_its_number_and_where_there_is_nothing_else(tmp_path):
+    for number, clock in ((2, 30), (10, 20), (9, 10)):
+        (tmp_path / f"hpc_ckpt_{number}.ckpt").touch()
+        os.utime(tmp_path / f"hpc_ckpt_{number}.ckpt", (clock, clock))
+    assert resume.checkpoint(tmp_path).name == "hpc_ckpt_10.ckpt"
+    last = tmp_path / "checkpoints" / "last.ckpt"
+    last.parent.mkdir()
+    last.touch()
+    os.utime(last, (1, 1))
+    assert resume.checkpoint(tmp_path) == last
 
 
 @pytest.mark.parametrize("hook", ["on_fit_end", "on_test_end"])

@@ -170,8 +170,8 @@ class LastCheckpoint(Callback):
             self._leave(trainer)
 
     def _leave(self, trainer: Trainer) -> NoReturn:
-        if self.signals.received in TIME_LIMIT and trainer.is_global_zero:
-            ranks.requeue()
+        if self.signals.received in TIME_LIMIT:
+            ranks.requeue(first=trainer.is_global_zero)
         raise SystemExit(128 + self.signals.received)
 
 

@@ -1,11 +1,16 @@
 """Whether a job needs several processes, and whether this is one of them. Read at start-up: nothing heavy here."""
 
+import atexit
 import os
+import signal
 import subprocess
+import time
 
 from omegaconf import DictConfig
 from training_config.errors import ConfigError
 from training_config.processes import needs_processes
+
+from training_runs.launching.parent import STOPS
 
 # Variables of launchers that hold a number, and those that come with one that marks a launched process.
 NUMBERS = (
@@ -23,6 +28,8 @@ REQUIRED = {
 }
 FAILURE_FILE = "LAUNCH_FAILURE_FILE"  # variable that tells each rank where to write down what stopped it
 RECORD_FILE = "LAUNCH_RECORD_FILE"  # variable that tells each rank where the record lies with which it begins
+
+SILENCE = 10  # seconds that a rank waits for rank 0 to do what ends them all: to say why, or to ask SLURM
 
 
 def are_needed(cfg: DictConfig) -> bool:
@@ -109,10 +116,30 @@ def can_requeue() -> bool:
     return "SLURM_JOB_ID" in os.environ and os.environ.get("SLURM_JOB_NAME") not in ("bash", "interactive")
 
 
-def requeue() -> None:
-    """Have SLURM start this job again; where it does not, its words are on standard error."""
+def requeue(first: bool) -> None:
+    """Have SLURM start this job again when this process ends and all is written: it ends the job's processes at once.
+
+    Args:
+        first: whether this is rank 0, which asks. The others wait for their end: one that leaves may end all before.
+    """
+    atexit.register(ask_for_requeue if first else wait_for_requeue)
+
+
+def ask_for_requeue() -> None:
+    """Where SLURM refuses, its words are on standard error."""
+    let_go()
     array = [os.environ[f"SLURM_ARRAY_{name}_ID"] for name in ("JOB", "TASK") if "SLURM_ARRAY_TASK_ID" in os.environ]
     subprocess.run(["scontrol", "requeue", "_".join(array) or os.environ["SLURM_JOB_ID"]], check=False)
+
+
+def wait_for_requeue() -> None:
+    let_go()
+    time.sleep(SILENCE)
+
+
+def let_go() -> None:
+    for number in STOPS:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def launched_here() -> bool:

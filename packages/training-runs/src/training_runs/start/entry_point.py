@@ -39,7 +39,6 @@ PLUGINS = {
     "sweeper/optuna": "optuna",
 }
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-SILENCE = 10  # seconds that a rank waits for rank 0 to say why they end
 
 # Hydra 1.3.8 copies its store, which nobody changes then, for each group that --help lists: half of the time of
 # --help. Can go when Hydra shares it.
@@ -160,7 +159,7 @@ def rank_arguments(arguments: list[str]) -> list[str]:
                 file=sys.stderr,
             )
         else:
-            time.sleep(SILENCE)  # the launcher ends all ranks when one ends
+            time.sleep(ranks.SILENCE)  # the launcher ends all ranks when one ends
         sys.exit(1)
     silent = ["hydra.output_subdir=null", "hydra/job_logging=disabled", "hydra/hydra_logging=disabled"]
     return [] if ranks.rank() == 0 else silent
