@@ -18,7 +18,6 @@ import pytest
 import torch
 from faulty.commands import SMALL, read_json, wait_for
 
-
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch")
 LACKING = [name for name in PROGRAMS if shutil.which(name) is None]
 pytestmark = [
