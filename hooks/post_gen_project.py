@@ -1,4 +1,4 @@
-"""Turns the rendered tree into the project that was asked for: license, lock, CI or none, git repository."""
+"""Turns the rendered tree into the project that was asked for: license, lock, CI and container or none, git repository."""
 
 import shutil
 import subprocess
@@ -15,6 +15,10 @@ shutil.rmtree("locks")
 
 if "{{ cookiecutter.ci }}" == "none":
     shutil.rmtree(".github")
+if "{{ cookiecutter.container }}" == "none":
+    shutil.rmtree(".devcontainer")
+    Path("Dockerfile").unlink()
+    Path(".dockerignore").unlink()
 
 # cruft sets `_commit`. Its update and diff commands generate the project into temporary folders and compare
 # these file by file, so that a .git folder would count as part of the template.

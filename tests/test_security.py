@@ -51,7 +51,7 @@ def test_hostile_answer_is_text_and_nothing_else(cookiecutter, tmp_path, answer)
     assert not [path for path in [*tmp_path.rglob("PWNED"), ROOT / "PWNED"] if path.exists()]
 
 
-@pytest.mark.parametrize("question", ["license", "python_version", "logger", "ci"])
+@pytest.mark.parametrize("question", ["license", "python_version", "logger", "ci", "container"])
 def test_answer_that_is_none_of_the_choices_is_refused(cookiecutter, tmp_path, question):
     finished = cookiecutter(tmp_path, **{question: '"); __import__("os").mkdir("PWNED") #'})
     assert finished.returncode != 0
