@@ -1,4 +1,4 @@
-"""Turns the rendered tree into the project that was asked for: license, lock, CI and container or none, git repository."""
+"""Turns the rendered tree into what was asked for: license, lock, CI and container or none, git repository."""
 
 import shutil
 import subprocess
