@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from faulty.commands import SMALL, read_json, wait_for
+from faulty.commands import MINUTES, SMALL, read_json, wait_for
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch")
 LACKING = [name for name in PROGRAMS if shutil.which(name) is None]
@@ -67,7 +67,7 @@ def slurm(commands) -> Iterator[SimpleNamespace]:
 
     def call(*command: str | Path, cwd: Path = folder) -> str:
         told = subprocess.run(
-            [*map(str, command)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
+            [*map(str, command)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=60 * MINUTES
         )
         assert told.returncode == 0, told.stdout + told.stderr
         return told.stdout
@@ -77,7 +77,7 @@ def slurm(commands) -> Iterator[SimpleNamespace]:
             with (folder / "daemons").open("a") as output:
                 daemons.append(subprocess.Popen(command, env=environment, stdout=output, stderr=output))
             time.sleep(0.5)  # each asks the one before
-        wait_for(lambda: "idle" in call("sinfo", "--noheader", "--format=%T"), 60, (folder / "daemons").read_text)
+        wait_for(lambda: "idle" in call("sinfo", "--noheader", "--format=%T"), 60, "a node that is ready")
         yield SimpleNamespace(call=call, environment=environment)
         call("scancel", "--user=root")
         wait_for(lambda: not call("squeue", "--noheader"), 60, "the end of every job")
@@ -116,7 +116,7 @@ def test_a_job_at_its_time_limit_is_started_again_and_ends_as_if_it_had_not_been
         *("sbatch", "--parsable", "--requeue", "--ntasks=2", "--open-mode=append", f"--output={output}", script),
         cwd=tmp_path,
     )
-    wait_for(lambda: not slurm.call("squeue", "--noheader"), 240, output.read_text)
+    wait_for(lambda: not slurm.call("squeue", "--noheader"), 60 * MINUTES, "the end of the job")
     [run] = tmp_path.glob("outputs/train/slurm-*-0")
     record = read_json(run / "run.json")
     assert record["state"] == "finished", output.read_text(encoding="utf-8")
