@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
+from training_checklist import probes
+from training_checklist.lab import examples
 
 
 def test_healthy_network_memorises_a_batch(examine, net):
@@ -436,3 +440,31 @@ class TestFault:
         finding = self.judge(examine, net(), Constant())
         assert (finding.rule, finding.symptom, finding.fix.items) == ("overfit/unexplained", True, ("limit_batches",))
         assert finding.where == "train_dataloader, batch 0"
+
+
+class Giving(examples.Small):
+    """A regression."""
+
+    def loss(self, answers, labels):
+        return functional.mse_loss(answers, functional.one_hot(labels, 4).float())
+
+
+def memorising(rate, module=examples.Small, **item):
+    """Run the item on one batch with SGD, and ask whether another rate does better."""
+    example = examples.trained_with(lambda weights: torch.optim.SGD(weights, lr=rate), module)
+    return examples.run(probes.load("overfit/learning-rate"), replace(example, item={**example.item, **item}))
+
+
+@pytest.mark.parametrize(("rate", "nearly", "found"), [(0.2, 0.1, 1), (0.2, 0.2, 0), (0.22, 0.1, 0), (0.22, 0.05, 1)])
+def test_share_of_the_loss_that_may_be_left_where_every_answer_is_right(rate, nearly, found):
+    """A tenth, on either side of which these two are."""
+    assert len(memorising(rate, nearly=nearly).findings) == found
+
+
+def test_regression_ends_when_all_of_its_last_losses_have_halved():
+    as_given, sooner, later = (
+        memorising(0.1, Giving, **item).batch for item in ({}, {"settled": 1}, {"learnt": 0.45, "settled": 10})
+    )
+    assert as_given.steps - sooner.steps == 9  # of a loss that falls in each step
+    assert max(as_given.shares[-10:]) <= 0.5 < as_given.shares[-11]
+    assert later.steps != as_given.steps
