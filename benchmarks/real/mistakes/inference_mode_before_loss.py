@@ -9,7 +9,7 @@ from torch.nn import functional
 SOURCE = "ai4co/rl4co 4930167"
 WRONG = "The tries are made in inference mode, and tensors of it cannot take part in the loss that follows."
 LOUD = True
-NAMED = {"crash": "in tried"}
+NAMED = {"crash": "in (ProximalPolicy.)?tried"}
 
 
 class ProximalPolicy(LightningModule):
