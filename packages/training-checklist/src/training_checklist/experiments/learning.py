@@ -154,7 +154,6 @@ class Learning(Experiment):
             validated=validated(trainer),
             logged=sorted(trainer.callback_metrics),
         )
-        self.judge(*self.watch.between.drawn_orders(), *self.watch.between.changed)
         self.seen = "; ".join(self.run.notes)
 
     def explain(self, error: Exception) -> Finding | None:

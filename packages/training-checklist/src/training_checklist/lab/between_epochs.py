@@ -14,7 +14,6 @@ from torch.utils.data import DataLoader, Sampler
 from training_checklist.engines.drawn_indices import DrawnIndices
 from training_checklist.engines.hooks import hooks_of
 from training_checklist.engines.splits import splits
-from training_checklist.evidence.epochs import ChangedDataset, EpochOrders
 from training_checklist.finding import NOWHERE, Place
 from training_checklist.lightning import LightningModule, Trainer
 
@@ -43,6 +42,40 @@ class EpochLength:
     done: list[int]
     ended: bool = False
     hooks: Place = NOWHERE
+
+
+@dataclass
+class EpochOrders:
+    """What a sampler has drawn in the epochs that were watched.
+
+    Args:
+        batches: by epoch, of each batch its positions in the dataset, as text.
+        sampler: that draws them, and not in the order of the dataset.
+        draws: whether it keeps a seed, a generator or an epoch, by which it could draw another order each time.
+        place: of the loader.
+    """
+
+    batches: list[list[str]]
+    sampler: str
+    draws: bool
+    place: Place = NOWHERE
+
+
+@dataclass
+class ChangedDataset:
+    """Plain attributes of the training set that change between two epochs, and not by loading.
+
+    Args:
+        changes: "strength: 0.0 -> 0.1".
+        workers: of its loader.
+        persistent: whether these live through all epochs, each with its own copy.
+        place: of the loader, and of the hooks that run in between.
+    """
+
+    changes: list[str]
+    workers: int
+    persistent: bool
+    place: Place = NOWHERE
 
 
 class BetweenEpochs:
