@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from training_checklist import check, lightning, probes
 from training_checklist.engines.fingerprints import bytes_in, digest
 from training_checklist.engines.instead import put
@@ -256,6 +256,41 @@ def test_training_on_a_stream_without_samples_of_its_own_is_looked_at(net, data)
     assert check(net(), loaders={"train_dataloaders": Stream()}, items=["limit_batches"]).passed
 
 
+def test_run_on_a_stream_without_length_is_one_epoch_to_its_hooks(net, data):
+    class Stream(IterableDataset):
+        def __iter__(self):
+            while True:
+                yield from data().part(1)
+
+    class Slowed(net):
+        def on_train_batch_start(self, batch, batch_idx):
+            self.trainer.optimizers[0].param_groups[0]["lr"] = 1e-2 / (1 + self.global_step)
+
+    verdict = check(Slowed(), loaders={"train_dataloaders": DataLoader(Stream(), 8)}, items=["learning"])["learning"]
+    assert verdict.error is None
+
+
+def test_answer_that_keeps_more_tensors_each_time_that_the_loss_asks_it_is_checked(net, data):
+    """As a distribution does that remembers its factors."""
+
+    class Answer:
+        def __init__(self, logits):
+            self.logits, self.asked, self.factors = logits, [], [[[[[logits]]]]]
+
+        def log_probabilities(self):
+            self.asked.append(self.logits.log_softmax(1))
+            return self.asked[-1]
+
+    class Asks(net):
+        def forward(self, inputs):
+            return Answer(super().forward(inputs))
+
+        def loss(self, batch):
+            return nn.functional.nll_loss(self(batch[0]).log_probabilities(), batch[1])
+
+    assert check(Asks(), data(), items=["gradcheck"])["gradcheck"].error is None
+
+
 def test_module_of_the_other_lightning_is_refused_by_its_name(net):
     [name] = {*NAMES} - {NAME}
     other = type("LightningModule", (), {"__module__": f"{name}.core.module"})
@@ -446,3 +481,16 @@ def test_pixels_rounded_for_a_network_that_gives_them_back_have_lost_nothing_tha
     loaders = {"train_dataloaders": DataLoader(TensorDataset(stored), 16, shuffle=True)}
     verdict = check(Restores(), loaders=loaders, items=["limit_batches"])["limit_batches"]
     assert ("data/levels-lost" in [finding.rule for finding in verdict.findings]) is (target == "grey")
+
+
+def test_loaders_that_the_project_has_combined_itself_give_the_batches_that_its_steps_expect(net, data):
+    class Named(net):
+        def loss(self, batch):
+            return super().loss(batch["labelled"] if self.training else batch)
+
+    def combined(loader):
+        return lightning.CombinedLoader({"labelled": loader, "further": loader}, "max_size_cycle")
+
+    loaders = {"train_dataloaders": combined(data().train_dataloader()), "val_dataloaders": data().train_dataloader()}
+    verdicts = check(Named(), loaders=loaders, items=["overfit", "memory", "learning"]).verdicts
+    assert [(verdict.status, verdict.error) for verdict in verdicts] == [("passed", None)] * 3

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
@@ -121,3 +122,10 @@ collect_rng_states, set_rng_states = (
     _seed._collect_rng_states,
     _seed._set_rng_states,
 )  # of Python, NumPy, torch and CUDA
+
+
+def combined(loaders: Any, mode: str = "min_size") -> CombinedLoader:
+    """Return loaders as one; of what the project has combined itself a twin, as the run may be iterating it."""
+    if isinstance(loaders, CombinedLoader):
+        return CombinedLoader(loaders.iterables, loaders._mode)
+    return CombinedLoader(loaders, mode)

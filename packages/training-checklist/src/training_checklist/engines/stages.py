@@ -3,7 +3,7 @@
 from typing import Any
 
 from training_checklist.experiments.experiment import NoWorkers
-from training_checklist.lightning import CombinedLoader, LightningModule, Trainer, is_overridden, isolate_rng
+from training_checklist.lightning import LightningModule, Trainer, combined, is_overridden, isolate_rng
 
 PARTS = {
     "validate": ("validation_step", "val_dataloader"),
@@ -27,5 +27,5 @@ def first_batch(trainer: Trainer, pl_module: LightningModule, stage: str) -> Any
     source = pl_module if trainer.datamodule is None else trainer.datamodule
     with isolate_rng(), NoWorkers():
         source.setup(stage)
-        batch, _, _ = next(iter(CombinedLoader(getattr(source, PARTS[stage][1])(), "sequential")))
+        batch, _, _ = next(iter(combined(getattr(source, PARTS[stage][1])(), "sequential")))
     return batch

@@ -27,11 +27,11 @@ from training_checklist.lab.shared import known
 from training_checklist.lightning import (
     Callback,
     Checkpoint,
-    CombinedLoader,
     EarlyStopping,
     LightningModule,
     ProgressBar,
     Trainer,
+    combined,
 )
 
 REPORT_EVERY = 100  # steps
@@ -94,7 +94,7 @@ class Overfit(Experiment):
         """Put one batch in the place of the training loader."""
         source = trainer.fit_loop._data_source  # knows the loaders wherever they come from
         with NoWorkers():
-            loader = CombinedLoader(pass_on(source.dataloader), "min_size")
+            loader = combined(pass_on(source.dataloader))
             batch, _, _ = pass_on(next, pass_on(iter, loader))
         steps = self.batch.max_steps * trainer.accumulate_grad_batches
         # Hooks may ask the loader for its dataset or sampler.

@@ -91,7 +91,8 @@ class HookRehearsal:
 
     def __init__(self, trainer: Trainer, batch: Any, owner: Any, hook: str) -> None:
         self.trainer, self.batch, self.owner, self.hook = trainer, batch, owner, hook
-        self.per_epoch = math.ceil(trainer.num_training_batches / trainer.accumulate_grad_batches)
+        per_epoch = trainer.num_training_batches / trainer.accumulate_grad_batches  # infinite of a stream
+        self.per_epoch = math.ceil(min(per_epoch, trainer.estimated_stepping_batches))
         self.known: dict[int, Settings] = {}
 
     @property

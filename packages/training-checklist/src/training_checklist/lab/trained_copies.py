@@ -18,7 +18,7 @@ from training_checklist.engines.trial import DRAWN, NoLoss, Trial, exchanged
 from training_checklist.experiments.experiment import exits_are_errors
 from training_checklist.lab.shared import of_the_project, once
 from training_checklist.lab.two_epochs import TwoEpochs
-from training_checklist.lightning import CombinedLoader, isolate_rng
+from training_checklist.lightning import combined, isolate_rng
 from training_checklist.rule import CannotJudge
 
 RATE, DECAY, CLIPPING = "optimizer.lr", "optimizer.weight_decay", "trainer.gradient_clip_val"
@@ -118,7 +118,7 @@ def batches(run: TwoEpochs) -> list[Any]:
     """Return twice as many samples of training as are asked for, or what there is, as the training step gets them."""
     run.ask_for_one_optimizer()
     trainer, pl_module, wanted = run.trainer, run.pl_module, 2 * run.options["samples"]
-    loader = CombinedLoader(trainer.fit_loop._data_source.dataloader(), "min_size")
+    loader = combined(trainer.fit_loop._data_source.dataloader())
     found, samples, until = [], 0, time.monotonic() + run.options["seconds"] / 4
     with isolate_rng():
         for batch, _, _ in islice(loader, 2 * MAX_BATCHES):

@@ -6,12 +6,12 @@ from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, Sequ
 
 from training_checklist.engines.drawn_indices import content_of, length
 from training_checklist.lab.ranks import Loader
-from training_checklist.lightning import CombinedLoader
+from training_checklist.lightning import combined
 
 
 def loaders_of(collection: Any) -> list[DataLoader]:
     """Return the DataLoaders in whatever collection of loaders a Trainer has."""
-    loaders = CombinedLoader(collection).flattened if collection is not None else []
+    loaders = combined(collection).flattened if collection is not None else []
     return [loader for loader in loaders if isinstance(loader, DataLoader)]
 
 

@@ -58,7 +58,10 @@ def detect(step: CheckedStep, limits: Limits) -> Hits:
         for tensor in (*pl_module.parameters(), *pl_module.buffers()):
             tensor.data = double(tensor.data)
         try:
-            for position, (place, value) in enumerate(zip(named(answers, name), [*tensors(doubled)], strict=True)):
+            # At once: an answer of a class of its own may keep more tensors with each call.
+            values = [tensor for answer in doubled for tensor in tensors(answer)]
+            places = zip([*named(answers, name)], values, strict=True)
+            for position, (place, value) in enumerate(places):
                 if place is None:
                     continue
                 try:

@@ -12,11 +12,11 @@ from training_checklist.instruments import (
     ACTIVATIONS,
     GIB,
     OF_PARAMETERS,
-    CombinedLoader,
     LightningModule,
     MemoryUse,
     NoWorkers,
     Peak,
+    combined,
     in_bytes,
     isolate_rng,
     once,
@@ -52,7 +52,7 @@ def predicted(use: MemoryUse) -> tuple[Peak, Any, int | None]:
     if not use.pl_module.automatic_optimization:
         raise not_predicted(use, "its training_step steps the optimizers itself")
     with isolate_rng(), NoWorkers():
-        raw, _, _ = next(iter(CombinedLoader(use.trainer.fit_loop._data_source.dataloader(), "min_size")))
+        raw, _, _ = next(iter(combined(use.trainer.fit_loop._data_source.dataloader())))
     try:
         peak = predict(use.pl_module, use.trainer, raw)
     except Exception as error:  # of a step that asks for values, which the prediction has not
