@@ -19,8 +19,8 @@ from training_checklist import probes
 from training_checklist.engines.rehearsal import rehearse
 from training_checklist.lab.metrics import is_of
 from training_checklist.lab.schedules import Rehearsal, Schedules
+from training_checklist.probe import CannotJudge
 from training_checklist.probes.schedule import metric_not_there
-from training_checklist.rule import CannotJudge
 
 
 class Measured:

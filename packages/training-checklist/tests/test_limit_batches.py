@@ -18,8 +18,8 @@ from torch.utils.data import (
 )
 from training_checklist.engines.chance import of_one_order
 from training_checklist.lab.class_weights import ClassWeights
+from training_checklist.probe import CannotJudge
 from training_checklist.probes.data import weights_favour_frequent
-from training_checklist.rule import CannotJudge
 
 
 def whats(verdict):

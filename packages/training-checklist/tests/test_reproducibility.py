@@ -18,9 +18,9 @@ from training_checklist.experiments.reproducibility.repetition import Repetition
 from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
 from training_checklist.finding import FAILED, PASSED, Place
 from training_checklist.lab.seeded_runs import SeededRuns, TwoRuns, made
+from training_checklist.probe import CannotJudge
 from training_checklist.probes.data.workers_read_the_same import PROBE as READ_THE_SAME
 from training_checklist.probes.reproducibility import other_samples
-from training_checklist.rule import CannotJudge
 
 PROJECT = {
     "train.py": """

@@ -1,4 +1,4 @@
-"""A debugging checklist for trainings: experiments that shape runs, and probes and rules that judge them.
+"""A debugging checklist for trainings: experiments that shape runs, and probes that judge them.
 
 It knows nothing of any project: torch, Lightning, Hydra, torchmetrics and Rich are all that it imports, and any
 LightningModule and DataModule can be examined, by `check(module, datamodule)` or by `+debug=` in a Hydra application.
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from training_checklist.experiments.experiment import Experiment
     from training_checklist.finding import FAILED, REMARK, WARNING, Fix, Place
-    from training_checklist.probe import Probe
+    from training_checklist.lab.shared import Subject
+    from training_checklist.probe import CannotJudge, Hit, Probe, Threshold
     from training_checklist.python_call import Results, check
-    from training_checklist.rule import CannotJudge, Hit, Rule, Threshold
 
 MODULES = {
     "experiments.experiment": ("Experiment",),
     "finding": ("FAILED", "REMARK", "WARNING", "Fix", "Place"),
-    "probe": ("Probe",),
+    "lab.shared": ("Subject",),
+    "probe": ("CannotJudge", "Hit", "Probe", "Threshold"),
     "python_call": ("Results", "check"),
-    "rule": ("CannotJudge", "Hit", "Rule", "Threshold"),
 }
 __all__ = [
     "FAILED",
@@ -32,7 +32,7 @@ __all__ = [
     "Place",
     "Probe",
     "Results",
-    "Rule",
+    "Subject",
     "Threshold",
     "check",
 ]

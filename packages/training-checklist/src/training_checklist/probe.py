@@ -1,15 +1,16 @@
 """What a probe is: a question with the detector that answers it, in a file of its own. Nothing here imports torch."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from training_checklist.finding import FAILED, REMARK, WARNING, Finding, Fix, Place
-from training_checklist.rule import CannotJudge, Hit, Question, Threshold
+from training_checklist.finding import FAILED, NOWHERE, REMARK, WARNING, Finding, Fix, Place
 
+ID = re.compile(r"[a-z0-9-]+/[a-z0-9-]+")
 PACKAGE = f"{__package__}.probes."
 ITEMS = {"data": "limit_batches", "network": "trace", "run": "fast_dev_run", "schedule": "learning"}
 
@@ -17,8 +18,51 @@ ITEMS = {"data": "limit_batches", "network": "trace", "run": "fast_dev_run", "sc
 __all__ = ["FAILED", "REMARK", "WARNING", "CannotJudge", "Fix", "Hit", "Hits", "Limits", "Place", "Probe", "Threshold"]
 __all__ += ["each_held_out"]
 
-Hits = Iterator[Hit]
 Limits = SimpleNamespace  # thresholds, by their names
+
+
+class CannotJudge(Exception):
+    """There is nothing to judge by; the message says why."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A number that decides.
+
+    Args:
+        value: the default.
+        reason: why this number: a theorem, a source, or a measurement over several healthy tasks; with its unit.
+        factor: by which it is made larger and smaller in the test that asks whether it decides: then the faulty example
+            is missed, and the healthy one is found.
+        faulty: an example that this number decides about, where the probe's own is decided by another one.
+        healthy: likewise.
+    """
+
+    value: Any
+    reason: str
+    factor: float = 3.0
+    faulty: Any = None
+    healthy: Any = None
+
+
+@dataclass(frozen=True)
+class Hit:
+    """What a rule has seen once. What is left out here is what the rule says of all its hits.
+
+    Args:
+        what: what was seen, with its numbers.
+        place: where.
+        severity: REMARK, too, for what matters in a way of running alone that this project does not ask for.
+    """
+
+    what: str
+    place: Place = NOWHERE
+    why: str | None = None
+    fix: Fix | None = None
+    severity: str | None = None
+
+
+Hits = Iterator[Hit]
 
 
 def kept(lab: Any, limits: Limits) -> Hits:
@@ -47,29 +91,44 @@ def each_held_out(look: Callable[[Any, Any, Limits], Hits]) -> Callable[[Any, Li
 
 
 @dataclass(frozen=True, kw_only=True)
-class Probe(Question):
+class Probe:
     """A question, its answer, and two small projects on which that can be tried.
 
     Args:
-        id: topic/name, and its file is probes/topic/name.py, which says it; a project's own probe names it.
+        id: topic/name, which never changes, for projects silence by it. Its file, probes/topic/name.py, says it; a
+            project's own probe names it.
         item: that asks it. A topic of this package is asked by the item of its name, but for those of ITEMS.
+        question: what is asked, so that "yes" is good.
+        why: why a hit matters.
+        severity: FAILED for what is surely wrong, WARNING for what may be meant.
+        fix: what to do next.
+        thresholds: by the name under which a project sets one: checks.<item>.<name>.
+        symptom: whether a hit may only follow from another fault, which other probes may name.
+        aliases: ids of probes that were merged into this one: projects that silence by them go on to do so.
         detect: yields a hit for each thing that is wrong. It is given what the item examines, and the thresholds. It
             raises CannotJudge, with the reason, where there is nothing to judge by.
         listener: a class of Listener that is told of every operation while a step runs; `lab.heard()` is the one of
             this step, and `kept`, the default detector, yields what it has kept.
         steps: of the LightningModule, of which the question is asked.
-        faulty: an example in which something is found: see training_checklist.lab.examples.
+        faulty: an example in which something is found: see training_checklist.lab.examples. None for a probe of a
+            project's own item.
         healthy: one that is near to it, in which nothing is.
     """
 
     id: str = ""
     item: str = ""
+    question: str
+    why: str
     severity: str = FAILED
+    fix: Fix
+    thresholds: Mapping[str, Threshold] = field(default_factory=dict)
+    symptom: bool = False
+    aliases: tuple[str, ...] = ()
     detect: Callable[[Any, Limits], Hits] = kept
     listener: type | None = None
     steps: tuple[str, ...] = ("training_step",)
-    faulty: Any
-    healthy: Any
+    faulty: Any = None
+    healthy: Any = None
 
     def __post_init__(self) -> None:
         module = (self.listener if self.detect is kept else self.detect).__module__
@@ -77,9 +136,29 @@ class Probe(Question):
             topic, name = module.removeprefix(PACKAGE).split(".")
             object.__setattr__(self, "id", self.id or f"{topic}/{name.replace('_', '-')}")
             object.__setattr__(self, "item", self.item or ITEMS.get(topic, topic))
-        super().__post_init__()
+        if not ID.fullmatch(self.id):
+            raise ValueError(f"rule id {self.id!r}: expected topic/name of lower-case letters, digits and -")
         if not self.item:
             raise ValueError(f"rule {self.id}: item is missing: the debug item that asks it")
+        if self.severity not in (FAILED, WARNING, REMARK):
+            known = f"{FAILED!r}, {WARNING!r} or {REMARK!r}"
+            raise ValueError(f"rule {self.id}: severity is {self.severity!r}; expected {known}")
+
+    def limits(self, chosen: Mapping[str, Any]) -> SimpleNamespace:
+        """Return the thresholds as attributes: the project's own choice, else the default."""
+        return SimpleNamespace(**{name: chosen.get(name, each.value) for name, each in self.thresholds.items()})
+
+    def finding(self, hit: Hit) -> Finding:
+        """Return what a hit comes to: what it leaves out is what is said of all."""
+        return Finding(
+            self.id,
+            self.severity if hit.severity is None else hit.severity,
+            hit.what,
+            hit.place,
+            self.why if hit.why is None else hit.why,
+            self.fix if hit.fix is None else hit.fix,
+            self.symptom,
+        )
 
     def findings(self, lab: Any, chosen: Mapping[str, Any]) -> list[Finding]:
         """Return what the probe finds.

@@ -4,7 +4,7 @@ checks:
   overfit: {max_loss: 0.1}                                    # a threshold of a rule, an argument of an item
   silence: {data/shared-samples: "burst photos of one scene"} # a rule, with the reason; the report shows it
   baseline: debug_baseline.json                               # findings that are known and do not fail
-  rules: [my_package.rules.loss_range]                        # modules with rules and probes of the project's own
+  rules: [my_package.rules.loss_range]                        # modules with probes of the project's own
 """
 
 import json
@@ -22,7 +22,7 @@ from training_config.near_names import suggestion
 from training_checklist.catalogue import Catalogue
 from training_checklist.finding import Finding
 from training_checklist.group import OWN, groups
-from training_checklist.rule import Question, Rule
+from training_checklist.probe import Probe
 
 KEY = "checks"
 READ = re.compile(rf"oc\.select:{KEY}\.(\w+)\.(\w+),")
@@ -51,10 +51,6 @@ class Settings:
 
     def of_item(self, item: str) -> Mapping[str, Any]:
         return self.chosen.get(item, {})
-
-    def rules_for(self, item: str, evidence: Any) -> Iterator[Rule]:
-        """Yield the rules of an item that read evidence of this class."""
-        return (rule for rule in self.rules.rules.values() if rule.item == item and type(evidence) is rule.evidence)
 
     def reason_to_ignore(self, finding: Finding) -> str | None:
         """Return why a finding does not count, or None where it does."""
@@ -120,7 +116,7 @@ def unread(content: Mapping[str, Any], known: set[tuple[str, str]]) -> Iterator[
                 yield f"{key} is read by no debug item{suggestion(key, names)}"
 
 
-def thresholds(items: Iterable[Iterable[Question]]) -> set[tuple[str, str]]:
+def thresholds(items: Iterable[Iterable[Probe]]) -> set[tuple[str, str]]:
     return {(rule.item, name) for rules in items for rule in rules for name in rule.thresholds}
 
 

@@ -14,7 +14,7 @@ from training_checklist.engines.replay import call_step, loss_in, seed_all
 from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.uncopied import after_forward
 from training_checklist.lightning import LightningModule, MixedPrecision, Trainer, isolate_rng
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 HALF = (torch.float16, torch.bfloat16)
 SAMPLES = 8  # that are looked at: exchanging targets among them is as telling as among more

@@ -20,7 +20,7 @@ from training_checklist.ending import launched_rank
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import Verdict
 from training_checklist.lab.job_config import JobConfig, override_of, provenance, targets
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 from training_checklist.settings import KEY
 
 LIGHTNING = ("pytorch_lightning", "lightning.pytorch")

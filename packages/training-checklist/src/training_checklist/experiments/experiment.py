@@ -29,8 +29,7 @@ from training_checklist.lightning import (
     TrainerState,
     is_overridden,
 )
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge, Probe
 
 # Past the setters, which refuse some of it once a loader is built.
 WITHOUT_WORKERS = {
@@ -65,7 +64,7 @@ class Experiment(Callback):
     def __init__(self, topics: Sequence[str] = ()) -> None:
         if self.eager:
             torch.compiler.set_stance("force_eager")
-        self.topics = tuple(topics)  # of its probes; an item of the older form has rules, and none
+        self.topics = tuple(topics)  # of its probes
         self.findings: list[Finding] = []
         self.judged: set[str] = set()
         self.unjudged: dict[str, str] = {}
@@ -86,26 +85,6 @@ class Experiment(Callback):
     def probes(self) -> list[Probe]:
         """All that it asks."""
         return session.settings().rules.probes(self.item, self.topics)
-
-    def judge(self, *evidence: Any, owner: str | None = None) -> None:
-        """Have this item's rules look at evidence. A rule that fails itself is a tool error; the others still judge.
-
-        Args:
-            owner: the item whose rules they are, with its thresholds, where it is not this one.
-        """
-        settings, owner = session.settings(), self.item if owner is None else owner
-        for each in evidence:
-            for rule in settings.rules_for(owner, each):
-                try:
-                    found = list(rule.findings(each, settings.of_item(owner)))
-                except CannotJudge as reason:
-                    self.unjudged.setdefault(rule.id, str(reason))
-                except Exception as error:
-                    self.fail_itself(error, f"rule {rule.id}")
-                else:
-                    self.judged.add(rule.id)
-                    for finding in found:
-                        self.add(finding)
 
     def ask(self, probes: Iterable[Probe], lab: Any, **known: Any) -> None:
         """Have probes look at what this item examines. One that fails itself is a tool error; the others go on.
@@ -219,8 +198,7 @@ class Experiment(Callback):
             silenced += [] if reason is None else [(finding, reason)]
             counted += [finding] if reason is None else []
         skipped = self.skipped
-        asks = self.topics or any(rule.item == self.item for rule in settings.rules.rules.values())
-        if asks and not self.judged and not self.findings and skipped is None and self.error is None:
+        if self.probes and not self.judged and not self.findings and skipped is None and self.error is None:
             skipped = next(iter(self.unjudged.values()), "no hook of it has run, so that there is nothing to judge by")
         return Verdict(
             self.item,

@@ -240,7 +240,8 @@ class Gradients(Experiment):
     def _leave(self) -> None:
         self.on = False
         self.around.close()
-        if self.known is not None and self.begun:
+        if self.begun:
+            self.begun = False  # what raises at the end of training comes here again
             self._stop_first()
             self.known.signals.remove()
         for steps in self.steps.values():

@@ -22,7 +22,7 @@ from training_checklist.lightning import (
     Trainer,
     isolate_rng,
 )
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 
 class Learning(Experiment):

@@ -21,7 +21,7 @@ from training_checklist.engines.places import Places
 from training_checklist.finding import NOWHERE, Fix, Place
 from training_checklist.lab.shared import Subject
 from training_checklist.lightning import Trainer
-from training_checklist.rule import Hit
+from training_checklist.probe import Hit
 
 WHY = "on an accelerator this step ends with an error about tensors on two devices; the CPU never shows it"
 HERE, FAR = torch.device("cpu"), torch.device("cuda", 0)

@@ -16,7 +16,7 @@ from training_checklist.engines.batches import tensors
 from training_checklist.engines.uncopied import after_forward
 from training_checklist.finding import Place
 from training_checklist.lab.shared import Subject
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 
 def learning_modules(root: nn.Module) -> Iterator[tuple[str, nn.Module]]:

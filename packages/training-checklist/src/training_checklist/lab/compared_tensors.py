@@ -13,7 +13,7 @@ from training_checklist.lab.shapes import by
 from training_checklist.lab.shared import once
 from training_checklist.lab.step import Step, look
 from training_checklist.lightning import isolate_rng
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 
 @dataclass

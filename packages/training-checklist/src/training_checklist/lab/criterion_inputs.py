@@ -11,7 +11,7 @@ from training_checklist.lab.made_by import behind_views, made_by
 from training_checklist.lab.shapes import Shape
 from training_checklist.lab.shared import once
 from training_checklist.lab.step import Step
-from training_checklist.rule import CannotJudge, Threshold
+from training_checklist.probe import CannotJudge, Threshold
 
 SUM = Threshold(
     0.01,

@@ -17,7 +17,7 @@ from training_checklist.lab.roles import Roles
 from training_checklist.lab.seen import Seen
 from training_checklist.lab.shared import Subject, once
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 # When probes of data are asked, as their `steps`: before anything is read, when a fit is over, when it has raised.
 UNREAD, OVER, RAISED = "on_train_start", "on_fit_end", "on_exception"

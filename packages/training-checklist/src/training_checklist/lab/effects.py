@@ -14,7 +14,7 @@ from training_checklist.finding import Place
 from training_checklist.lab.shared import once
 from training_checklist.lab.step import Step
 from training_checklist.lightning import LightningModule
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 

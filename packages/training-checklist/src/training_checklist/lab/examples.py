@@ -256,10 +256,7 @@ def run(
         try:
             with session.aside(settings), recorded_loads([probe.item]):
                 item = instantiate(config["callbacks"][f"debug_{probe.item}"] | content.item | {"topics": ()})
-                item.probes, item.judge = (
-                    [*asked] or [probe],
-                    lambda *_, **__: None,
-                )  # it asks no rule of the older form
+                item.probes = [*asked] or [probe]
                 asked = OmegaConf.to_container(OmegaConf.create(config.get("trainer", {})), resolve=True)
                 options = {"accelerator": "cpu", "devices": 1, **asked, **QUIET, **content.trainer}
 

@@ -20,7 +20,7 @@ from training_checklist.lab.holdings import Holdings, is_of_library
 from training_checklist.lab.optimizer_steps import OptimizerSteps
 from training_checklist.lab.shared import Subject, once
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 MIXERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)  # in which nobody means a constant but 0
 BETWEEN = ("on_after_backward", "on_before_optimizer_step", "configure_gradient_clipping", "optimizer_step")

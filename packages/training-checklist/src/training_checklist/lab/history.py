@@ -18,7 +18,7 @@ from training_checklist.lab.data import Data, by_index
 from training_checklist.lab.shared import once
 from training_checklist.lab.stored import Loaded, Unseen, pieces, told_apart
 from training_checklist.lightning import Trainer, isolate_rng
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 SAMPLES = 64  # of 60 series and 90 days, 23 pairs share a day: enough to see a cache whose key lacks one of the two
 SEEDS = 10  # of a sample, which no other one has

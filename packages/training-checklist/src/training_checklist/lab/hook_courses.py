@@ -19,7 +19,7 @@ from training_checklist.finding import Place
 from training_checklist.lab.schedules import Schedules
 from training_checklist.lab.shared import of_the_project, once
 from training_checklist.lightning import Callback, Checkpoint, LightningModule, Trainer, isolate_rng
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 # In the order in which Lightning calls them.
 HOOKS = ("on_train_epoch_start", "on_train_batch_start", "training_step", "on_before_optimizer_step")

@@ -15,7 +15,7 @@ from training_checklist.finding import Place
 from training_checklist.lab.data import Data
 from training_checklist.lab.shared import once
 from training_checklist.lab.stored import origin, raw_row
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 DEPTH = 5  # dataset.dataset.transform.transforms[2]
 MANY = 100  # items of a container: longer ones are data

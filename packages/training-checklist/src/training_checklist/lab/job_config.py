@@ -20,7 +20,7 @@ from training_checklist.lab.arguments import EXPONENT, misfit, splatted, unknown
 from training_checklist.lab.code_reads import Code, read_code
 from training_checklist.lab.shared import Subject, once
 from training_checklist.lightning import Callback
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 from training_checklist.settings import KEY
 
 LIGHTNING_NAMES = {"experiment"}  # attributes of Lightning's own objects, such as logger.experiment

@@ -15,7 +15,7 @@ from training_checklist.lab.loading import is_plain
 from training_checklist.lab.shared import once
 from training_checklist.lab.stored import stored_inputs
 from training_checklist.lab.tokens import bags, confusion_of_tokens, halves, pairs
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 FEATURES = 1024  # at most; larger inputs are averaged
 

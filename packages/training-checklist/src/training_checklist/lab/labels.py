@@ -10,7 +10,7 @@ from training_checklist.lab.class_weights import ClassWeights
 from training_checklist.lab.data import Data, part
 from training_checklist.lab.shared import once
 from training_checklist.lab.stored import stored_labels
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 ENOUGH = 20  # labels of a class, by which its share of the whole is known to a quarter
 

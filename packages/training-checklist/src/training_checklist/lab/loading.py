@@ -22,7 +22,7 @@ from training_checklist.finding import Place
 from training_checklist.lab.data import TOGETHER, Data, Part, by_index, differing, is_within, load
 from training_checklist.lab.shared import of_the_project, once
 from training_checklist.lightning import Trainer, isolate_rng
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 SAMPLES = 16  # that are loaded while it is watched what becomes of their numbers
 TWICE = 64  # samples that are loaded twice

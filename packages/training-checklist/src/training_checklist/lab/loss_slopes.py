@@ -7,7 +7,7 @@ from torch import Tensor
 
 from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.step import Step, StepListener
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 
 @dataclass(frozen=True)

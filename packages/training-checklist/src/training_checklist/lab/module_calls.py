@@ -14,7 +14,7 @@ from torchmetrics import Metric
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.uncopied import in_vmap
 from training_checklist.lab.shapes import by
-from training_checklist.rule import Threshold
+from training_checklist.probe import Threshold
 
 SAME = Threshold(
     5e-7,

@@ -15,7 +15,7 @@ from training_checklist.engines.batches import tensors
 from training_checklist.engines.replay import call_step, isolated
 from training_checklist.lab.shared import Subject, of_the_project
 from training_checklist.lightning import LightningModule
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 # (shift of the input, in its own scale; step of the numerical gradient). Differences must show in all of them: a kink
 # is left by a shift, and the noise of a function that computes in float32 inside by a longer step.

@@ -11,7 +11,7 @@ from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.trial import Trial, exchanged
 from training_checklist.lab.shared import Subject, once
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 STEP = 0.01  # share by which a lower loss is a new best: float32 keeps 7 digits, and dropout's noise is switched off
 EXCHANGES = 6  # of targets, whose mean loss counts: single ones may leave much where it was

@@ -8,7 +8,7 @@ from torch import Tensor
 from training_checklist.engines.tracer import Call
 from training_checklist.finding import Place
 from training_checklist.lab.step import Step, StepListener
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 
 @dataclass(frozen=True)

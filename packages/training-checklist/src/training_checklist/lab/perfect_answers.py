@@ -27,7 +27,7 @@ from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.shared import of_the_project, once
 from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 SURE = 15.0  # logit of a right answer, and less that of a wrong one: of 1,000 classes, softmax gives it all but 1e-10
 LOGITS = (0.6, 0.4)  # of right answers, to both sides of 0.5, which is a threshold of probabilities, and not of these

@@ -8,7 +8,7 @@ from typing import Any
 from training_checklist.engines.parameter_names import shown
 from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.shared import Subject
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.probe import CannotJudge, Hit
 
 
 @dataclass

@@ -23,8 +23,7 @@ from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.examples import Example, Small, loader
 from training_checklist.lab.shared import Subject
 from training_checklist.lightning import LightningModule, Trainer
-from training_checklist.probe import Limits
-from training_checklist.rule import CannotJudge, Threshold
+from training_checklist.probe import CannotJudge, Limits, Threshold
 
 MOST = 20_000  # calls that are rehearsed
 SHOWN = ("step_size", "gamma", "milestones", "T_max", "total_steps", "total_iters")

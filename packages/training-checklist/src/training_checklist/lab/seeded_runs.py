@@ -16,7 +16,7 @@ from training_checklist.engines.rows import Row
 from training_checklist.finding import NOWHERE, Finding, Place
 from training_checklist.lab.shared import Subject, of_the_project, once
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 EVAL_MODE = "number of modules in eval mode"
 LEFT_OUT = "buffer"  # begins the name of one that is persistent=False: who writes that wants it in no checkpoint

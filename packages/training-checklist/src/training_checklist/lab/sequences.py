@@ -18,7 +18,7 @@ from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.shared import of_the_project, once
 from training_checklist.lab.step import Step, look, train_split
 from training_checklist.lightning import isolate_rng
-from training_checklist.rule import CannotJudge, Threshold
+from training_checklist.probe import CannotJudge, Threshold
 
 ADDED = 2  # positions of padding: a table of positions may have no room for many
 SPREAD = 16  # samples from all over the dataset: neighbours in length have no padding

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from training_checklist import session
 from training_checklist.engines.own_code import frames_of, is_of_checks, pass_on
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from training_checklist.lab.differences import Differences
 from training_checklist.lab.module_calls import ModuleCalls
 from training_checklist.lab.shared import Subject, of_the_project, once
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
-from training_checklist.rule import CannotJudge, Hit
+from training_checklist.probe import CannotJudge, Hit
 
 if TYPE_CHECKING:
     from training_checklist.probe import Probe

@@ -22,7 +22,7 @@ from training_checklist.engines.splits import Split
 from training_checklist.finding import Place
 from training_checklist.lab.data import Data, by_index
 from training_checklist.lab.shared import once
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 COMPARED = 150  # samples that are compared with each other
 MANY_NUMBERS = 16  # in which two images or recordings differ, and two rows of a table need not

@@ -9,7 +9,7 @@ from torch import Tensor
 from training_checklist.engines.splits import Split
 from training_checklist.lab.data import LEAST, Data, Part, load, part
 from training_checklist.lab.shared import once
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 MOST = 64  # columns of which each is held against each
 ROWS = 50_000  # of a table that is read as a whole

@@ -19,7 +19,7 @@ from training_checklist.experiments.experiment import exits_are_errors
 from training_checklist.lab.shared import of_the_project, once
 from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import combined, isolate_rng
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 RATE, DECAY, CLIPPING = "optimizer.lr", "optimizer.weight_decay", "trainer.gradient_clip_val"
 GAIN = 10  # times as far; nearer together both trainings learn, as with rates that differ by a power of ten

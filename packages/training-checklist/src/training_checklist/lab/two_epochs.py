@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from training_checklist.engines.splits import Split, splits
 from training_checklist.lab.schedules import Schedules
 from training_checklist.lightning import LightningModule, Trainer
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 if TYPE_CHECKING:
     from training_checklist.lab.epochs import EpochWatch

@@ -12,7 +12,7 @@ from training_checklist.experiments.watch.timeline import Block
 from training_checklist.lab.examples import Example, loader
 from training_checklist.lab.shared import Subject
 from training_checklist.lightning import LightningModule
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 LEAST = 3  # looks at either end of a training, of which the median is no outlier
 PARTS = 8  # of a training: by chance its times, or its memory, rise from each to the next once in 8! = 40,320

@@ -15,11 +15,11 @@ from training_config.overrides import task_overrides
 from training_config.secret_values import redact_texts
 
 from training_checklist.finding import Finding, Place, Verdict, worst
+from training_checklist.probe import Probe
 from training_checklist.reporting.conclusions import conclusions
 from training_checklist.reporting.junit import write_junit
 from training_checklist.reporting.lines import HELP, rows, summary
 from training_checklist.reporting.sarif import write_sarif
-from training_checklist.rule import Question
 
 SCHEMA = 2
 AROUND = 3  # lines of code before and after the one that is meant
@@ -31,7 +31,7 @@ def write_report(
     folder: Path,
     verdicts: list[Verdict],
     notes: list[str],
-    rules: Mapping[str, Question],
+    rules: Mapping[str, Probe],
     crashed: bool = False,
     crashes: Sequence[Mapping[str, Any]] = (),
 ) -> None:

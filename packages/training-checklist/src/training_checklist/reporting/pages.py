@@ -5,15 +5,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from training_checklist.finding import Finding
+from training_checklist.probe import Probe
 from training_checklist.reporting.lines import rows
 from training_checklist.reporting.wording import with_commands
-from training_checklist.rule import Question
 from training_checklist.settings import KEY
 
 NEAR = 5  # rules of a kind: more nobody reads
 
 
-def page(rule: Question, others: Iterable[Question] = (), level: int = 1) -> str:
+def page(rule: Probe, others: Iterable[Probe] = (), level: int = 1) -> str:
     """Return the page of a rule in Markdown; what its faulty example says is made anew.
 
     Args:
@@ -39,10 +39,10 @@ def page(rule: Question, others: Iterable[Question] = (), level: int = 1) -> str
     return "\n".join([*lines, *(["", "Of its kind:", "", *near] if near else [])])
 
 
-def of_its_kind(rule: Question, others: Iterable[Question]) -> list[Question]:
+def of_its_kind(rule: Probe, others: Iterable[Probe]) -> list[Probe]:
     """Return rules of its topic and item, those first that have most words with it in common."""
 
-    def words(each: Question) -> set[str]:
+    def words(each: Probe) -> set[str]:
         return set(re.findall(r"[a-z]{4,}", f"{each.id} {each.question}".lower()))
 
     kind = rule.id.partition("/")[0], rule.item
@@ -50,11 +50,11 @@ def of_its_kind(rule: Question, others: Iterable[Question]) -> list[Question]:
     return sorted(near, key=lambda each: -len(words(each) & words(rule)))[:NEAR]
 
 
-def link(rule: Question) -> str:
+def link(rule: Probe) -> str:
     return f"[{rule.id}](#{rule.id.replace('/', '')})"
 
 
-def as_data(rule: Question) -> dict[str, Any]:
+def as_data(rule: Probe) -> dict[str, Any]:
     """Return the page of a rule for a program; `example` is a finding as report.json has it."""
     return {
         "id": rule.id,
@@ -76,14 +76,14 @@ def noun(severity: str) -> str:
     return "failure" if severity == "failed" else severity
 
 
-def example(rule: Question) -> Iterable[str]:
+def example(rule: Probe) -> Iterable[str]:
     finding: Finding = with_commands(rule.example(), rule.item, None)
     yield f"{rule.item} {finding.severity}: {finding.what}"
     for label, text in rows(finding):
         yield f"  {label:<6}{text}"
 
 
-def pages(rules: Iterable[Question]) -> str:
+def pages(rules: Iterable[Probe]) -> str:
     """Return one document of all rules, by topic."""
     rules = list(rules)
     lines = ["# Rules", "", f"{len(rules)} rules, each in a file of its own.", ""]

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from training_checklist.finding import FAILED, REMARK, WARNING, Finding, Verdict
+from training_checklist.probe import Probe
 from training_checklist.reporting.lines import rows
-from training_checklist.rule import Question
 
 LEVELS = {FAILED: "error", WARNING: "warning", REMARK: "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def write_sarif(path: Path, verdicts: list[Verdict], rules: Mapping[str, Question]) -> None:
+def write_sarif(path: Path, verdicts: list[Verdict], rules: Mapping[str, Probe]) -> None:
     """Write the findings, each with a file of the project: a review shows nothing else."""
     told: dict[Finding, bool] = {finding: False for verdict in verdicts for finding in verdict.findings}
     told |= {finding: True for verdict in verdicts for finding, _ in verdict.silenced}
@@ -61,7 +61,7 @@ def program() -> str:
     return "" if relative.startswith(os.pardir) or "site-packages" in relative else relative
 
 
-def described(name: str, rules: Mapping[str, Question]) -> dict[str, Any]:
+def described(name: str, rules: Mapping[str, Probe]) -> dict[str, Any]:
     rule = rules.get(name)
     return (
         {"id": name}

@@ -27,7 +27,7 @@ STEP = 0.02  # seconds between two looks at a process
 GRACE = 5  # seconds that a process has to end by itself; Lightning saves nothing in an item
 HEIR_SECONDS = 60  # three times what a rank waits for another in a collective
 IMPORTED = "imported.txt"
-OF_ITEMS = ("torch", "training_checklist.rules", "torchmetrics.classification")
+OF_ITEMS = ("torch", "training_checklist.instruments", "torchmetrics.classification")
 
 
 class Starter:

@@ -15,8 +15,7 @@ from training_checklist.finding import Finding, Place
 from training_checklist.lab.data import OVER, RAISED, UNREAD, Data, order_of
 from training_checklist.lab.input_scale import average, input_scale
 from training_checklist.lightning import LightningModule, Trainer
-from training_checklist.probe import Probe
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge, Probe
 
 
 class LimitBatches(Experiment):

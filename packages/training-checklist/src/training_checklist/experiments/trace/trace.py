@@ -16,7 +16,7 @@ from training_checklist.lab.shapes import by
 from training_checklist.lab.shared import of_the_project
 from training_checklist.lab.step import Step
 from training_checklist.lightning import LightningModule, Trainer
-from training_checklist.rule import CannotJudge
+from training_checklist.probe import CannotJudge
 
 
 class Trace(Experiment):
