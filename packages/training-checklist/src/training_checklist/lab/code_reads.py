@@ -178,7 +178,7 @@ def read_code(folders: list[Path]) -> Code | None:
         paths.update(found)
     code = Code()
     for path in sorted(paths):
-        if Path(__file__).parents[2] not in path.parents:
+        if Path(__file__).parents[1] not in path.parents:
             code.add(path)
     return code if code.files else None
 
