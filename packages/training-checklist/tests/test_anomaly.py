@@ -1,5 +1,7 @@
+import json
 import os
 
+import pytest
 import torch
 import torch.utils.checkpoint
 
@@ -95,3 +97,12 @@ def test_nan_that_is_never_used_is_not_blamed_for_the_loss(examine, net):
 
     finding = examine("anomaly", Broken()).findings[0]
     assert finding.place.line == line_of("of -1, in place")
+
+
+def test_command_on_a_training_that_diverges_fails_and_is_no_mistake_of_the_checklist(train, tmp_path):
+    with pytest.raises(SystemExit):
+        train("+debug=anomaly", "optimizer=sgd", "optimizer.lr=1e20", "trainer.limit_train_batches=8")
+    [path] = tmp_path.glob("outputs/train/*/*/debug/report.json")
+    [item] = json.loads(path.read_text(encoding="utf-8"))["items"]
+    assert (item["verdict"], item["error"]) == ("failed", None)
+    assert item["findings"][0]["rule"] == "numerics/loss-not-finite"

@@ -62,6 +62,16 @@ def test_what_fails_under_an_item_alone_is_a_mistake_of_the_checklist(net, data)
     assert "not like this\nonly with anomaly" in results["anomaly"].error
 
 
+def test_backward_that_makes_nan_is_the_projects_although_training_goes_on_without_the_item(net, data):
+    class Rooted(net):
+        def loss(self, batch):
+            return super().loss(batch) + (0 * self(batch[0])).sqrt().mean()
+
+    verdict = check(Rooted(), data(), items=["anomaly"])["anomaly"]
+    assert (verdict.status, verdict.error) == ("failed", None)
+    assert [finding.rule for finding in verdict.findings] == ["numerics/backward-not-finite"]
+
+
 @pytest.mark.parametrize("item", ["fast_dev_run", "learning"])
 def test_exit_in_the_projects_code_is_a_finding_at_its_line(net, data, item):
     class Looked(net):

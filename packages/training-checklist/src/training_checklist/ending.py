@@ -1,6 +1,8 @@
 """How a run ends that a debug item has examined. Nothing here imports torch."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from hydra.errors import CompactHydraException
 
@@ -31,3 +33,18 @@ class Refused(CompactHydraException):
 def launched_rank() -> int:
     """Return the rank that a launcher gave this process, 0 where none did."""
     return int(next((os.environ[name] for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID") if name in os.environ), 0))
+
+
+@contextmanager
+def exits_are_errors() -> Iterator[None]:
+    """Let an `exit()` of the project's code be an exception of its own, for the report.
+
+    Raises:
+        ExitCalled: from the SystemExit. What a signal raises, such as Lightning's SIGTERMException, goes on as it is.
+    """
+    try:
+        yield
+    except SystemExit as ended:
+        if type(ended) is not SystemExit:
+            raise
+        raise ExitCalled(f"exit({'' if ended.code is None else repr(ended.code)})") from ended

@@ -15,11 +15,11 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from training_checklist import session
-from training_checklist.ending import CheckFailed, FitEnded
+from training_checklist.ending import CheckFailed, FitEnded, exits_are_errors
 from training_checklist.engines.loads import recorded_loads
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import seed_all
-from training_checklist.experiments.experiment import after_fit, exits_are_errors
+from training_checklist.experiments.experiment import after_fit
 from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
 from training_checklist.experiments.without import Without
 from training_checklist.finding import ERROR, FAILED, Verdict
@@ -145,7 +145,8 @@ def run(
             conclude(experiments, folder)
     [verdict] = judge({item: question}, error, started)
     session.begin()
-    if error is not None and verdict.error is None and item not in UNTRIED and cause(error, CheckFailed) is None:
+    expected = error is None or cause(error, CheckFailed) is not None or experiment.has_raised(error)
+    if not expected and verdict.error is None and item not in UNTRIED:
         alone = {"default_root_dir": folder, **QUIET, **trainer, **limits(root.get("trainer", {}))}
         other = error_without(item, parts, loaders, alone)
         if other is not None and not crashed(other, None, False).arises_with(crashed(error, None, False)):

@@ -63,11 +63,14 @@ class Anomaly(Experiment):
 
     def explain(self, error: Exception) -> Finding | None:
         """Return what autograd's own anomaly mode has made an exception of."""
-        if "returned nan values" not in str(error):
+        if not self.has_raised(error):
             return None
         if not self.findings and self.watch.backward is not None:
             self._judge_backward(reaches=True)
         return self.findings[0] if self.findings else None
+
+    def has_raised(self, error: BaseException) -> bool:
+        return "returned nan values" in str(error)  # of autograd's anomaly mode; it has no class
 
     def _judge_backward(self, reaches: bool) -> None:
         if not self.findings:  # what comes after it follows from it

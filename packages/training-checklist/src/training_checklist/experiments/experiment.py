@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from training_checklist import session
 from training_checklist.diagnosis.diagnose import diagnose, print_traceback
-from training_checklist.ending import ExitCalled, FitEnded, launched_rank
+from training_checklist.ending import FitEnded, exits_are_errors, launched_rank
 from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import is_tool_error, last_frames, pass_on
 from training_checklist.finding import Finding, Verdict
@@ -139,6 +139,10 @@ class Experiment(Callback):
     def explain(self, error: Exception) -> Finding | None:
         """Return what an exception of the run means to this item, or None where it says nothing particular."""
         return None
+
+    def has_raised(self, error: BaseException) -> bool:
+        """Whether an exception is how this item finds something: no run without it would end so."""
+        return False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self.earlier is not None and self.earlier.is_over:
@@ -338,21 +342,6 @@ def every_trainer(parts: Mapping[str, DictConfig], asked: Mapping[str, Any]) -> 
         yield
     finally:
         Trainer.__init__, Trainer.fit = init, fit
-
-
-@contextmanager
-def exits_are_errors() -> Iterator[None]:
-    """Let an `exit()` of the project's code be an exception of its own, for the report.
-
-    Raises:
-        ExitCalled: from the SystemExit. What a signal raises, such as Lightning's SIGTERMException, goes on as it is.
-    """
-    try:
-        yield
-    except SystemExit as ended:
-        if type(ended) is not SystemExit:
-            raise
-        raise ExitCalled(f"exit({'' if ended.code is None else repr(ended.code)})") from ended
 
 
 def after_fit(trainer: Trainer) -> None:

@@ -151,7 +151,7 @@ class Report(Callback):
             conclude(self.experiments, folder)
         verdicts = judge(self.items, error, self.started)
         crashes = [crashed(each, diagnose(each), True) for found in self.experiments for each in found.crashes]
-        if error is not None:
+        if error is not None and not any(each.has_raised(error) for each in self.experiments):
             last = [verdict.findings[-1] for verdict in verdicts if verdict.findings]
             crashes.append(crashed(error, last[0] if last else None, over))
         for verdict in verdicts:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from training_checklist import session
+from training_checklist.ending import ExitCalled, exits_are_errors
 from training_checklist.engines.own_code import frames_of, is_of_checks, pass_on
 from training_checklist.probe import CannotJudge
 
@@ -101,9 +102,12 @@ def of_the_project(what: str) -> Iterator[None]:
         CannotJudge: it has raised: it need not be made for that.
     """
     try:
-        yield
+        with exits_are_errors():
+            yield
     except CannotJudge:
         raise
+    except ExitCalled as error:
+        raise CannotJudge(f"{what} calls {error}") from error
     except Exception as error:
         last = frames_of(error)[-1].f_code
         if is_of_checks(last.co_filename) and last is not pass_on.__code__:

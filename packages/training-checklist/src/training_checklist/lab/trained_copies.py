@@ -10,12 +10,10 @@ from typing import Any
 
 import torch
 
-from training_checklist.ending import ExitCalled
 from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.compared import ROUNDING
 from training_checklist.engines.criteria import CriterionCall
 from training_checklist.engines.trial import DRAWN, NoLoss, Trial, exchanged
-from training_checklist.experiments.experiment import exits_are_errors
 from training_checklist.lab.shared import of_the_project, once
 from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import combined, isolate_rng
@@ -141,13 +139,13 @@ def origin(run: TwoEpochs) -> Trial:
 def copies(run: TwoEpochs) -> Iterator[None]:
     """Inside, what a copy raises is none of the run's affair."""
     try:
-        with isolate_rng(), of_the_project("a copy of the network, which is trained,"), exits_are_errors():
+        with isolate_rng(), of_the_project("a copy of the network, which is trained,"):
             yield
     except CannotJudge as reason:
         if reason.__cause__ is not None:
             run.untrained = str(reason)
         raise
-    except (NoLoss, ExitCalled) as error:
+    except NoLoss as error:
         run.untrained = f"no copy of the network could be trained: {error}"
         raise CannotJudge(run.untrained) from error
 
