@@ -104,7 +104,7 @@ def test_all_bad_answers_are_reported_together(cookiecutter, tmp_path):
 
 def test_typed_jinja_is_refused(template, environment, tmp_path):
     command = [sys.executable, "-m", "cookiecutter", "--output-dir", tmp_path, template]
-    typed = "\n\n\n{{ 7 * 7 }}\n\nloss {% of %} nothing\n\n\n\n\n"
+    typed = "\n\n\n{{ 7 * 7 }}\n\nloss {% of %} nothing\n\n\n\n\n\n"
     finished = subprocess.run(command, env=environment, input=typed, capture_output=True, encoding="utf-8")
     assert finished.returncode == 1
     assert "author='{{ 7 * 7 }}' contains Jinja's opening braces; put a space" in finished.stderr

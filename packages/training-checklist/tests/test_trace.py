@@ -106,7 +106,7 @@ MISFITS = {
         lambda x, y: functional.nll_loss(x.softmax(1), y),
         lambda x, y: nn.KLDivLoss(reduction="batchmean")(x.softmax(1), one_hot(y)),
     ],
-    "probabilities-into-bce-with-logits": [lambda x, y: nn.BCEWithLogitsLoss()(x.sigmoid(), one_hot(y))],
+    "squashed-twice": [lambda x, y: nn.BCEWithLogitsLoss()(x.sigmoid(), one_hot(y))],
     "logits-into-bce": [lambda x, y: nn.BCELoss()(x - x.max() - 1, one_hot(y))],
     "criterion-broadcasts": [lambda x, y: functional.mse_loss(x[:, :1], y.float())],
     "pairing-of-all-samples": [

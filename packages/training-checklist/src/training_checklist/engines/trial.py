@@ -205,5 +205,7 @@ def clips(trainer: Trainer, pl_module: LightningModule) -> bool:
 
 def norm_of_gradients(module: torch.nn.Module) -> float | None:
     """Return the norm of all gradients as one vector, or None where there is none."""
-    norms = [parameter.grad.norm() for parameter in module.parameters() if parameter.grad is not None]
+    # Those of a copied ScriptModule are no leaves.
+    leaves_of_module = (parameter for parameter in module.parameters() if parameter.is_leaf)
+    norms = [parameter.grad.norm() for parameter in leaves_of_module if parameter.grad is not None]
     return float(torch.stack(norms).norm()) if norms else None

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import torch
 from pydantic import PositiveInt
 from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.trainer.states import TrainerFn
 from torch import distributed
 from torch.utils.data import DataLoader
@@ -55,6 +56,9 @@ class LastCheckpoint(Callback):
         self._resumed = checkpoint[KEY]
         self._saved_step = checkpoint["global_step"]
         trainer.num_sanity_val_steps = 0
+        for each in trainer.checkpoint_callbacks:  # Lightning 2.6 writes it, and does not read it
+            if isinstance(each, ModelCheckpoint):
+                each.current_score = checkpoint["callbacks"].get(each.state_key, {}).get("current_score")
         # Not when training begins: it does not where all epochs are done, and what is tested and drawn is logged again.
         rewind(trainer, self._resumed["logged_steps"])
         # Lightning does so later: too late for a schedule that asks for the length of training, and so makes loaders.
