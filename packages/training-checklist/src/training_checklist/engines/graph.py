@@ -1,12 +1,14 @@
 """Autograd's graph of a step: which operation, on which line, made each node, and what nodes lead to."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from torch import Tensor
 
 from training_checklist.engines.tracer import Call, Listener
 from training_checklist.finding import Place
+
+T = TypeVar("T")
 
 
 class Graph(Listener):
@@ -27,6 +29,20 @@ class Graph(Listener):
 
     def found(self, nodes: list[Any]) -> None:
         """Look at nodes that an operation has just made."""
+
+
+def calls_behind(loss: Tensor, calls: Mapping[Any, T], passes: Callable[[Any], bool]) -> Iterator[T]:
+    """Yield the calls, by the nodes that they made, to which a loss leads through nodes that pass."""
+    waiting, seen = [loss.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if node in calls:
+            yield calls[node]
+        elif passes(node):
+            waiting += [below for below, _ in node.next_functions]
 
 
 def walk(nodes: Iterable[Any], known: Any = ()) -> Iterator[Any]:

@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from training_checklist.engines.criteria import CriterionCall
-from training_checklist.engines.graph import operation
+from training_checklist.engines.graph import calls_behind, operation
 from training_checklist.engines.tracer import Call, Listener
 
 SUBTRACTS = {"sub", "rsub", "subtract"}
@@ -38,14 +38,5 @@ class Differences(Listener):
                 self.calls[made.grad_fn] = CriterionCall(name, answers, target, {}, call.place, made)
 
     def before_backward(self, loss: Tensor) -> None:
-        waiting, seen = [loss.grad_fn], set()
-        while waiting:
-            node = waiting.pop()
-            if node is None or node in seen:
-                continue
-            seen.add(node)
-            if node in self.calls:
-                self.of_losses.append(self.calls[node])
-            elif operation(node).startswith(REDUCES):
-                waiting += [other for other, _ in node.next_functions]
+        self.of_losses += calls_behind(loss, self.calls, lambda node: operation(node).startswith(REDUCES))
         self.calls.clear()

@@ -36,7 +36,7 @@ from training_checklist.experiments.experiment import Experiment, after_fit
 from training_checklist.finding import Finding, Verdict
 from training_checklist.group import OWN
 from training_checklist.lab import jobs
-from training_checklist.lightning import LightningModule, Trainer, is_overridden, isolate_rng
+from training_checklist.lightning import EarlyStopping, LightningModule, Trainer, is_overridden, isolate_rng
 from training_checklist.probe import Probe, kept
 from training_checklist.settings import Settings
 
@@ -164,6 +164,23 @@ class Validated(Small):
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
         self.loss(self(batch[0]), batch[1])
+
+
+class Monitored(Validated):
+    """Validated, with logged losses, of which EarlyStopping monitors one."""
+
+    monitor = "val/loss"
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        loss = super().training_step(batch, batch_idx)
+        self.log("train/loss", loss)
+        return loss
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.log("val/loss", self.loss(self(batch[0]), batch[1]))
+
+    def configure_callbacks(self) -> list:
+        return [EarlyStopping(self.monitor)]
 
 
 class Regression(Validated):

@@ -1,7 +1,4 @@
-from pytorch_lightning.callbacks import EarlyStopping
-from torch import Tensor
-
-from training_checklist.instruments import TwoEpochs, Validated
+from training_checklist.instruments import Monitored, TwoEpochs
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -17,27 +14,12 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
             )
 
 
-class Monitored(Validated):
-    monitor = "train/loss"
-
-    def training_step(self, batch: list, batch_idx: int) -> Tensor:
-        loss = super().training_step(batch, batch_idx)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list, batch_idx: int) -> None:
-        self.log("val/loss", self.loss(self(batch[0]), batch[1]))
-
-    def configure_callbacks(self) -> list:
-        return [EarlyStopping(self.monitor)]
-
-
 PROBE = Probe(
     question="Do ModelCheckpoint and EarlyStopping monitor a metric of validation, and not of training?",
     why="training gets better long after what it learns holds for no other samples",
     severity=WARNING,
     detect=detect,
     fix=Fix("monitor a metric of validation"),
-    faulty=Monitored,
-    healthy=type("ByValidation", (Monitored,), {"monitor": "val/loss"}),
+    faulty=type("ByTraining", (Monitored,), {"monitor": "train/loss"}),
+    healthy=Monitored,
 )

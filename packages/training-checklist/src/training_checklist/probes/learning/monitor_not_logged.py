@@ -1,9 +1,6 @@
 from difflib import get_close_matches
 
-from pytorch_lightning.callbacks import EarlyStopping
-from torch import Tensor
-
-from training_checklist.instruments import TwoEpochs, Validated
+from training_checklist.instruments import Monitored, TwoEpochs
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -20,26 +17,11 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
         )
 
 
-class Monitored(Validated):
-    monitor = "val/lass"
-
-    def training_step(self, batch: list, batch_idx: int) -> Tensor:
-        loss = super().training_step(batch, batch_idx)
-        self.log("train/loss", loss)
-        return loss
-
-    def validation_step(self, batch: list, batch_idx: int) -> None:
-        self.log("val/loss", self.loss(self(batch[0]), batch[1]))
-
-    def configure_callbacks(self) -> list:
-        return [EarlyStopping(self.monitor)]
-
-
 PROBE = Probe(
     question="Is every metric logged that a callback or an lr_scheduler monitors?",
     why="it stops training with an exception, or never acts",
     detect=detect,
     fix=Fix("log it, or monitor another one"),
-    faulty=Monitored,
-    healthy=type("Logged", (Monitored,), {"monitor": "val/loss"}),
+    faulty=type("Misspelt", (Monitored,), {"monitor": "val/lass"}),
+    healthy=Monitored,
 )

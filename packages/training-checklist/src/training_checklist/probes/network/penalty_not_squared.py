@@ -3,7 +3,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import Call, Small, Step, StepListener, operation
+from training_checklist.instruments import Call, Small, Step, StepListener, calls_behind, operation
 from training_checklist.probe import WARNING, Fix, Probe
 
 NORMS = {"LinalgVectorNorm", "Norm", "Sqrt"}
@@ -24,16 +24,8 @@ class Penalties(StepListener):
             self.calls[result.grad_fn] = call
 
     def before_backward(self, loss: Tensor) -> None:
-        waiting, seen = [loss.grad_fn], set()
-        while waiting:
-            node = waiting.pop()
-            if node is None or node in seen:
-                continue
-            seen.add(node)
-            if node in self.calls:
-                self.keep(self.calls[node], "the norm of a parameter is a term of the loss, and not its square")
-            elif operation(node) in SCALES and is_linear(node):
-                waiting += [below for below, _ in node.next_functions]
+        for call in calls_behind(loss, self.calls, lambda node: operation(node) in SCALES and is_linear(node)):
+            self.keep(call, "the norm of a parameter is a term of the loss, and not its square")
 
 
 def is_norm(node: Any) -> bool:
