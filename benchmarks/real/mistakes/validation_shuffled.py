@@ -10,10 +10,6 @@ from torch.utils.data import DataLoader, TensorDataset
 SOURCE = "orobix/quadra 4501c6ea"
 WRONG = "The loader of the validation set has shuffle=True."
 NAMED = {"data/wrong-loader-shuffled": "val_dataloader"}
-NEEDS = (
-    "a remark on a shuffled validation loader. Its metrics are the same; only the pictures that are kept of each epoch "
-    "are others, and what is written by row"
-)
 
 
 def masked(samples: int, seed: int) -> TensorDataset:

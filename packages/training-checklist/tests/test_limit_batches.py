@@ -166,6 +166,11 @@ FAULTS = {
     "label-out-of-range in validation": ({"val": changed(labels=put(150, 7))}, "val_dataloader, item 150", "label 7"),
     "one-class": ({"train": changed(labels=lambda y: 0 * y)}, "train_dataloader", "all 160 labels"),
     "wrong-loader-shuffled": ({"shuffle": (False, True)}, "sampler SequentialSampler", "and val_dataloader is"),
+    "wrong-loader-shuffled, beside training": (
+        {"shuffle": (True, True)},
+        "val_dataloader",
+        "val_dataloader is shuffled",
+    ),
     "sorted-by-class": (
         {"train": by_class, "shuffle": (False, False)},
         "sampler SequentialSampler",

@@ -1,22 +1,38 @@
+from collections.abc import Iterator
+
 from torch.utils.data import DataLoader
 
-from training_checklist.instruments import Data, labelled, of_data, order_of
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.instruments import Data, Order, labelled, of_data, order_of
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
-    order = order_of(data, data.train)
-    others = []
-    for split in data.held_out if order.ascending else ():
+    training, shuffled = order_of(data, data.train), dict(shuffled_orders(data))
+    if training.ascending and shuffled:
+        names = ", ".join(shuffled)
+        yield Hit(f"the training set is read in order ({training.sampler}), and {names} is shuffled", training.place)
+        return
+    for name, order in shuffled.items():
+        if order.sampler == "RandomSampler":  # the sampler of a subset may know no other order
+            yield Hit(
+                f"{name} is shuffled",
+                order.place,
+                "metrics stay the same, but what is kept by batch or by row (predictions, pictures, the batches that "
+                "limit_val_batches leaves) is of other samples each time; Lightning advises against it, too",
+                Fix("shuffle=False for every loader but that of training"),
+                severity=WARNING,
+            )
+
+
+def shuffled_orders(data: Data) -> Iterator[tuple[str, Order]]:
+    """Yield each held-out split whose sampler draws single samples in an order that is not theirs."""
+    for split in data.held_out:
         try:
-            other = order_of(data, split)
+            order = order_of(data, split)
         except CannotJudge:  # it draws no indices
             continue
-        others += [split.name] if other.plain and not other.ascending else []
-    if others:
-        yield Hit(
-            f"the training set is read in order ({order.sampler}), and {', '.join(others)} is shuffled", order.place
-        )
+        if order.plain and not order.ascending:
+            yield split.name, order
 
 
 PROBE = Probe(
