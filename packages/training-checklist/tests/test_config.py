@@ -333,13 +333,13 @@ def test_argument_that_the_code_gives_to_a_nested_node_is_no_fault(judge, given)
 def test_whole_number_one_for_all_batches_warns(judge, limit, verdict):
     item = judge(f"+trainer.limit_train_batches={limit}")
     assert item["verdict"] == verdict
-    assert [found["rule"] for found in item["findings"]] == ["config/one-batch-an-epoch"] * (limit == "1")
+    assert [found["rule"] for found in item["findings"]] == ["config/one-is-one-batch"] * (limit == "1")
 
 
 @pytest.mark.parametrize(("interval", "warns"), [("1", True), ("1.0", False), ("25", False)])
 def test_validation_after_each_batch_warns(judge, interval, warns):
     item = judge(f"+trainer.val_check_interval={interval}")
-    assert [found["rule"] for found in item["findings"]] == ["config/validates-every-batch"] * warns
+    assert [found["rule"] for found in item["findings"]] == ["config/one-is-one-batch"] * warns
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_validation_after_each_batch_warns(judge, interval, warns):
         ("limit_test_batches: 50", []),
         ("overfit_batches: 0.0", []),
         ("limit_train_batches: 200", []),
-        ("check_val_every_n_epoch: 100", ["config/never-validates"]),
+        ("check_val_every_n_epoch: 100", ["config/interval-beyond-the-run"]),
         ("check_val_every_n_epoch: 2", []),
     ],
 )
@@ -381,7 +381,7 @@ def test_composition_that_is_not_understood_is_skipped_not_failed(judge, monkeyp
 def test_checkpoints_that_the_run_does_not_come_to_are_named(judge, every, saves):
     node = f"{{_target_: pytorch_lightning.callbacks.ModelCheckpoint, every_n_epochs: {every}}}"
     item = judge(f"++callbacks.kept={node}", "++trainer.max_epochs=6")
-    assert [found["rule"] for found in item["findings"]] == ["config/never-saves"] * (not saves)
+    assert [found["rule"] for found in item["findings"]] == ["config/interval-beyond-the-run"] * (not saves)
 
 
 @pytest.mark.parametrize(

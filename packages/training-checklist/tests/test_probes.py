@@ -16,6 +16,8 @@ from training_checklist.probe import kept
 
 PROBES = [probes.load(name) for name in probes.names()]
 ITEMS = {path.name.removesuffix(".yaml") for path in (resources.files("training_checklist") / "conf/debug").iterdir()}
+FAULTY = [(probe, each) for probe in PROBES for each in (probe.faulty, *probe.also_faulty)]
+HEALTHY = [(probe, each) for probe in PROBES for each in (probe.healthy, *probe.also_healthy)]
 NUMBERS = [(probe, name) for probe in PROBES for name, each in probe.thresholds.items()]
 
 
@@ -36,9 +38,9 @@ def test_file_of_a_probe_is_named_after_it_and_an_item_asks_it(name):
     assert probe in Catalogue().of_item(probe.item)
 
 
-@pytest.mark.parametrize("probe", PROBES, ids=by_id)
-def test_faulty_example_is_found_and_said_in_full(probe):
-    found = examples.findings(probe, probe.faulty)
+@pytest.mark.parametrize(("probe", "example"), FAULTY, ids=[probe.id for probe, _ in FAULTY])
+def test_faulty_example_is_found_and_said_in_full(probe, example):
+    found = examples.findings(probe, example)
     assert found
     for finding in found:
         assert (finding.rule, finding.severity in (FAILED, WARNING, REMARK)) == (probe.id, True)
@@ -51,9 +53,9 @@ def test_faulty_example_is_found_and_said_in_full(probe):
     assert probe.question.endswith("?")
 
 
-@pytest.mark.parametrize("probe", PROBES, ids=by_id)
-def test_healthy_example_is_judged_and_silent(probe):
-    assert examples.findings(probe, probe.healthy) == []
+@pytest.mark.parametrize(("probe", "example"), HEALTHY, ids=[probe.id for probe, _ in HEALTHY])
+def test_healthy_example_is_judged_and_silent(probe, example):
+    assert examples.findings(probe, example) == []
 
 
 @pytest.mark.parametrize(("probe", "name"), NUMBERS, ids=[f"{probe.id}-{name}" for probe, name in NUMBERS])

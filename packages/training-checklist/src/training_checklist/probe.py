@@ -113,6 +113,8 @@ class Probe:
         faulty: an example in which something is found: see training_checklist.lab.examples. None for a probe of a
             project's own item.
         healthy: one that is near to it, in which nothing is.
+        also_faulty: further ones, of what the first does not reach.
+        also_healthy: likewise.
     """
 
     id: str = ""
@@ -129,6 +131,8 @@ class Probe:
     steps: tuple[str, ...] = ("training_step",)
     faulty: Any = None
     healthy: Any = None
+    also_faulty: tuple[Any, ...] = ()
+    also_healthy: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         module = (self.listener if self.detect is kept else self.detect).__module__

@@ -9,13 +9,19 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
             yield Hit("there is no .hydra with the run's config", file.place, fix=fix, severity=WARNING)
         elif not file.exists:
             yield Hit(f"{file.path} is missing", file.place)
+        elif not file.inside:
+            what = f"the log of the run lies outside its directory: {file.path}"
+            yield Hit(what, file.place, "the logs of all runs mix there", Fix(overrides=(file.fix,)))
 
 
 PROBE = Probe(
     question="Are the config (.hydra) and the log of the run both in its directory?",
     why="nobody can tell later what was run",
     fix=Fix("look at what removes it"),
+    aliases=("paths/log-outside",),
     detect=detect,
     faulty=Job(("hydra.output_subdir=null",)),
+    also_faulty=(Job(("hydra.job_logging.handlers.file.filename=all.log",)),),
     healthy=Job(("hydra.output_subdir=config",)),
+    also_healthy=(Job(("hydra.job_logging.handlers.file.filename=${hydra:runtime.output_dir}/all.log",)),),
 )

@@ -1,0 +1,40 @@
+from omegaconf import OmegaConf
+
+from training_checklist.instruments import Job, JobConfig, ModelCheckpoint, callbacks, given_to
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
+
+
+def detect(config: JobConfig, limits: Limits) -> Hits:
+    for key, node, every in given_to(config, "check_val_every_n_epoch"):
+        if is_beyond(every, node.get("max_epochs")):
+            yield hit(config.place(key), every, node.max_epochs, "it is never validated")
+    epochs = OmegaConf.select(config.job, "trainer.max_epochs")
+    for call in callbacks(config, ModelCheckpoint):
+        every = call.node.get("every_n_epochs")
+        otherwise = call.node.get("every_n_train_steps") or call.node.get("train_time_interval")
+        if is_beyond(every, epochs) and not otherwise:
+            place = config.place(f"{call.key}.every_n_epochs")
+            yield hit(place, every, epochs, "this ModelCheckpoint saves nothing, and what was trained is lost")
+
+
+def is_beyond(every: object, epochs: object) -> bool:
+    return type(every) is type(epochs) is int and 0 < epochs < every
+
+
+def hit(place: Place, every: int, epochs: int, so: str) -> Hit:
+    return Hit(f"{place.key}={every}, and the run has {epochs} epochs: {so}", place, fix=Fix("", (f"{place.key}=1",)))
+
+
+PROBE = Probe(
+    question="Are check_val_every_n_epoch and ModelCheckpoint.every_n_epochs at most max_epochs, so that the run "
+    "validates and saves at all?",
+    why="nothing tells a better epoch from a worse one, and loading the best checkpoint afterwards fails",
+    fix=Fix("every epoch: 1"),
+    aliases=("config/never-saves", "config/never-validates"),
+    detect=detect,
+    faulty=Job(("+trainer.max_epochs=6", "+callbacks.checkpoint.every_n_epochs=7")),
+    also_faulty=(Job(("+trainer.max_epochs=6", "+trainer.check_val_every_n_epoch=7")),),
+    healthy=Job(
+        ("+trainer.max_epochs=6", "+callbacks.checkpoint.every_n_epochs=6", "+trainer.check_val_every_n_epoch=6")
+    ),
+)
