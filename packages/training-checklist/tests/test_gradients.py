@@ -331,6 +331,7 @@ class TestFault:
         assert finding.rule == "gradients/equal-rows"
 
     def test_vanishing_along_depth(self, examine, net):
+        torch.manual_seed(0)
         finding = self.judge(examine, deep(net, 12, nn.Sigmoid))
         assert finding.what.startswith("gradients vanish along depth")
         assert finding.where.startswith("first to head")

@@ -177,8 +177,8 @@ class Average(Callback):
     ("decays", "expected"),
     [
         ([0.9], set()),
-        ([0.999], {"learning/average-never-arrives"}),  # of 300 steps
-        ([0.01], {"learning/average-of-the-last-step"}),
+        ([0.999], {"learning/average-decay"}),  # of 300 steps
+        ([0.01], {"learning/average-decay"}),
         ([(1 + step) / (10 + step) for step in range(400)], set()),
     ],
 )
@@ -189,7 +189,7 @@ def test_averages_of_weights(examine, decays, expected):
 
     verdict = examine("learning", Averaged(), Numbers(of_classes=True), max_epochs=20)
     assert found(verdict, "learning/average") == expected
-    assert "learning/average-never-arrives" in verdict.judged
+    assert "learning/average-decay" in verdict.judged
 
 
 def test_target_network_is_slow_on_purpose(examine):
@@ -221,7 +221,7 @@ def test_momentum_of_another_library(examine):
             return super().forward(self.norm(inputs))
 
     found_here = found(examine("learning", Normed(), Numbers(of_classes=True)), "learning/statistics")
-    assert found_here == {"learning/statistics-of-the-last-batch"}
+    assert found_here == {"learning/statistics-momentum"}
 
 
 class Shapes(Dataset):

@@ -101,8 +101,7 @@ class Watch(Experiment):
         timeline = self.timeline
         self.ask(self.probes, WholeTraining(self.looked, timeline.blocks, self.optimizers, timeline.device))
         if len(self.optimizers) == 1 and len(self.looked) >= 3 * LEAST:  # of several losses, none has one depth
-            depth = [probes.load(f"gradients/{name}") for name in ("exploding", "vanishing")]
-            self.ask(depth, AlongDepth(last_gradients(self.looked)))
+            self.ask([probes.load("gradients/uneven-along-depth")], AlongDepth(last_gradients(self.looked)))
         series = points(self.looked, self.timeline.blocks, self.optimizers)
         self._tell(series)
         name = "watch" if self.rank == 0 else f"watch_rank{self.rank}"

@@ -1,5 +1,5 @@
 from training_checklist.instruments import Average, averaging, of_each
-from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 @of_each(lambda run: run.epochs.averages.found(), "nothing was seen to go towards the weights")
@@ -14,13 +14,25 @@ def detect(average: Average, limits: Limits) -> Hits:
             f"{share:.2g} of the way to the weights",
             average.place,
         )
+    elif limits.max_last < share < 1:
+        yield Hit(
+            f"{average.name} goes {share:.2g} of the way to the weights each time: it is what they were in the last "
+            "step, and averages nothing",
+            average.place,
+            "decay and 1 - decay may have changed places",
+            severity=WARNING,
+        )
 
 
 PROBE = Probe(
-    question="Is the decay of the moving average of the weights small enough for the length of the training?",
+    question="Does the decay of a moving average of the weights let it average over many steps of the training?",
     why="what is evaluated with these weights is rather the untrained network than the trained one",
     detect=detect,
-    fix=Fix("a smaller decay: 1 - 10 / steps of the training forgets all but 0.005 % of the beginning"),
+    fix=Fix(
+        "average = decay * average + (1 - decay) * weight: a decay of 1 - 10 / steps of the training forgets all but "
+        "0.005 % of the beginning"
+    ),
+    aliases=("learning/average-never-arrives", "learning/average-of-the-last-step"),
     thresholds={
         "max_beginning": Threshold(
             2 / 3, "share: the beginning counts twice as much as what was learnt; short runs keep a default of 0.999"
@@ -31,7 +43,15 @@ PROBE = Probe(
             factor=1.5,
             healthy=averaging(lambda step: 0.01 + 0.001 * step),
         ),
+        "max_last": Threshold(
+            0.5,
+            "share; beyond it the last step counts more than all others together",
+            factor=1.5,
+            faulty=averaging(lambda step: 0.6),
+            healthy=averaging(lambda step: 0.4),
+        ),
     },
     faulty=averaging(lambda step: 0.01),
     healthy=averaging(lambda step: 0.05),
+    also_healthy=(averaging(lambda step: 0.6 + 0.01 * step),),
 )
