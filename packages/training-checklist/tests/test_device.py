@@ -234,10 +234,17 @@ class TestHealthy:
             automatic_optimization = False
 
             def training_step(self, batch, batch_idx):
-                optimizer = self.optimizers()
+                optimizer, schedule = self.optimizers(), self.lr_schedulers()
+                assert isinstance(optimizer, torch.optim.Optimizer)
                 optimizer.zero_grad()
                 self.manual_backward(self.loss(batch))
                 optimizer.step()
+                schedule.step()
+                optimizer.param_groups[0]["lr"] = 0.5 * schedule.get_last_lr()[0]
+
+            def configure_optimizers(self):
+                optimizer = super().configure_optimizers()
+                return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1)]
 
         self.judge(examine, Manual())
 

@@ -39,6 +39,14 @@ def test_failed_item_is_shown_with_rule_place_and_the_next_call(net, data):
     assert "check(module, datamodule, items=['limit_batches'])" in finding.command
 
 
+def test_next_call_with_another_value_is_one_that_check_takes(net, data):
+    few = {"overfit": {"max_steps": 20}}
+    [finding] = check(net(lr=1e-6), data(), items=["overfit"], checks=few)["overfit"].findings
+    call, _, value = finding.command.partition(" with ")
+    assert value.startswith("optimizer.lr=")
+    assert eval(call, {"check": check, "module": net(lr=0.01), "datamodule": data()})["overfit"].status == "passed"
+
+
 def test_exception_of_the_project_is_a_finding_and_not_ours(net, data):
     class Broken(net):
         def configure_optimizers(self):

@@ -1,7 +1,7 @@
 """A copy of a LightningModule whose steps leave no trace: nothing is logged and no optimizer moves."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy as shallow_copy
 from copy import deepcopy
 from types import CellType, FunctionType
@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from torch import Tensor, nn, zeros
+from torch.optim import Optimizer
 from torchmetrics import Metric, MetricCollection
 
 from training_checklist.engines.held import attributes, has_graph, held
@@ -18,22 +19,19 @@ from training_checklist.lightning import LightningModule, Trainer
 MUTED = ("log", "log_dict", "print", "manual_backward", "clip_gradients", "toggle_optimizer", "untoggle_optimizer")
 
 
-class Nothing:
-    """Stands in for an optimizer or a schedule that a step drives by hand: whatever is asked of it does nothing."""
+def still(driven: Any) -> Any:
+    """Return a copy of an optimizer or a schedule for a step that drives it by hand: it answers, and moves nothing."""
+    copy = object.__new__(type(driven))
+    vars(copy).update(vars(driven), step=ignore, zero_grad=ignore)
+    if isinstance(driven, Optimizer):  # what LightningOptimizer adds to one
+        groups = [dict(group) for group in driven.param_groups]  # whose rates a step may set
+        vars(copy).update(param_groups=groups, optimizer=copy, toggle_model=lambda **_: nullcontext())
+    return copy
 
-    def __getattr__(self, name: str) -> "Nothing":
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self
 
-    def __call__(self, *arguments: Any, **options: Any) -> "Nothing":
-        return self
-
-    def __enter__(self) -> "Nothing":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
+def one_or_all(driven: list[Any]) -> Any:
+    """Answer as Lightning's `optimizers()` and `lr_schedulers()` do: with one alone, with several in a list."""
+    return driven[0] if len(driven) == 1 else driven
 
 
 def stand_in(pl_module: LightningModule, trainer: Trainer, copies: dict[int, Any] | None = None) -> LightningModule:
@@ -52,9 +50,10 @@ def stand_in(pl_module: LightningModule, trainer: Trainer, copies: dict[int, Any
     copy.trainer = trainer
     for name in MUTED:
         setattr(copy, name, ignore)
-    several = max(len(trainer.optimizers), 1)
-    copy.optimizers = lambda *_, **__: Nothing() if several == 1 else [Nothing()] * several
-    copy.lr_schedulers = copy.optimizers
+    optimizers = [still(each) for each in trainer.optimizers]
+    schedules = [still(each.scheduler) for each in trainer.lr_scheduler_configs]
+    copy.optimizers = lambda *_, **__: one_or_all(optimizers)
+    copy.lr_schedulers = lambda: one_or_all(schedules) or None
     return copy
 
 

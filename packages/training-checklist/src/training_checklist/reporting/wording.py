@@ -33,8 +33,8 @@ def command(config: DictConfig | None, item: str | None, overrides: tuple[str, .
     `~key` takes an override for that key away where the command has one.
     """
     if config is None:
-        further = f", overrides={list(overrides)}" if overrides else ""
-        return f"check(module, datamodule, items=[{item!r}]{further})"
+        values = f" with {', '.join(overrides)}" if overrides else ""  # how, only a script that makes the module knows
+        return f"check(module, datamodule, items=[{item!r}]){values}"
     changed = [spelled(config, override) for override in overrides]
     ours = (*groups(), KEY)
     own = [text for text in given(config, "task") if key_of(text).partition(".")[0] not in ours]
