@@ -1,5 +1,6 @@
 """Every probe keeps the contract, by its own examples; a new file in probes/ is tested by itself."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ PROBES = [probes.load(name) for name in probes.names()]
 ITEMS = {path.name.removesuffix(".yaml") for path in (resources.files("training_checklist") / "conf/debug").iterdir()}
 FAULTY = [(probe, each) for probe in PROBES for each in (probe.faulty, *probe.also_faulty)]
 HEALTHY = [(probe, each) for probe in PROBES for each in (probe.healthy, *probe.also_healthy)]
+FILES = sorted(path for path in Path(probes.__file__).parent.glob("*/*.py") if path.stem != "__init__")
 NUMBERS = [(probe, name) for probe in PROBES for name, each in probe.thresholds.items()]
 
 
@@ -80,6 +82,34 @@ def test_threshold_of_one_name_is_one_number_in_all_probes_of_an_item():
     for probe, name in NUMBERS:
         known = probe.thresholds[name]
         assert values.setdefault((probe.item, name), (known.value, known.reason)) == (known.value, known.reason)
+
+
+def compared(node):
+    """Yield the names that a comparison is made with, and not those of what it takes parts of or calls."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif not isinstance(node, (ast.Call, ast.Subscript)):
+        for child in ast.iter_child_nodes(node):
+            yield from compared(child)
+
+
+def is_number(node):
+    """Whether a value is a number, or made of numbers: 2**24."""
+    if isinstance(node, ast.BinOp):
+        return is_number(node.left) and is_number(node.right)
+    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float))
+
+
+def test_number_that_decides_is_a_threshold():
+    """A constant of a probe bounds the work, and is called MOST, or is what a float type keeps: ROUNDING."""
+    decide = []
+    for file in Path(probes.__file__).parent.glob("*/*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        names = {name for node in ast.walk(tree) if isinstance(node, ast.Compare) for name in compared(node)}
+        for node in (each for each in tree.body if isinstance(each, ast.Assign) and is_number(each.value)):
+            [name] = map(ast.unparse, node.targets)
+            decide += [f"{file.name}: {name}"] * (name in names and not name.startswith(("MOST", "ROUNDING")))
+    assert decide == []
 
 
 def verdict_of(probe, asked, examine, net):

@@ -16,8 +16,6 @@ from training_checklist.instruments import (
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
-OFTEN = 20  # samples of a code, of whose mean the standard error is then known to a sixth
-
 
 @each_held_out
 def detect(data: Data, split: Split, limits: Limits) -> Hits:
@@ -31,7 +29,7 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
         columns = [each.reshape(len(each), -1).T for each in (one, two)]
         for number, (first, second) in enumerate(zip(*(each[:MOST] for each in columns), strict=True)):
             name = f"{place}[:, {number}]" if one.ndim == 2 else place
-            found = renamed(described(first, mine), described(second, theirs), limits)
+            found = renamed(*(described(*each, limits) for each in ((first, mine), (second, theirs))), limits)
             pairs = ", ".join(f"what is {a} in training is {b} there" for a, b in list(found.items())[:4])
             if found:
                 yield Hit(
@@ -72,10 +70,11 @@ def both_described(data: Data, own: Part, other: Part) -> tuple[Tensor, Tensor]:
     return mine, theirs
 
 
-def described(codes: Tensor, numbers: Tensor) -> dict[int, tuple[Tensor, Tensor]]:
+def described(codes: Tensor, numbers: Tensor, limits: Limits) -> dict[int, tuple[Tensor, Tensor]]:
     """Return for each code that stands often enough the means of what goes with it, and their standard errors."""
     rows = {int(code): numbers[codes == code] for code in codes.unique()}
-    return {code: (each.mean(0), each.std(0) / len(each) ** 0.5) for code, each in rows.items() if len(each) >= OFTEN}
+    often = {code: each for code, each in rows.items() if len(each) >= limits.code_samples}
+    return {code: (each.mean(0), each.std(0) / len(each) ** 0.5) for code, each in often.items()}
 
 
 class Looked(Regression):
@@ -89,11 +88,11 @@ class Looked(Regression):
         return super().forward(self.table(inputs))
 
 
-def exchanged(apart: float, alike: float = 0.0) -> Example:
+def exchanged(apart: float, alike: float = 0.0, often: int = 40) -> Example:
     """Exchange 0 with 1 and 2 with 3, codes that are so many standard errors apart, and move all by so many besides."""
-    codes = torch.arange(160) % 4
-    noise = torch.linspace(-1, 1, 40).repeat_interleave(4)[:, None]
-    error = float(noise.std()) * (2 / 40) ** 0.5
+    codes = torch.arange(4 * often) % 4
+    noise = torch.linspace(-1, 1, often).repeat_interleave(4)[:, None]
+    error = float(noise.std()) * (2 / often) ** 0.5
     steps = error * torch.tensor([0.0, apart, 100.0, 100.0 + apart])
     train, held = steps[codes, None] + noise, steps[codes ^ 1, None] + noise + alike * error
     return of_data(lambda: TensorDataset(codes, train), lambda: TensorDataset(codes, held), module=Looked)
@@ -107,6 +106,11 @@ PROBE = Probe(
     faulty=exchanged(9),
     healthy=exchanged(3),
     thresholds={
+        "code_samples": Threshold(
+            20,
+            "samples of a code, of whose mean the standard error is then known to a sixth",
+            healthy=exchanged(9, often=12),
+        ),
         "code_apart": Threshold(5.0, "standard errors: chance makes that of one code in a million"),
         "code_alike": Threshold(
             3.5,

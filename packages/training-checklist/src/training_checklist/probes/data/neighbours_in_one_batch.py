@@ -6,8 +6,7 @@ from training_checklist.instruments import Changed, Data, Example, by_index, in_
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 RUNS = 32  # of samples that follow one another, from all over the training set
-LENGTH = 4  # samples in each of them
-CATEGORIES = 64  # codes of one column
+LENGTH = 4  # samples in each of them, or as many as a batch has
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -15,10 +14,11 @@ def detect(data: Data, limits: Limits) -> Hits:
     split, roles = by_index(data.train, least=RUNS * LENGTH), data.roles
     if not in_order(data):
         return
-    if (split.loader.batch_size or 0) < LENGTH:
-        raise CannotJudge(f"a batch has fewer than {LENGTH} samples")
-    starts = [run * (split.samples - LENGTH) // (RUNS - 1) for run in range(RUNS)]
-    asked = [start + step for start in starts for step in range(LENGTH)]
+    length = min(LENGTH, split.loader.batch_size or 1)
+    if length == 1:
+        raise CannotJudge("a batch has a single sample")
+    starts = [run * (split.samples - length) // (RUNS - 1) for run in range(RUNS)]
+    asked = [start + step for start in starts for step in range(length)]
     part = load(split, asked, roles, data.trainer, data.until)
     if len(part.indices) != len(asked):
         raise CannotJudge("samples are too slow to be loaded")
@@ -26,7 +26,7 @@ def detect(data: Data, limits: Limits) -> Hits:
     target = {roles.target} - {None} if roles.classes is None else set()
     numbers = {place: numbers_of(part.of(place)) for place in sorted(roles.inputs | target)}
     shares = {
-        place: share_between(each.reshape(RUNS, LENGTH, -1)) for place, each in numbers.items() if each is not None
+        place: share_between(each.reshape(RUNS, length, -1)) for place, each in numbers.items() if each is not None
     }
     place = max(shares, key=shares.__getitem__, default=None)
     if place is not None and shares[place] > limits.max_between:
@@ -46,7 +46,7 @@ def numbers_of(values: Tensor | None) -> Tensor | None:
     if values.numel() != len(values):
         return None
     codes, which = values.flatten().unique(return_inverse=True)
-    return torch.nn.functional.one_hot(which, len(codes)).double() if len(codes) <= CATEGORIES else None
+    return torch.nn.functional.one_hot(which, len(codes)).double()
 
 
 def share_between(groups: Tensor) -> float:

@@ -1,20 +1,19 @@
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import LEAST, Data, Example, Regression, normal, of_data, part
+from training_checklist.instruments import LEAST, Data, Example, Regression, Validated, normal, of_data, part
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
 MOST_NUMBERS = 256  # of a target, which are held against each number of a window
-LONGEST = 20_000  # numbers of a window
-KINDS = 20  # of a number that stands for a thing: of fewer, it may well be a class that is told beside a sequence
+MOST_OF_WINDOW = 20_000  # numbers
 ROUNDING = 1e-6  # of a correlation: float32 keeps 7 digits, and a sum of squares loses one
 
 
 def detect(data: Data, limits: Limits) -> Hits:
     yield from of_windows(data, limits)
-    yield from of_things(data)
+    yield from of_things(data, limits)
 
 
 def of_windows(data: Data, limits: Limits) -> Hits:
@@ -22,7 +21,7 @@ def of_windows(data: Data, limits: Limits) -> Hits:
     roles, own = data.roles, part(data, data.train)
     inputs = [(place, own.of(place)) for place in sorted(roles.inputs - {roles.target} - roles.compared)]
     known = [(place, values) for place, values in inputs if values is not None and values.is_floating_point()]
-    windows = [(place, values) for place, values in known if values.ndim > 2 and values[0].numel() <= LONGEST]
+    windows = [(place, values) for place, values in known if values.ndim > 2 and values[0].numel() <= MOST_OF_WINDOW]
     for name in sorted(roles.compared | {roles.target} - {None}) if windows else ():
         target = own.of(name)
         if target is None or not target.is_floating_point() or len(target) < LEAST:
@@ -47,7 +46,7 @@ def of_windows(data: Data, limits: Limits) -> Hits:
             )
 
 
-def of_things(data: Data) -> Hits:
+def of_things(data: Data, limits: Limits) -> Hits:
     """Hold each number that stands for a thing, such as an item, against sequences of such numbers in its batch."""
     kinds: dict[str, list[int]] = {}
     columns: dict[tuple[str, str], set[int]] = {}  # counted from the end: lengths may vary
@@ -62,7 +61,7 @@ def of_things(data: Data) -> Hits:
                     columns.setdefault((place, name), set(alike.tolist())).intersection_update(alike.tolist())
     for (single, sequences), found in columns.items():
         samples, different = len(kinds[single]), len(set(kinds[single]))
-        if found and samples >= LEAST and different >= KINDS:
+        if found and samples >= LEAST and different >= limits.kinds_of_things:
             place = f"{sequences}[:, {min(found)}]"
             yield Hit(
                 f"{single}, one of {different} different numbers, stands among the inputs, as {place}, in all of "
@@ -94,6 +93,24 @@ def overlapping(numbers: int) -> Example:
     return of_data(lambda: split, lambda: split, module=Regression)
 
 
+class Ranking(Validated):
+    """Foretells which of 24 items comes after four others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(100, 8), nn.Linear(16, 100)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(self.table(inputs).mean(1))
+
+
+def followed(kinds: int, own: bool = True) -> Example:
+    """Foretell one of so many items, which stands in front of the items before it, or another one does."""
+    item, noise = torch.arange(160) % kinds, (8 * normal(160, 4)).long() % 50
+    split = TensorDataset(torch.cat([(item if own else item.flip(0))[:, None], noise], 1), item)
+    return of_data(lambda: split, lambda: split, module=Ranking)
+
+
 PROBE = Probe(
     question="Do the inputs of a forecast end before its target begins?",
     why="a window that is a step too long, or a target that begins a step too early, lets the network copy what it "
@@ -104,12 +121,22 @@ PROBE = Probe(
     ),
     detect=detect,
     faulty=overlapping(1),
+    also_faulty=(followed(24),),
     healthy=overlapping(2),
+    also_healthy=(followed(24, own=False),),
     thresholds={
+        "kinds_of_things": Threshold(
+            20,
+            "different numbers that stand for things, such as items: of fewer, it may well be a class that is told "
+            "beside a sequence",
+            factor=2.0,
+            faulty=followed(24),
+            healthy=followed(12),
+        ),
         "max_share": Threshold(
             0.25,
             "of the target: a decoder that is given the series again, or a network that makes its inputs anew, has "
             "most of its target among them",
-        )
+        ),
     },
 )

@@ -6,10 +6,20 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, default_collate
 
-from training_checklist.instruments import TOGETHER, Data, Split, by_index, digest, is_within, labelled, leaves, of_data
+from training_checklist.instruments import (
+    TOGETHER,
+    Changed,
+    Data,
+    Split,
+    by_index,
+    digest,
+    is_within,
+    labelled,
+    leaves,
+    normal,
+    of_data,
+)
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, each_held_out
-
-LEAST = 16  # numbers of a sample: fewer can be in another order by chance
 
 
 @each_held_out
@@ -71,7 +81,7 @@ def as_tensor(value: Any) -> Tensor | None:
 
 def scrambled(rows: Tensor, samples: list[list[Tensor | None]]) -> bool:
     """Whether each row has the numbers of a part of its sample, in an arrangement that moves no whole dimension."""
-    if rows[0].ndim < 2 or rows[0].numel() < LEAST:
+    if rows[0].ndim < 2:
         return False
     pairs = [(row, rearranged(row, sample)) for row, sample in zip(rows, samples, strict=True)]
     return all(part is not None and not moved(row, part) for row, part in pairs)
@@ -107,11 +117,23 @@ def sorting(both: bool) -> DataLoader:
     return DataLoader(labelled(), 16, collate_fn=collate)
 
 
+def reading(in_order: bool) -> DataLoader:
+    """Return samples with 4 rows of 3 numbers, whose rows and columns change places, by a view or a permutation."""
+
+    def collate(samples: list) -> list[Tensor]:
+        inputs, labels, rows = default_collate(samples)
+        return [inputs, labels, rows.transpose(1, 2) if in_order else rows.view(-1, 3, 4).transpose(1, 2)]
+
+    return DataLoader(Changed(lambda index, x, y: (x, y, normal(4, 3, seed=index))), 16, collate_fn=collate)
+
+
 PROBE = Probe(
     question="Does collate_fn keep the parts of a sample together, such as its input and its label?",
     why="inputs are learnt with what belongs to others, or as noise",
     fix=Fix("apply one order to all parts of the batch"),
     detect=detect,
     faulty=of_data(held_out=lambda: sorting(both=False)),
+    also_faulty=(of_data(held_out=lambda: reading(in_order=False)),),
     healthy=of_data(held_out=lambda: sorting(both=True)),
+    also_healthy=(of_data(held_out=lambda: reading(in_order=True)),),
 )

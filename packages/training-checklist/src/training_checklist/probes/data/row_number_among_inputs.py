@@ -2,24 +2,20 @@ import torch
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import Data, Example, normal, of_data, tables, whole_table
-from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
-
-ROWS = 200  # of which no two have the same whole number by chance, of as many as there are
-OFF_GRID = 0.1  # of a step: what float32 leaves of the steps of 100,000 rows, scaled
-SPARSE = 4  # numbers for each row: a part of the rows is held out
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 def detect(data: Data, limits: Limits) -> Hits:
     """See which columns of a table number its rows, where all of them are there."""
     known = [(place, each) for place, each in tables(data, whole_table(data, data.train)) if each.ndim == 2]
-    known = [(place, each) for place, each in known if len(each) == data.train.samples >= ROWS]
+    known = [(place, each) for place, each in known if len(each) == data.train.samples >= limits.least_rows]
     if not known:
-        raise CannotJudge(f"no table of {ROWS} rows or more was looked at as a whole")
+        raise CannotJudge(f"no table of {limits.least_rows} rows or more was looked at as a whole")
     for place, values in known:
         gaps = values.double().sort(0).values.diff(dim=0)
         steps = gaps / gaps.amin(0).clamp_min(1e-300)
-        whole = ((steps - steps.round()).abs() < OFF_GRID).all(0) & (gaps.amin(0) > 0)
-        dense = steps.sum(0) < SPARSE * len(values)
+        whole = ((steps - steps.round()).abs() < limits.off_grid).all(0) & (gaps.amin(0) > 0)
+        dense = steps.sum(0) < limits.numbers_per_row * len(values)
         names = ", ".join(f"{place}[:, {index}]" for index in (whole & dense).nonzero().flatten().tolist())
         # A single column is what a demonstration is about.
         if names and values.shape[1] > 1:
@@ -30,10 +26,17 @@ def detect(data: Data, limits: Limits) -> Hits:
             )
 
 
-def numbered(step: int) -> Example:
-    inputs = normal(240, 8)
-    inputs[:, 0] = torch.arange(240) // step
-    return of_data(lambda: TensorDataset(inputs, torch.arange(240) % 4))
+def numbered(rows: int = 240, apart: int = 1, alike: int = 1, off: float = 0.0) -> Example:
+    """Number rows.
+
+    Args:
+        apart: how far the numbers of rows are apart, but for the last two.
+        alike: rows that share a number.
+        off: of a step, by which every second row is off.
+    """
+    inputs, numbers = normal(rows, 8), torch.arange(rows)
+    inputs[:, 0] = apart * (numbers // alike) - (apart - 1) * (numbers == rows - 1) + off / 2 * (numbers % 2)
+    return of_data(lambda: TensorDataset(inputs, numbers % 4))
 
 
 PROBE = Probe(
@@ -42,6 +45,25 @@ PROBE = Probe(
     severity=WARNING,
     fix=Fix("take the column out of the inputs, unless it is a time that will go on"),
     detect=detect,
-    faulty=numbered(1),
-    healthy=numbered(2),
+    thresholds={
+        "least_rows": Threshold(
+            200,
+            "rows, of which no two have the same whole number by chance, of as many as there are",
+            healthy=numbered(rows=100),
+        ),
+        "off_grid": Threshold(
+            0.1,
+            "of a step: what float32 leaves of the steps of 100,000 rows, scaled",
+            faulty=numbered(off=0.05),
+            healthy=numbered(off=0.15),
+        ),
+        "numbers_per_row": Threshold(
+            4,
+            "numbers for each row: a part of the rows is held out",
+            faulty=numbered(apart=3),
+            healthy=numbered(apart=6),
+        ),
+    },
+    faulty=numbered(),
+    healthy=numbered(alike=2),
 )

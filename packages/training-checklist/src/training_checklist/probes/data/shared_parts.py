@@ -6,14 +6,10 @@ from training_checklist.instruments import Data, Example, Regression, Split, nor
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 SHORTEST = 4  # numbers in a row
-CHANCE = 1e-4  # that any of the runs that are compared is the same by chance
 RUNS = 64  # of a held-out sample that are looked for
 MOST = 2**24  # numbers of the training set that are looked at, 128 MiB of fingerprints
 FACTOR = 6364136223846793005  # of a linear congruential generator (Knuth, MMIX): neighbours do not cancel out
 COUNTED = 20_000  # values by which it is estimated how many different ones there are
-# Share of values that differ: windows that overlap by nine tenths have each ten times. Pixels of 8 bits have 256 among
-# 20,000, and strokes of them are the same by chance.
-DIFFERENT = 0.1
 
 
 @each_held_out
@@ -30,7 +26,7 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
         is_series = one[place].ndim <= 3 and place in roles.compared
         if not (is_image or is_series) or known is None or held is None or known.shape[1:] != held.shape[1:]:
             continue
-        shared, length = compare(known, held) or (0, 0)
+        shared, length = compare(known, held, limits) or (0, 0)
         if shared > limits.max_shared_parts * len(held):
             yield Hit(
                 f"{shared} of {len(held)} samples that were looked at have parts of training samples in {place}: "
@@ -48,18 +44,18 @@ def rows(values: Tensor) -> Tensor | None:
     return values.reshape(len(values), -1, values.shape[-1])
 
 
-def compare(known: Tensor, held: Tensor) -> tuple[int, int] | None:
+def compare(known: Tensor, held: Tensor, limits: Limits) -> tuple[int, int] | None:
     """Return how many of `held` have a run of `known`, and how long the runs are; None where chance makes those."""
     known = known[: max(1, MOST // known[0].numel())]
     sample = known.flatten()
     sample = sample[torch.linspace(0, len(sample) - 1, min(COUNTED, len(sample))).long()]
     values, counts = sample.unique(return_counts=True)
     filling = values[counts.argmax()]  # such as 0 where nothing is: no run that has it counts
-    if len(values) < DIFFERENT * int((sample != filling).sum()):
+    if len(values) < limits.different_values * int((sample != filling).sum()):
         return None
     width = known.shape[-1]
     pairs = float(known.shape[0] * known.shape[1] * width) * float(len(held) * RUNS)
-    length = next((n for n in range(SHORTEST, width + 1) if pairs / len(values) ** n < CHANCE), None)
+    length = next((n for n in range(SHORTEST, width + 1) if pairs / len(values) ** n < limits.max_same), None)
     if length is None:
         return None
     keys, theirs = fingerprints(known, length, filling), fingerprints(held, length, filling)
@@ -80,12 +76,19 @@ def fingerprints(values: Tensor, length: int, filling: Tensor) -> Tensor:
     return torch.where(changes & full, keys, 0).flatten(1)
 
 
-def with_copies(number: int, of: int) -> Example:
+def with_copies(number: int, of: int, train: int = 160) -> Example:
     """Hold out samples of which so many have the target of a training sample."""
-    train, held = normal(160, 4), normal(of, 4, seed=1)
-    held[:number] = train[:number]
-    inputs = normal(160, 8), normal(of, 8, seed=1)
-    return of_data(lambda: TensorDataset(inputs[0], train), lambda: TensorDataset(inputs[1], held), module=Regression)
+    inputs, targets = (normal(train, 8), normal(of, 8, seed=1)), (normal(train, 4), normal(of, 4, seed=1))
+    targets[1][:number] = targets[0][:number]
+    train, held = (TensorDataset(*each) for each in zip(inputs, targets, strict=True))
+    return of_data(lambda: train, lambda: held, module=Regression)
+
+
+def images(shades: int) -> Example:
+    """Hold out images of the training set, whose 1,280 pixels have so many shades."""
+    inputs = normal(160, 1, 1, 8).flatten().argsort().view(160, 1, 1, 8) % shades / shades
+    train, held = (TensorDataset(inputs, normal(160, 4, seed=seed)) for seed in range(2))
+    return of_data(lambda: train, lambda: held, module=Regression)
 
 
 PROBE = Probe(
@@ -97,8 +100,21 @@ PROBE = Probe(
     faulty=with_copies(2, of=100),
     healthy=with_copies(1, of=200),
     thresholds={
+        "max_same": Threshold(
+            1e-4,
+            "probability that any of the runs that are compared is the same by chance",
+            factor=10.0,
+            healthy=with_copies(50, of=100, train=60),
+        ),
+        "different_values": Threshold(
+            0.1,
+            "of the numbers: windows that overlap by nine tenths have each ten times; pixels of 8 bits have 256 among "
+            "20,000, and strokes of them are the same by chance",
+            faulty=images(shades=250),
+            healthy=images(shades=64),
+        ),
         "max_shared_parts": Threshold(
             0.01, "share of held-out samples, as for whole ones (data/shared-samples): exact copies are rarer than that"
-        )
+        ),
     },
 )

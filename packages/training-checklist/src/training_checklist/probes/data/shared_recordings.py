@@ -6,9 +6,6 @@ from torch import Tensor
 from training_checklist.instruments import Changed, Data, Example, Split, digest_row, normal, of_data, origin
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
-MANY_NUMBERS = 16  # in which two recordings differ
-RECORDINGS = 3  # and fewer are no list of recordings
-
 
 @each_held_out
 def detect(data: Data, split: Split, limits: Limits) -> Hits:
@@ -18,8 +15,8 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
     """
     (base, _), (other, _) = origin(data.train.dataset), origin(split.dataset)
     for name, kept in getattr(other, "__dict__", {}).items() if type(base) is type(other) else ():
-        own, theirs = tensors_in(getattr(base, name, None)), tensors_in(kept)
-        if base is other or len(theirs) < RECORDINGS or len(own) <= len(theirs):
+        own, theirs = tensors_in(getattr(base, name, None), limits), tensors_in(kept, limits)
+        if base is other or len(theirs) < limits.least_recordings or len(own) <= len(theirs):
             continue
         known = {digest_row(each) for each in own}
         shared = sum(digest_row(each) in known for each in theirs)
@@ -32,10 +29,10 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
     raise CannotJudge("the datasets keep no lists of recordings")
 
 
-def tensors_in(kept: Any) -> list[Any]:
+def tensors_in(kept: Any, limits: Limits) -> list[Any]:
     """Return the tensors or arrays of a list of nothing else, each with enough numbers to be told from others."""
     whole = isinstance(kept, (list, tuple)) and all(isinstance(each, (Tensor, np.ndarray)) for each in kept)
-    return list(kept) if whole and all(len(each.reshape(-1)) >= MANY_NUMBERS for each in kept) else []
+    return list(kept) if whole and all(len(each.reshape(-1)) >= limits.least_numbers for each in kept) else []
 
 
 class Windows(Changed):
@@ -46,8 +43,8 @@ class Windows(Changed):
         self.series = series
 
 
-def with_copies(number: int, of: int) -> Example:
-    train, held = normal(260, 20), normal(of, 20, seed=1)
+def with_copies(number: int, of: int, numbers: int = 20) -> Example:
+    train, held = normal(260, numbers), normal(of, numbers, seed=1)
     held[:number] = train[:number]
     return of_data(lambda: Windows([*train]), lambda: Windows([*held]))
 
@@ -61,6 +58,12 @@ PROBE = Probe(
     faulty=with_copies(2, of=100),
     healthy=with_copies(1, of=200),
     thresholds={
-        "max_recordings": Threshold(0.01, "share of recordings with an exact copy, as for samples (shared-samples)")
+        "max_recordings": Threshold(0.01, "share of recordings with an exact copy, as for samples (shared-samples)"),
+        "least_recordings": Threshold(
+            3, "tensors, and fewer are no list of recordings", faulty=with_copies(4, of=4), healthy=with_copies(2, of=2)
+        ),
+        "least_numbers": Threshold(
+            16, "numbers of a recording, in which two of them differ", healthy=with_copies(2, of=100, numbers=10)
+        ),
     },
 )

@@ -6,8 +6,6 @@ from training_checklist.instruments import Data, Example, Part, Roles, Split, Va
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 SAMPLES = 128
-CLASSES = 64  # different numbers of a target, of which each is a class
-CLEARLY = 0.05  # share of an image's variance that a turned target explains besides, lest symmetric ones decide
 TURNS = {
     "mirrored left to right": lambda target: target.flip(-1),
     "mirrored upside down": lambda target: target.flip(-2),
@@ -19,7 +17,7 @@ TURNS = {
 
 @each_held_out
 def detect(data: Data, split: Split, limits: Limits) -> Hits:
-    train, held = (fits_turned(part(data, each), data.roles) for each in (data.train, split))
+    train, held = (fits_turned(part(data, each), data.roles, limits) for each in (data.train, split))
     turned, others = [turn for turn in train if turn], [turn for turn in held if turn]
     if len(turned) / max(len(train), 1) > len(others) / max(len(held), 1) + limits.turned:
         yield Hit(
@@ -29,7 +27,7 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
         )
 
 
-def fits_turned(part: Part, roles: Roles) -> list[str]:
+def fits_turned(part: Part, roles: Roles, limits: Limits) -> list[str]:
     """Return for each sample how its target would fit better, "" where it lies as it should.
 
     Raises:
@@ -39,9 +37,9 @@ def fits_turned(part: Part, roles: Roles) -> list[str]:
     if images is None or targets is None or images.ndim != 4 or images.shape[-2:] != targets.shape[-2:]:
         raise CannotJudge("targets have no number for each pixel")
     targets = targets.reshape(len(targets), -1, *targets.shape[-2:])
-    if targets.is_floating_point() and len(targets[:SAMPLES].unique()) > CLASSES:
+    if targets.is_floating_point() and len(targets[:SAMPLES].unique()) > limits.pixel_classes:
         explained, targets = explained_by_shades, targets.mean(1, keepdim=True)
-    elif targets.shape[1] == 1 and len(targets.unique()) <= CLASSES:
+    elif targets.shape[1] == 1 and len(targets.unique()) <= limits.pixel_classes:
         explained = explained_by_classes
     else:
         raise CannotJudge("targets of pixels are neither classes nor shades")
@@ -49,7 +47,7 @@ def fits_turned(part: Part, roles: Roles) -> list[str]:
     for image, target in zip(images[:SAMPLES].double(), targets[:SAMPLES, 0], strict=True):
         known = {turn: explained(image, of(target)) for turn, of in TURNS.items() if of(target).shape == target.shape}
         best = max(known, key=known.__getitem__)
-        found.append(best if known[best] > explained(image, target) + CLEARLY else "")
+        found.append(best if known[best] > explained(image, target) + limits.fits_better else "")
     return found
 
 
@@ -74,20 +72,20 @@ def explained_by_classes(image: Tensor, target: Tensor) -> float:
 
 
 class Segmenter(Validated):
-    """Two classes for each pixel."""
+    """A class of up to 100 for each pixel."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.head = nn.Conv2d(1, 2, 3, padding=1)
+        self.head = nn.Conv2d(1, 100, 3, padding=1)
 
     def forward(self, inputs: Tensor) -> Tensor:
         return self.head(inputs)
 
 
-def mirrored(number: int) -> Example:
+def mirrored(number: int, classes: int = 2, noise: float = 0.1) -> Example:
     """Return images with a class for each pixel, of which so many among 128 are mirrored and their classes are not."""
-    targets = (normal(128, 8, 8) > 0).long()
-    images = targets[:, None] + 0.1 * normal(128, 1, 8, 8, seed=1)
+    targets = normal(128, 8, 8).flatten().argsort().argsort().view(128, 8, 8) % classes
+    images = 2 * targets[:, None] / classes + noise * normal(128, 1, 8, 8, seed=1)
     train = images.clone()
     train[:number] = images[:number].flip(-1)
     return of_data(lambda: TensorDataset(train, targets), lambda: TensorDataset(images, targets), module=Segmenter)
@@ -101,8 +99,20 @@ PROBE = Probe(
     faulty=mirrored(26),
     healthy=mirrored(6),
     thresholds={
+        "pixel_classes": Threshold(
+            64,
+            "different whole numbers of a target, each a class of pixels; more are those of another map",
+            faulty=mirrored(26, classes=40),
+            healthy=mirrored(26, classes=90),
+        ),
+        "fits_better": Threshold(
+            0.05,
+            "share of an image's variance that a turned target explains besides, lest symmetric ones decide",
+            faulty=mirrored(26, noise=1.3),
+            healthy=mirrored(26, noise=1.6),
+        ),
         "turned": Threshold(
             0.1, "share beyond that of held-out samples; one coin for the image alone turns half of them"
-        )
+        ),
     },
 )

@@ -5,7 +5,7 @@ from torch import Tensor
 from training_checklist.instruments import Example, Ranks, Small, loader
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
-NEAR = 1e-3  # relative, of two losses: the mean of two ranks' losses is rounded otherwise than one over all samples
+ROUNDING = 1e-3  # relative, of two losses: the mean of two ranks' losses is rounded otherwise than one over all samples
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
@@ -37,7 +37,7 @@ def numbers(losses: list[float]) -> str:
 
 
 def is_near(loss: float, other: float) -> bool:
-    return abs(loss - other) <= NEAR * abs(other)
+    return abs(loss - other) <= ROUNDING * abs(other)
 
 
 def by_rank(weight: float) -> Example:

@@ -30,7 +30,7 @@ from training_checklist.instruments import (
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
-SUM_ROUNDING = 1e-2  # of probabilities in bfloat16, which keeps 8 bits of each
+ROUNDING = 1e-2  # of probabilities in bfloat16, which keeps 8 bits of each
 
 
 def detect(step: CheckedStep, limits: Limits) -> Hits:
@@ -161,7 +161,7 @@ def normalisation(value: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def close_to(values: Tensor, number: float) -> bool:
-    return bool(((values - number).abs() <= SUM_ROUNDING).all())
+    return bool(((values - number).abs() <= ROUNDING).all())
 
 
 def given(answers: list[Any], changed: Tensor, position: int) -> list[Any]:

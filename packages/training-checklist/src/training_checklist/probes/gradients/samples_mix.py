@@ -21,8 +21,6 @@ from training_checklist.instruments import (
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
-LEAST = 4  # samples, of which one is left out and one is looked at between two others
-
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
     """Make the calls of the outermost modules again in eval mode, with one sample changed."""
@@ -103,7 +101,7 @@ def batch_size(given: Any) -> int | None:
 def cut(given: Any) -> Any:
     """Return the arguments with a sample less: images of 32 by 32 in batches of 32 tell no dimension from another."""
     sizes = {len(tensor) for tensor in tensors(given) if tensor.ndim}
-    if len(sizes) != 1 or max(sizes) < LEAST:
+    if len(sizes) != 1 or max(sizes) < 4:  # one is left out, and one is looked at between two others
         return given
     return tree_map_only(Tensor, lambda tensor: tensor[:-1] if tensor.ndim else tensor, given)
 

@@ -17,17 +17,18 @@ from training_checklist.instruments import (
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
-SAMPLES = 16  # of a batch
+SAMPLES = 16  # of a batch, at most
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     split = run.indexed("val")
     chosen, until = split.chosen(2 * SAMPLES), time.monotonic() + run.options["seconds"]
-    if len(chosen) < 2 * SAMPLES:
-        raise CannotJudge(f"validation has fewer than {2 * SAMPLES} samples")
+    half = len(chosen) // 2
+    if not half:
+        raise CannotJudge("validation has a single sample")
     with of_the_project("validation_step, taken again,"):
-        parts = chosen[:SAMPLES], chosen[SAMPLES:]
-        batch, other = (got for part in parts for _, got in split.fetch(part, run.trainer, until, SAMPLES))
+        parts = chosen[:half], chosen[half : 2 * half]
+        batch, other = (got for part in parts for _, got in split.fetch(part, run.trainer, until, half))
         alone, again, after = (last_answers(run, *given) for given in ([batch], [batch], [other, batch]))
     if not alone or alone != again:
         raise CannotJudge("validation_step does not repeat what it does")

@@ -6,7 +6,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from training_checklist.instruments import CriterionCall, Example, Small, Step, leaves, replaced, same
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
-NEAR = 1e-3  # relative: of the same layers in the same mode, run twice
+ROUNDING = 1e-3  # relative: of the same layers in the same mode, run twice
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -40,7 +40,7 @@ def by_criterion(calls: list[CriterionCall]) -> dict[str, CriterionCall]:
 
 
 def differ(one: Tensor, other: Tensor) -> bool:
-    return float((one - other).detach().norm()) > NEAR * float(other.detach().norm())
+    return float((one - other).detach().norm()) > ROUNDING * float(other.detach().norm())
 
 
 class Restoring(Small):

@@ -1,16 +1,17 @@
+import torch
 from torch.nn import functional
 
 from training_checklist.instruments import Numbers, mixed
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
-FP16_MAX = 65504
+FP16_MAX = torch.finfo(torch.float16).max
 
 
 def detect(numbers: Numbers, limits: Limits) -> Hits:
     for place, largest in numbers.largest_in_fp16.items():
         if largest > limits.near * FP16_MAX:
             share = largest / FP16_MAX
-            yield Hit(f"FP16 values up to {largest:.3g}: {share:.0%} of its range, which ends at {FP16_MAX}", place)
+            yield Hit(f"FP16 values up to {largest:.3g}: {share:.0%} of its range, which ends at {FP16_MAX:g}", place)
 
 
 PROBE = Probe(

@@ -4,14 +4,10 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from training_checklist.instruments import Example, StepTimes, loading, reading, slowest
-from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
-
-LEAST = 3  # steps of which the median is no outlier
+from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
 def detect(times: StepTimes, limits: Limits) -> Hits:
-    if times.steps < LEAST:
-        raise CannotJudge(f"{times.steps} measured steps are too few to measure by; {LEAST} are needed")
     if times.share <= limits.max_waiting or times.waited <= limits.min_waiting:
         return
     slow = slowest(loading(times)) if times.waited > times.computed else Place()
