@@ -8,6 +8,11 @@ from faulty.commands import Commands, Finished
 
 FAULT = "+callbacks.fault._target_=faulty.planted.PlantedFailure"
 PLAIN = Path(__file__).parent / "faulty" / "plain.py"
+# Whoever says how ranks begin gets new interpreters, from the project's own launcher or from Lightning's.
+NOT_FORKED = (
+    "+trainer.strategy._target_=pytorch_lightning.strategies.DDPStrategy",
+    "+trainer.strategy.start_method=popen",
+)
 
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
@@ -28,8 +33,9 @@ def planted(kind: str) -> tuple[str, str]:
 
 
 @pytest.mark.slow
-def test_distributed_passes_on_the_default_project(commands, tmp_path):
-    finished, item = distributed(commands, tmp_path, commands.project / "train.py")
+@pytest.mark.parametrize("start", [(), ("trainer=ddp",), NOT_FORKED])
+def test_distributed_passes_on_the_default_project(commands, tmp_path, start):
+    finished, item = distributed(commands, tmp_path, commands.project / "train.py", *start)
     assert (finished.code, item["verdict"], item["findings"]) == (0, "passed", []), finished.output
     assert "rank 0 of 2 OK: all-reduce 3" in finished.output
     assert "rank 1 of 2 OK: all-reduce 3" in finished.output
@@ -42,7 +48,8 @@ def test_distributed_passes_on_the_default_project(commands, tmp_path):
     [
         ("constructor_raise_1", "planted: constructor_raise_1"),
         ("batch_raise_0", "planted: batch_raise_0"),
-        ("batch_kill_1", "rank 1 "),
+        ("batch_kill_1", "rank 1 was ended by SIGKILL"),
+        ("batch_kill_0", "rank 0 has ended without a word"),
     ],
 )
 def test_distributed_names_the_rank_that_fails(commands, tmp_path, kind, what):
@@ -61,7 +68,7 @@ def test_distributed_names_the_rank_that_fails(commands, tmp_path, kind, what):
     ],
 )
 def test_distributed_names_the_rank_that_fails_where_lightning_starts_them(commands, tmp_path, kind, code, what):
-    finished, item = distributed(commands, tmp_path, PLAIN, *planted(kind))
+    finished, item = distributed(commands, tmp_path, PLAIN, *NOT_FORKED, *planted(kind))
     assert finished.code == code, finished.output
     assert what in item["findings"][0]["what"]
     assert what in finished.output

@@ -15,22 +15,33 @@ import threading
 import time
 import traceback
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 
 import numpy
 import pytest
 import torch
+from omegaconf import OmegaConf
 from pytorch_lightning import LightningModule, Trainer, seed_everything
 from pytorch_lightning.callbacks import EarlyStopping, RichProgressBar, TQDMProgressBar
 from torch import distributed
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, TensorDataset, WeightedRandomSampler
 from torchmetrics.classification import Accuracy
 from training_checklist import session
+from training_checklist.engines import salted
 from training_checklist.engines.drawn_indices import DrawnIndices, content_of
 from training_checklist.engines.fingerprints import checksums
 from training_checklist.engines.first_difference import differing_names
 from training_checklist.engines.own_code import shorten
-from training_checklist.experiments.distributed import meetings, network, peers, presence, processes, shares
+from training_checklist.experiments.distributed import (
+    forked_ranks,
+    meetings,
+    network,
+    peers,
+    presence,
+    processes,
+    shares,
+)
 from training_checklist.experiments.distributed.distributed import Distributed
 from training_checklist.experiments.distributed.peers import Parted
 from training_checklist.experiments.distributed.presence import Interrupted, Presence
@@ -386,6 +397,73 @@ def test_ranks_are_all_gpus_or_two_on_the_cpu(compose, monkeypatch, given, gpus,
     finally:
         callback.on_job_end(cfg)
     assert dict(os.environ) == before
+
+
+PLAIN_DDP = {"_target_": "pytorch_lightning.Trainer", "accelerator": "cpu", "devices": 2}
+
+
+@pytest.mark.parametrize(
+    ("changed", "forked"),
+    [
+        ({}, True),
+        ({"strategy": "ddp_find_unused_parameters_true"}, True),
+        ({"strategy": {"_target_": "pytorch_lightning.strategies.DDPStrategy", "broadcast_buffers": False}}, True),
+        ({"strategy": {"_target_": "pytorch_lightning.strategies.DDPStrategy", "start_method": "spawn"}}, False),
+        ({"strategy": "ddp_spawn"}, False),
+        ({"strategy": "fsdp"}, False),
+        ({"accelerator": "gpu"}, False),
+        ({"num_nodes": 2}, False),
+        ({"devices": 1}, False),
+        ({"plugins": [{"_target_": "pytorch_lightning.plugins.environments.MPIEnvironment"}]}, False),
+        ({"_target_": None}, False),
+    ],
+)
+def test_ranks_are_forked_where_the_config_says_nothing_of_how_they_begin(changed, forked):
+    given = {name: value for name, value in {**PLAIN_DDP, **changed}.items() if value is not None}
+    assert forked_ranks.is_plain_ddp(OmegaConf.create(given)) is forked
+
+
+@pytest.mark.parametrize(
+    ("code", "otherwise"),
+    [
+        ("import random\n\n\ndef draw():\n    return random.random()\n", False),
+        ("import random\n\nORDER = random.sample(range(9), 9)\n", True),
+        ("import numpy\n\n\nclass Data:\n    rng = numpy.random.default_rng()\n", True),
+        ("def names(texts):\n    return list(set(texts))\n", True),
+    ],
+)
+def test_ranks_are_not_forked_where_each_interpreter_begins_otherwise(tmp_path, monkeypatch, code, otherwise):
+    (tmp_path / "of_this_test.py").write_text(code, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(forked_ranks, "files_beside", lambda: [tmp_path / "of_this_test.py"])
+    monkeypatch.setattr(forked_ranks, "is_own", lambda file: file == str(tmp_path / "of_this_test.py"))
+    monkeypatch.setattr(salted, "is_own", lambda file: file == str(tmp_path / "of_this_test.py"))
+    import_module("of_this_test")
+    try:
+        assert forked_ranks.begins_otherwise() is otherwise
+    finally:
+        del sys.modules["of_this_test"]
+
+
+def test_forked_ranks_meet_on_a_port_that_nobody_else_can_take():
+    program = f"""
+import sys
+sys.path[:] = {sys.path!r}
+import os, random
+from torch import distributed
+from training_checklist.experiments.distributed.forked_ranks import ForkedRanks
+
+before, ranks = random.getstate(), ForkedRanks(2)
+distributed.init_process_group("gloo")
+answers = [None, None]
+distributed.all_gather_object(answers, (int(os.environ["RANK"]), random.getstate() == before))
+distributed.destroy_process_group()
+assert answers == [(0, True), (1, False)], answers
+assert [os.waitpid(other.pid, 0)[1] for other in ranks.others] == ([0] if os.environ["RANK"] == "0" else [])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_one_process_is_no_fault_and_says_how_to_have_two(tmp_path):

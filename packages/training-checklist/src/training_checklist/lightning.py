@@ -45,7 +45,7 @@ def chosen() -> str:
     derived = [name for name in loaded if is_derived_from(name)]
     if len(derived) == 1:
         return derived[0]
-    for text in (script(), config(), *beside()):
+    for text in (script(), config(), *texts_beside()):
         named = [name for name in installed if IMPORTS[name].search(text)]
         if named:
             return named[0]
@@ -73,13 +73,18 @@ def config() -> str:
     return "" if composed is None else OmegaConf.to_yaml(composed)
 
 
-def beside() -> Iterator[str]:
-    """Yield the texts of the Python files in the program's folder, and in the working directory."""
-    file = getattr(sys.modules.get("__main__"), "__file__", None)
-    folders = {Path.cwd(), *([] if file is None else [Path(file).absolute().parent])}
-    for path in islice((path for folder in sorted(folders) for path in walk(folder)), MANY):
+def texts_beside() -> Iterator[str]:
+    for path in islice(files_beside(), MANY):
         with suppress(OSError, ValueError):
             yield path.read_text(encoding="utf-8")
+
+
+def files_beside() -> Iterator[Path]:
+    """Yield the Python files in the program's folder, and in the working directory."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    folders = {Path.cwd(), *([] if file is None else [Path(file).absolute().parent])}
+    for folder in sorted(folders):
+        yield from walk(folder)
 
 
 def walk(folder: Path) -> Iterator[Path]:

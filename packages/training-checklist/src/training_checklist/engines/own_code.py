@@ -5,6 +5,7 @@ packages that they share a template with, which are not always where pip puts th
 """
 
 import os
+import signal
 import sys
 import sysconfig
 import traceback
@@ -83,7 +84,9 @@ def is_tool_error(error: BaseException) -> bool:
     A signal may come while this package runs: what its handler raises is not ours.
     """
     chain = back_to_root(error)
-    if any(frame.f_code.co_filename.endswith(SIGNALS) for link in chain for frame in frames_of(link)):
+    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
+    codes = {frame.f_code for link in chain for frame in frames_of(link)}
+    if not codes.isdisjoint(handlers) or any(code.co_filename.endswith(SIGNALS) for code in codes):
         return False
     ours = [frame for frame in frames_of(chain[-1]) if is_of_checks(frame.f_code.co_filename)]
     return bool(ours) and ours[-1].f_code is not pass_on.__code__

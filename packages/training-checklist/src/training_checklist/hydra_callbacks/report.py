@@ -1,7 +1,6 @@
 """The door through Hydra: what the experiments of a job come to, as a report and an exit code."""
 
 import os
-import socket
 import sys
 import time
 from contextlib import ExitStack
@@ -25,7 +24,15 @@ from training_checklist.hydra_callbacks.one_device import force_one_device
 from training_checklist.judging import cause, conclude, crashed, judge
 from training_checklist.reporting.files import masked, with_code, write_report
 from training_checklist.reporting.notes import notes_on
-from training_checklist.reporting.ranks import OWNER, inherits, merge, rank_file, read_ranks, write_rank
+from training_checklist.reporting.ranks import (
+    OWNER,
+    inherits,
+    merge,
+    rank_file,
+    read_ranks,
+    this_process,
+    write_rank,
+)
 from training_checklist.reporting.terminal import print_report
 from training_checklist.reporting.wording import with_commands
 from training_checklist.settings import read_settings
@@ -95,11 +102,9 @@ class Report(Callback):
         self.settings = refuse(*read_settings(config))
         self.experiments = session.begin(self.settings)
         self.started = time.monotonic()
-        self.owner = OWNER not in os.environ and not any(
-            os.environ.get(name, "0") != "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID")
-        )
-        if self.owner:
-            os.environ[OWNER] = f"{socket.gethostname()}:{os.getpid()}"
+        if all(os.environ.get(name, "0") == "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID")):
+            os.environ.setdefault(OWNER, this_process())
+        self.owner = os.environ.get(OWNER) == this_process()
 
         self.given = ExitStack()
         from training_checklist.engines.inside import writing_inside

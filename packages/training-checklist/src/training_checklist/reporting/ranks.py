@@ -13,6 +13,10 @@ OWNER = "DEBUG_REPORT_OWNER"  # variable that tells processes started by a job t
 SECONDS = 10  # how long rank 0 waits for the verdicts of the others
 
 
+def this_process() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
 def rank_file(folder: Path, rank: int) -> Path:
     return folder / "debug" / f".rank{rank}.json"
 

@@ -6,6 +6,7 @@ import gc
 import importlib
 import multiprocessing.util
 import os
+import signal
 import sys
 import threading
 import time
@@ -24,17 +25,18 @@ class Fork:
     It leaves nothing of this process's behind when it ends: what was to happen at the end here does not happen there.
 
     Args:
-        run: what it does; a SystemExit that it raises has its usual meaning.
+        run: what it does; a SystemExit that it raises has its usual meaning. None: it goes on from here as this process
+            does, and its `pid` is 0.
         output: what it prints goes to this file, and it is asked nothing; None leaves both as they are.
     """
 
-    def __init__(self, run: Callable[[], Any], output: Path | None = None) -> None:
+    def __init__(self, run: Callable[[], Any] | None = None, output: Path | None = None) -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         gc.freeze()  # what is collected in the fork would be copied
         self.returncode: int | None = None
         self.pid = os.fork()
-        if self.pid == 0:
+        if self.pid == 0 and run is not None:
             become(run, output)
         gc.unfreeze()
 
@@ -43,6 +45,9 @@ class Fork:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             self.returncode = os.waitstatus_to_exitcode(status) if pid else None
         return self.returncode
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
 
 
 def become(run: Callable[[], Any], output: Path | None) -> None:
@@ -127,7 +132,7 @@ def survives(trial: Callable[[], None]) -> bool:
     while probe.poll() is None and time.monotonic() < end:
         time.sleep(0.002)
     if probe.returncode is None:
-        os.kill(probe.pid, 9)
+        probe.kill()
         os.waitpid(probe.pid, 0)
     return probe.returncode == 0
 

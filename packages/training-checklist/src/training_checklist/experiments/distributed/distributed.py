@@ -1,8 +1,6 @@
 """Several processes that train one model: whether they can talk, keep step, agree, and share the data."""
 
 import os
-import signal
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +21,7 @@ from training_checklist.engines.first_difference import differing_names
 from training_checklist.engines.places import of_function
 from training_checklist.experiments.distributed import meetings, peers, presence
 from training_checklist.experiments.distributed.agreement import distances
+from training_checklist.experiments.distributed.forked_ranks import Rendezvous
 from training_checklist.experiments.distributed.meetings import Meetings
 from training_checklist.experiments.distributed.network import NetworkError, self_test
 from training_checklist.experiments.distributed.one_process import InOneProcess
@@ -118,15 +117,12 @@ class Distributed(Experiment):
             self.begin(Path(HydraConfig.get().runtime.output_dir))
 
     def examine(self, fit: Callable[..., None], folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
-        shared |= {"LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": self.item}
+        rendezvous = Rendezvous(2)
         (folder / "debug").mkdir()
 
         def be_rank(rank: int) -> None:
-            os.environ.update(shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
-            torch.set_num_threads(1)  # a fork has none of the others
+            os.environ["OMP_NUM_THREADS"] = "1"  # a fork has none of the others
+            rendezvous.become(rank)
             presence.BEAT, presence.BUSY, meetings.STUCK, peers.GRACE = 0.1, 0.2, 0.3, 1.0  # nothing here is slow
             self.rank = rank
             self.begin(folder)
@@ -136,12 +132,13 @@ class Distributed(Experiment):
             write_rank(rank_file(folder, rank), [self.verdict("")])
 
         forks = [Fork(partial(be_rank, rank), folder / f"{rank}.log") for rank in range(2)]
+        rendezvous.listening.close()
         deadline = time.monotonic() + self.timeouts["rendezvous_timeout"]
         while any([fork.poll() is None for fork in forks]) and time.monotonic() < deadline:
             time.sleep(0.01)
         for fork in forks:
             if fork.poll() is None:
-                os.kill(fork.pid, signal.SIGKILL)
+                fork.kill()
         for [verdict] in read_ranks(folder, 0).values():
             self.judged |= {*verdict.judged}
             self.unjudged |= verdict.unjudged
@@ -291,7 +288,7 @@ class Distributed(Experiment):
         self.peers.presence.settle()
         event = self._event(error)
         self._end()
-        self.peers.wait_for_children()
+        peers.wait_for(self.peers.children)
         if event is None and not self.asked:
             self.skip(f"this project runs in one process; in several it ends with {type(error).__name__}")
             return replace(diagnose(error), severity=REMARK)

@@ -105,7 +105,7 @@ class InOneProcess:
             if loss is None:
                 raise NotAlike("the step returns no loss")
             weights = [weight for weight in copy.parameters() if weight.requires_grad]
-            return float(loss), flat(torch.autograd.grad(loss, weights, allow_unused=True), weights)
+            return float(loss.detach()), flat(torch.autograd.grad(loss, weights, allow_unused=True), weights)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

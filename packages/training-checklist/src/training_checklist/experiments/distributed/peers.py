@@ -5,6 +5,7 @@ import os
 import signal
 import time
 import traceback
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
@@ -12,6 +13,7 @@ from typing import Any
 
 from training_checklist.ending import CheckFailed
 from training_checklist.engines.own_code import is_own
+from training_checklist.experiments.distributed.forked_ranks import ForkedRanks
 from training_checklist.experiments.distributed.presence import Presence, Sign, is_dead, line_of
 from training_checklist.experiments.distributed.stages import RENDEZVOUS
 from training_checklist.finding import NOWHERE, Finding
@@ -23,6 +25,7 @@ from training_checklist.lab.ranks import (
     SlowPreparation,
 )
 from training_checklist.reporting.ranks import rank_file
+from training_checklist.starting.fork import Fork
 
 POLL = 0.02  # seconds
 GRACE = 4.0  # seconds for a rank that has failed to write down why; less than its launcher gives the others
@@ -61,7 +64,7 @@ class Peers:
         self.rendezvous_timeout, self.prepare_timeout, self.timeout = rendezvous_timeout, prepare_timeout, timeout
         self.expected = 1
         self.limit = rendezvous_timeout  # of the collectives of training
-        self.children: list[Popen] = []
+        self.children: list[Popen | Fork] = list(ForkedRanks.current.others) if ForkedRanks.current is not None else []
         self.trains = False  # whether the ranks have met
         self.network_tested = False
         self.presence = Presence(folder / "debug", rank, self.gone, GRACE)
@@ -156,25 +159,26 @@ class Peers:
                     return of_rank(finding, rank)
         return None
 
-    def wait_for_children(self) -> None:
-        """Give the ranks that this one has started a little time to end, and end them after that."""
-        deadline = time.monotonic() + GRACE
-        for child in self.children:
-            while child.poll() is None and time.monotonic() < deadline:
-                time.sleep(5 * POLL)
-            if child.poll() is None:
-                child.kill()
-
     def _prepares_too_long(self) -> bool:
         waited = time.monotonic() - self.presence.reached_at
         return self.presence.sign.stage == RENDEZVOUS and waited > self.prepare_timeout
+
+
+def wait_for(children: Iterable[Popen | Fork]) -> None:
+    """Give ranks that this one has started a little time to end, and end them after that."""
+    deadline = time.monotonic() + GRACE
+    for child in children:
+        while child.poll() is None and time.monotonic() < deadline:
+            time.sleep(POLL)
+        if child.poll() is None:
+            child.kill()
 
 
 def of_rank(finding: Finding, rank: int) -> Finding:
     return finding if finding.place.rank else replace(finding, place=finding.place.beside(rank=str(rank)))
 
 
-def ended(child: Popen) -> str:
+def ended(child: Popen | Fork) -> str:
     if child.returncode < 0:
         return f"was ended by {signal.Signals(-child.returncode).name}"
     return f"has ended with exit code {child.returncode}"

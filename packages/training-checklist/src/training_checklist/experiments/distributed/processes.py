@@ -1,4 +1,4 @@
-"""What the processes of a job find in their environment before they start."""
+"""What the processes of a job find in their environment before they start, and their start where forks will do."""
 
 import os
 import subprocess
@@ -7,10 +7,12 @@ from typing import Any
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
-from training_config.processes import needs_processes
+from training_config.processes import device_count, needs_processes
 
 from training_checklist.ending import AMONG_ALL
 from training_checklist.engines.own_config import own_config
+from training_checklist.experiments.distributed.forked_ranks import ForkedRanks, can_be_forked
+from training_checklist.experiments.distributed.peers import wait_for
 
 PROBE_SECONDS = 30
 # DDP in one process: what it takes to see whether TORCH_DISTRIBUTED_DEBUG=DETAIL is safe. With gloo it ends in a
@@ -25,7 +27,10 @@ torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).cuda(), device_i
 
 
 class Processes(Callback):
-    """Hydra's callback that chooses the devices and how much torch says; what is set already stays."""
+    """Hydra's callback that chooses the devices and how much torch says; what is set already stays.
+
+    Where the ranks can be forks of this process, they are made here, before one of them enters the training function.
+    """
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         import torch  # counting GPUs initialises none
@@ -41,8 +46,12 @@ class Processes(Callback):
             self._set("TORCH_DISTRIBUTED_DEBUG", "DETAIL" if on_gpus and survives_detail() else "INFO")
         if on_gpus:
             self._set("TORCH_NCCL_BLOCKING_WAIT", "1")  # a collective that waits too long raises where it was called
+        if can_be_forked(config):
+            ForkedRanks(device_count(config.trainer))
 
     def on_job_end(self, config: DictConfig, **kwargs: Any) -> None:
+        if ForkedRanks.current is not None:
+            wait_for(ForkedRanks.current.others)
         for name in self.own:
             os.environ.pop(name, None)
 
