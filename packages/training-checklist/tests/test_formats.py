@@ -58,10 +58,14 @@ def test_junit_has_a_suite_an_item_and_a_case_a_rule(verdicts, tmp_path):
     assert "src/net.py:7" in suites["fast_dev_run"].find("testcase/failure").text
 
 
-def test_sarif_names_the_real_file_and_line_and_what_is_silenced(verdicts, tmp_path):
+def test_sarif_names_the_real_file_and_line_and_what_is_silenced(verdicts, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("src/net.py", "conf/train.yaml"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
     write_sarif(tmp_path / "report.sarif", verdicts, Catalogue())
     [run] = json.loads((tmp_path / "report.sarif").read_text())["runs"]
-    code, config = run["results"]
+    code, config = run["results"]  # a warning without any line is none of a review's
     assert code["locations"] == [
         {"physicalLocation": {"artifactLocation": {"uri": "src/net.py"}, "region": {"startLine": 7}}}
     ]
@@ -71,7 +75,10 @@ def test_sarif_names_the_real_file_and_line_and_what_is_silenced(verdicts, tmp_p
     assert run["tool"]["driver"]["rules"][0]["shortDescription"]["text"] == "Does training_step return a loss?"
 
 
-def test_remark_stands_in_every_report_and_leaves_the_verdict_as_it_is(tmp_path):
+def test_remark_stands_in_every_report_and_leaves_the_verdict_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/net.py").touch()
     verdict = Verdict("fast_dev_run", "?", [finding(REMARK, file="src/net.py", line=7)], "one step", judged=[RULE])
     assert (verdict.status, summary(verdict)) == (PASSED, "one step (1 remark)")
     write_report(tmp_path, [verdict], [], Catalogue())

@@ -14,6 +14,7 @@ from training_checklist.catalogue import Catalogue
 from training_checklist.finding import FAILED, REMARK, WARNING
 from training_checklist.lab import examples, jobs
 from training_checklist.probe import kept
+from training_checklist.reporting.sarif import location
 
 PROBES = [probes.load(name) for name in probes.names()]
 ITEMS = {path.name.removesuffix(".yaml") for path in (resources.files("training_checklist") / "conf/debug").iterdir()}
@@ -52,7 +53,16 @@ def test_faulty_example_is_found_and_said_in_full(probe, example):
         assert set(finding.fix.items) <= ITEMS
         # Commands are made in one place, for whatever program the project starts.
         assert "python " not in f"{finding.what} {finding.why} {finding.fix.advice}"
+        assert has_a_line(finding, example), finding.where
     assert probe.question.endswith("?")
+
+
+def has_a_line(finding, example):
+    """Whether SARIF can name a line of a file that is there: where a program runs, that of its start stands in."""
+    if not isinstance(example, jobs.Job):
+        return location(finding) is not None
+    file, line = (finding.spots or [("train.py", 1)])[0]
+    return 1 <= line <= ({**jobs.FILES, **example.files})[file].count("\n")
 
 
 @pytest.mark.parametrize(("probe", "example"), HEALTHY, ids=[probe.id for probe, _ in HEALTHY])

@@ -1,5 +1,6 @@
 """What a rule has found: plain data with a structure. Nothing here imports torch."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -64,6 +65,14 @@ class Place:
         said = ", ".join(part for part in parts if part)
         return f"rank{'s' * (' ' in self.rank)} {self.rank}: {said}".rstrip(": ") if self.rank else said
 
+    @property
+    def spot(self) -> tuple[str, int] | None:
+        """The file and the line that are meant: of the code, or of the config that set the value."""
+        origin = re.match(r"([^\s,]+):(\d+)", self.origin)
+        if self.file and self.line:
+            return self.file, self.line
+        return (origin[1], int(origin[2])) if origin else None
+
     def identity(self) -> tuple[str, ...]:
         """Return what stays when lines move and numbers change: by it a finding is known again."""
         return self.key, self.module.partition(" ")[0], self.parameter, self.file, self.function, self.loader
@@ -71,6 +80,14 @@ class Place:
     def beside(self, **further: Any) -> "Place":
         """Return this place with further fields."""
         return replace(self, **further)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields that say something."""
+        return {name: value for name, value in vars(self).items() if value != getattr(NOWHERE, name)}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> "Place":
+        return cls(**content | {"code": tuple(content.get("code", ()))})
 
 
 @dataclass(frozen=True)
@@ -103,6 +120,7 @@ class Finding:
         why: why that matters.
         fix: what to do next.
         symptom: whether it may only follow from what another finding says.
+        near: the nearest line of the project's own code that is known, where the place names none.
         command: the fix in words, with commands as this project spells them; filled in when it is reported.
     """
 
@@ -113,11 +131,17 @@ class Finding:
     why: str = ""
     fix: Fix = NOTHING
     symptom: bool = False
+    near: Place = field(default=NOWHERE, compare=False)
     command: str = ""
 
     @property
     def where(self) -> str:
         return str(self.place)
+
+    @property
+    def spots(self) -> list[tuple[str, int]]:
+        """Files with a line, the most telling first."""
+        return [spot for spot in (self.place.spot, self.near.spot) if spot is not None]
 
     def identity(self) -> tuple[str, ...]:
         return self.rule, *self.place.identity()
@@ -132,7 +156,8 @@ class Finding:
             "why": self.why,
             "fix": self.command or self.fix.advice,
             "symptom": self.symptom,
-            "place": {name: value for name, value in vars(self.place).items() if value != getattr(NOWHERE, name)},
+            "place": self.place.as_dict(),
+            "near": self.near.as_dict(),
             "overrides": list(self.fix.overrides),
             "items": list(self.fix.items),
         }
@@ -141,12 +166,8 @@ class Finding:
     def from_dict(cls, content: dict[str, Any]) -> "Finding":
         fix = Fix(overrides=tuple(content["overrides"]), items=tuple(content["items"]))
         plain = {name: content[name] for name in ("rule", "severity", "what", "why", "symptom")}
-        return cls(
-            **plain,
-            place=Place(**content["place"] | {"code": tuple(content["place"].get("code", ()))}),
-            fix=fix,
-            command=content["fix"],
-        )
+        place, near = (Place.from_dict(content.get(name, {})) for name in ("place", "near"))
+        return cls(**plain, place=place, near=near, fix=fix, command=content["fix"])
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ def _judge(item: str, question: str, error: Exception | None, started: float) ->
     verdict.seconds = round(time.monotonic() - started if experiment is None else verdict.seconds, 2)
     if error is not None:
         finding = explained or diagnose(error)
+        finding = finding if experiment is None else experiment.placed(finding)
         verdict.findings = [*(known for known in verdict.findings if known != finding), finding]
         verdict.skipped = verdict.skipped if finding.severity == REMARK else None
     elif experiment is None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
@@ -17,8 +18,9 @@ from training_checklist import session
 from training_checklist.diagnosis.diagnose import diagnose, print_traceback
 from training_checklist.ending import FitEnded, exits_are_errors, launched_rank
 from training_checklist.engines.instead import put
+from training_checklist.engines.nearest import Nearest
 from training_checklist.engines.own_code import is_tool_error, last_frames, pass_on
-from training_checklist.finding import Finding, Verdict
+from training_checklist.finding import NOWHERE, Finding, Verdict
 from training_checklist.lightning import (
     Callback,
     Checkpoint,
@@ -77,6 +79,7 @@ class Experiment(Callback):
         self.fitted = False  # whether training has come to its end
         self.crashes: list[Exception] = []  # that the run has survived
         self.state: TrainerState | None = None  # of the last Trainer that it took part in
+        self.nearest: Nearest | None = None  # to a place, of that Trainer
         self.loading = NoWorkers()
         self.watching = ExitStack()  # left at the latest when training is over, or has failed
         self.started = time.monotonic()
@@ -148,6 +151,7 @@ class Experiment(Callback):
         if self.earlier is not None and self.earlier.is_over:
             end()
         self.rank, self.world_size, self.state = trainer.global_rank, trainer.world_size, trainer.state
+        self.nearest = Nearest(trainer)
         if stage == "fit" and is_overridden("configure_optimizers", pl_module):
             self.watching.enter_context(schedules_of_short_runs(trainer, pl_module))
         # A new list: Lightning is going through the old one.
@@ -226,7 +230,12 @@ class Experiment(Callback):
     def add(self, finding: Finding) -> None:
         """Keep a finding, once."""
         if finding not in self.findings:
-            self.findings.append(finding)
+            self.findings.append(self.placed(finding))
+
+    def placed(self, finding: Finding) -> Finding:
+        """Return a finding with the line of the project that is nearest, where its place names none."""
+        known = self.nearest is None or finding.near != NOWHERE
+        return finding if known else replace(finding, near=self.nearest.to(finding.place))
 
 
 def end(*_: Any, **__: Any) -> NoReturn:

@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 from training_config.secret_values import secret_values
 
 from training_checklist import session
+from training_checklist.diagnosis.config_place import with_origin
 from training_checklist.diagnosis.diagnose import diagnose, print_traceback
 from training_checklist.ending import CheckFailed, FitEnded, Refused, ToolError, launched_rank
 from training_checklist.engines.own_code import is_tool_error
@@ -160,7 +161,8 @@ class Report(Callback):
             last = [verdict.findings[-1] for verdict in verdicts if verdict.findings]
             crashes.append(crashed(error, last[0] if last else None, over))
         for verdict in verdicts:
-            verdict.findings = [with_commands(finding, verdict.item, config) for finding in verdict.findings]
+            findings = [with_origin(finding, config) for finding in verdict.findings]
+            verdict.findings = [with_commands(finding, verdict.item, config) for finding in findings]
         secrets = secret_values(config)
         verdicts = [masked(with_code(verdict), secrets) for verdict in verdicts]
         (folder / "debug").mkdir(exist_ok=True)

@@ -62,12 +62,14 @@ def write_report(
 
 def with_code(verdict: Verdict) -> Verdict:
     """Return a verdict whose findings hold the lines of code around their places."""
-    return replace(verdict, findings=[replace(each, place=surrounded(each.place)) for each in verdict.findings])
+    findings = [replace(each, place=surrounded(each.place), near=surrounded(each.near)) for each in verdict.findings]
+    return replace(verdict, findings=findings)
 
 
 def surrounded(place: Place) -> Place:
-    around = range(max(place.line - AROUND, 1), place.line + AROUND + 1) if place.line else ()
-    lines = {number: linecache.getline(place.file, number).rstrip() for number in around}
+    file, line = place.spot or ("", 0)
+    around = range(max(line - AROUND, 1), line + AROUND + 1) if line else ()
+    lines = {number: linecache.getline(file, number).rstrip() for number in around}
     while lines and not lines[max(lines)]:  # the file is shorter, or cannot be read from here
         lines.popitem()
     return replace(place, code=tuple(f"{number}: {line}" for number, line in lines.items()))

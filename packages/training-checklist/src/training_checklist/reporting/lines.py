@@ -19,5 +19,6 @@ def summary(verdict: Verdict) -> str:
 
 
 def rows(finding: Finding) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = [("where", finding.where), ("why", finding.why), ("next", finding.command)]
+    near = "" if finding.place.spot or finding.place.origin else str(finding.near)
+    found = [("where", finding.where), ("near", near), ("why", finding.why), ("next", finding.command)]
     return [(label, text) for label, text in found if text]

@@ -1,14 +1,13 @@
 """The findings as SARIF 2.1.0, which code hosts show beside the line in a review."""
 
 import json
-import os
-import re
 import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from training_checklist.engines.own_code import is_own
 from training_checklist.finding import FAILED, REMARK, WARNING, Finding, Verdict
 from training_checklist.probe import Probe
 from training_checklist.reporting.lines import rows
@@ -44,21 +43,20 @@ def result(finding: Finding, silenced: bool) -> dict[str, Any]:
 
 
 def location(finding: Finding) -> dict[str, Any] | None:
-    """Return the file and line in the project: of the code, of the config that set the value, or of the program."""
-    file, line = finding.place.file, finding.place.line
-    if not file:
-        origin = re.match(r"([^\s,]+):(\d+)", finding.place.origin)
-        file, line = (origin[1], int(origin[2])) if origin else (program(), 1)
-    if not file or Path(file).is_absolute():
-        return None
-    return {"artifactLocation": {"uri": Path(file).as_posix()}, **({"region": {"startLine": line}} if line else {})}
+    """Return the first file and line that lie in the project, of those that a finding has, and of the program."""
+    here = Path.cwd()
+    for file, line in (*finding.spots, (program(), 1)):
+        path = here / file
+        if path.is_file() and path.is_relative_to(here):
+            uri = path.relative_to(here).as_posix()
+            return {"artifactLocation": {"uri": uri}, "region": {"startLine": line}}
+    return None
 
 
 def program() -> str:
     """Return the file of the program that runs, "" where it lies elsewhere, as pytest does."""
-    file = getattr(sys.modules.get("__main__"), "__file__", None)
-    relative = os.path.relpath(file) if file is not None else ""
-    return "" if relative.startswith(os.pardir) or "site-packages" in relative else relative
+    file = getattr(sys.modules.get("__main__"), "__file__", None) or ""
+    return file if is_own(file) and not Path(file).is_relative_to(sys.prefix) else ""
 
 
 def described(name: str, rules: Mapping[str, Probe]) -> dict[str, Any]:
