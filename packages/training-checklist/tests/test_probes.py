@@ -15,6 +15,8 @@ from training_checklist.finding import FAILED, REMARK, WARNING
 from training_checklist.lab import examples, jobs
 from training_checklist.probe import kept
 from training_checklist.reporting.sarif import location
+from training_checklist.reporting.wording import in_words
+from typed import assert_works, said_in
 
 PROBES = [probes.load(name) for name in probes.names()]
 ITEMS = {path.name.removesuffix(".yaml") for path in (resources.files("training_checklist") / "conf/debug").iterdir()}
@@ -42,7 +44,7 @@ def test_file_of_a_probe_is_named_after_it_and_an_item_asks_it(name):
 
 
 @pytest.mark.parametrize(("probe", "example"), FAULTY, ids=[probe.id for probe, _ in FAULTY])
-def test_faulty_example_is_found_and_said_in_full(probe, example):
+def test_faulty_example_is_found_and_said_in_full(probe, example, root, tmp_path):
     found = examples.findings(probe, example)
     assert found
     for finding in found:
@@ -54,6 +56,11 @@ def test_faulty_example_is_found_and_said_in_full(probe, example):
         # Commands are made in one place, for whatever program the project starts.
         assert "python " not in f"{finding.what} {finding.why} {finding.fix.advice}"
         assert has_a_line(finding, example), finding.where
+        if isinstance(example, jobs.Job):
+            assert_works(finding.command, example.write(tmp_path))
+        else:
+            assert_works(in_words(finding, probe.item, None), root)
+            assert_works(said_in(root, finding, probe.item), root)
     assert probe.question.endswith("?")
 
 

@@ -19,7 +19,7 @@ from training_checklist.diagnosis.cause import Cause, find_cause
 from training_checklist.diagnosis.crash import Crash, describe
 from training_checklist.engines.own_code import is_own, shorten
 from training_checklist.finding import FAILED, Finding, Fix, Place
-from training_checklist.reporting.wording import without_items
+from training_checklist.reporting.wording import program, without_items
 
 PATTERNS = [*config_causes.PATTERNS, *training_causes.PATTERNS, *tensor_causes.PATTERNS]
 MESSAGE_LINES = 6
@@ -170,7 +170,7 @@ def _unknown(crash: Crash) -> Cause:
             "HYDRA_FULL_ERROR=1 before the same command shows every frame; search for the message's first line",
         )
     asked = f": {crash.own.expression}" if "\n" not in crash.own.expression else ""
-    command = shlex.join([os.path.relpath(sys.argv[0]), *map(redact_override, without_items(sys.argv[1:]))])
+    command = shlex.join([*program()[1:], *map(redact_override, without_items(sys.argv[1:]))])
     return Cause(
         f"no known cause fits this exception; look at the values used in line {crash.own.line}{asked}",
         f"HYDRA_FULL_ERROR=1 python -m pdb -c continue {command} stops at the error and prints any variable",

@@ -93,6 +93,15 @@ class Job:
     defaults: tuple[str, ...] = ()
     raw: str = "outputs/${now:%H-%M-%S}"
 
+    def write(self, folder: Path) -> Path:
+        """Write its files into a folder, and return that."""
+        listed = f"defaults: [{', '.join(f'{{{each}}}' if ':' in each else each for each in self.defaults)}]\n"
+        main = {"conf/train.yaml": listed + FILES["conf/train.yaml"]} if self.defaults else {}
+        for path, text in {**FILES, **main, **self.files}.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+        return folder
+
 
 def run(item: str, topics: Iterable[str], job: Job, chosen: Mapping[str, object]) -> Verdict:
     """Run a command with an item, and return the verdict.
@@ -110,12 +119,7 @@ def run(item: str, topics: Iterable[str], job: Job, chosen: Mapping[str, object]
     disabled = [each for each in loggers if each.disabled]
     with TemporaryDirectory() as name, warnings.catch_warnings(), isolate_rng(), session.aside():
         warnings.simplefilter("ignore")
-        folder = Path(name).resolve()
-        listed = f"defaults: [{', '.join(f'{{{each}}}' if ':' in each else each for each in job.defaults)}]\n"
-        main = {"conf/train.yaml": listed + FILES["conf/train.yaml"]} if job.defaults else {}
-        for path, text in {**FILES, **main, **job.files}.items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(text, encoding="utf-8")
+        folder = job.write(Path(name).resolve())
         asked = json.dumps(asdict(Asked(job.raw, folder / "outputs/now")), default=str)
         argv = ["train.py", f"+{OWN}={item}", "hydra.run.dir=outputs/now", *job.overrides, *overrides]
         os.chdir(folder)

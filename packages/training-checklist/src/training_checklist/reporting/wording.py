@@ -7,9 +7,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from omegaconf import DictConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
 from training_config.overrides import given, key_of
 from training_config.overrides import quoted as exactly
+from training_config.targets import HYDRA_KEYS, locate, parameters_of, takes_any
 from training_config.walk import walk
 
 from training_checklist.ending import OF_CHECKLIST
@@ -18,13 +20,19 @@ from training_checklist.group import ALWAYS, DOOR, group_name, group_of, groups
 from training_checklist.group import option as named
 from training_checklist.settings import KEY
 
+TRAINER = "trainer"  # key of the config and argument of `check` that are given to the Trainer
+
 
 def in_words(finding: Finding, item: str | None, config: DictConfig | None) -> str:
     """Return what to do next about a finding of `item`; `config` is the job's, None outside of Hydra."""
     fix = finding.fix
-    commands = [command(config, item, fix.overrides)] if fix.overrides else []
+    reached = {override: reaching(config, override) for override in fix.overrides}
+    changed = tuple(found for found in reached.values() if found is not None)
+    beyond = [override.lstrip("+") for override, found in reached.items() if found is None]
+    commands = [command(config, item, changed)] if changed else []
     commands += [command(config, other) for other in fix.items]
-    return "; ".join([*commands, fix.advice] if fix.advice else commands)
+    advice = fix.advice or (f"{' and '.join(beyond)}, in the code: no argument here reaches it" if beyond else "")
+    return "; ".join([*commands, advice] if advice else commands)
 
 
 def command(config: DictConfig | None, item: str | None, overrides: tuple[str, ...] = ()) -> str:
@@ -33,19 +41,33 @@ def command(config: DictConfig | None, item: str | None, overrides: tuple[str, .
     `~key` takes an override for that key away where the command has one.
     """
     if config is None:
-        values = f" with {', '.join(overrides)}" if overrides else ""  # how, only a script that makes the module knows
-        return f"check(module, datamodule, items=[{item!r}]){values}"
-    changed = [spelled(config, override) for override in overrides]
+        return call(item, overrides)
     ours = (*groups(), KEY)
     own = [text for text in given(config, "task") if key_of(text).partition(".")[0] not in ours]
     place = os.environ.get(OF_CHECKLIST)  # which the item's command was given besides
     own = [text for text in own if place is None or text.partition("=")[2] != exactly(place)]
+    signs = {key_of(text): text[: len(text) - len(text.lstrip("+"))] for text in own}
+    # What the user has added is no key of the configs: without its sign Hydra would refuse it.
+    changed = [text if text[0] in "+~" else f"{signs.get(key_of(text), '')}{text}" for text in overrides]
     keys = {key_of(override) for override in changed}
     kept = [text for text in own if key_of(text) not in keys]
     replaced = {key_of(text) for text in own} & keys
     added = [text for text in changed if not (text.startswith("~") and key_of(text) in replaced)]
     asked = [option(config, item)] if item is not None else []
-    return " ".join([*program(), *map(quoted, [*asked, *kept, *added])])
+    return " ".join([*program(), *flags(), *map(quoted, [*asked, *kept, *added])])
+
+
+def call(item: str | None, overrides: tuple[str, ...]) -> str:
+    """Return the call of `check` with an item; overrides are of its Trainer or its settings."""
+    arguments = [f"items=[{item!r}]"]
+    for name in (TRAINER, KEY):
+        given = OmegaConf.create({})
+        for text in overrides:
+            if key_of(text).startswith(f"{name}."):
+                value = OverridesParser.create().parse_override(text).value()
+                OmegaConf.update(given, key_of(text).removeprefix(f"{name}."), value)
+        arguments += [f"{name}={OmegaConf.to_container(given)}"] if given else []
+    return f"check(module, datamodule, {', '.join(arguments)})"
 
 
 def without_items(arguments: list[str]) -> list[str]:
@@ -62,9 +84,13 @@ def quoted(text: str) -> str:
 
 
 def program() -> list[str]:
-    """Return how the program was started: "python src/train.py", "python -m package.train", with Hydra's own flags."""
+    """Return how the program was started: "python src/train.py", or "python -m package.train"."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    start = ["python", "-m", spec.name] if spec is not None else ["python", relative(sys.argv[0])]
+    return ["python", "-m", spec.name] if spec is not None else ["python", relative(sys.argv[0])]
+
+
+def flags() -> list[str]:
+    """Return the options of Hydra's own that the program was given, with their values."""
     flags, arguments = [], iter(sys.argv[1:])
     for argument in arguments:
         if argument.startswith(("--config-name", "--config-dir", "--config-path", "-cn", "-cd", "-cp")):
@@ -72,7 +98,7 @@ def program() -> list[str]:
             # A launcher tells each rank where the configs are, which the user's command does not have to say.
             if not (argument.startswith("--config-path") and Path(flag[-1]).is_absolute() and "RANK" in os.environ):
                 flags += flag
-    return [*start, *flags]
+    return flags
 
 
 def relative(path: str) -> str:
@@ -93,16 +119,40 @@ def option(config: DictConfig, item: str) -> str:
     return f"{'+' if added else ''}{group}={item}"
 
 
-def spelled(config: DictConfig, override: str) -> str:
-    """Return an override with the key of this config: optimizer.lr may be model.optimizer.lr in it."""
+def reaching(config: DictConfig | None, override: str) -> str | None:
+    """Return an override with the key of this config, None where nothing would read it.
+
+    optimizer.lr may be model.optimizer.lr in it, or the one key that is called lr.
+    """
     sign, key, value = re.fullmatch(r"([+~]*)([^=]+)(=.*)?", override, re.DOTALL).groups()
+    owner, _, name = key.rpartition(".")
+    if config is None:
+        return override if sign != "~" and key.startswith((f"{TRAINER}.", f"{KEY}.")) else None
     keys = [each for each, _, _ in walk(config) if not each.startswith("hydra.")]
-    if key in keys or sign == "~":
+    if key in keys or sign == "~" or key.startswith("hydra."):
         return override
+    if key.startswith(f"{KEY}."):
+        return f"++{key}{value or ''}"
     alike = [other for other in keys if other.endswith(f".{key}")]
-    if len(alike) == 1:
+    alike = alike or [other for other in keys if f".{other}".endswith(f".{name}")]
+    if len(alike) == 1 and owner != TRAINER:
         return f"{sign.removeprefix('++')}{alike[0]}{value or ''}"
-    return f"++{key}{value or ''}" if not sign and "." in key else override
+    node = OmegaConf.select(config, owner) if owner else None
+    if not isinstance(node, DictConfig) or not takes(node, name):
+        return None
+    return override if sign else f"++{override}"
+
+
+def takes(node: DictConfig, name: str) -> bool:
+    """Whether what is built of a node takes an argument; a node that says nothing of that is given away as a whole."""
+    target = OmegaConf.select(node, "_target_")
+    if not isinstance(target, str) or name in HYDRA_KEYS:
+        return True
+    try:
+        parameters = parameters_of(locate(target))
+    except ImportError:
+        return False
+    return parameters is None or name in parameters or takes_any(parameters)
 
 
 def with_commands(finding: Finding, item: str | None, config: DictConfig | None) -> Finding:

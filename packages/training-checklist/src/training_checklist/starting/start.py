@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from training_checklist.ending import OF_CHECKLIST
 from training_checklist.engines.own_code import pass_on
-from training_checklist.reporting.wording import program
+from training_checklist.reporting.wording import flags, program
 from training_checklist.starting.fork import Fork, import_all, is_safe
 from training_checklist.starting.placement import placed
 
@@ -102,14 +102,13 @@ class Starter:
     def _program(self) -> list[str]:
         """Return the program and Hydra's flags as they were typed."""
         typed = program()[1:]
-        return typed if typed[0] == "-m" else [str(self.cwd / sys.argv[0]), *typed[1:]]
+        return [*(typed if typed[0] == "-m" else [str(self.cwd / sys.argv[0])]), *flags()]
 
     def _as_command(self, arguments: list[str], work: Path) -> None:
         """In a fork: do what hydra.main does with a command line of these overrides."""
         os.chdir(self.cwd)
         os.environ[OF_CHECKLIST] = str(work)
-        typed = program()
-        sys.argv = [sys.argv[0], *typed[3 if typed[1] == "-m" else 2 :], *arguments]
+        sys.argv = [sys.argv[0], *flags(), *arguments]
         before = set(sys.modules)
         name, hydra = self.config.hydra.job.config_name, GlobalHydra.instance().hydra
         try:

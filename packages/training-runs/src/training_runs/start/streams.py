@@ -14,7 +14,9 @@ def outlive_readers() -> None:
         stream = getattr(sys, name)
         if type(stream) is io.TextIOWrapper:  # not what a notebook or a test has put in its place
             options = {"encoding": stream.encoding, "line_buffering": stream.line_buffering}
-            lasting = Lasting(stream.detach(), errors="backslashreplace", **options)
+            stream.flush()
+            lasting = Lasting(stream.buffer, errors="backslashreplace", **options)
+            lasting.before = stream  # which closes its buffer when it goes; who runs this program, as pdb, may hold it
             setattr(sys, name, lasting)
             setattr(sys, f"__{name}__", lasting)
 

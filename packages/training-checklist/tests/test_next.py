@@ -1,0 +1,47 @@
+"""What a finding says is next runs as it is typed: in the command or the call that it was found in."""
+
+import pytest
+from training_checklist.finding import FAILED, Finding, Fix
+from training_checklist.reporting.wording import in_words
+from typed import assert_works, said_in
+
+BEYOND = "in the code: no argument here reaches it"
+
+
+def finding(*overrides):
+    return Finding("a/b", FAILED, "", fix=Fix(overrides=overrides))
+
+
+@pytest.mark.parametrize(
+    ("typed", "override", "then"),
+    [
+        # What is in no config of the project needs the sign that its user has given it.
+        ("+criterion.ignore_index=0", "criterion.ignore_index=-100", "+criterion.ignore_index=-100"),
+        ("++trainer.fast_dev_run=2", "trainer.fast_dev_run=false", "++trainer.fast_dev_run=false"),
+        ("+trainer.benchmark=true", "~trainer.benchmark", ""),
+        ("optimizer.lr=3", "optimizer.lr=1", "optimizer.lr=1"),
+        ("seed=1", "trainer.benchmark=true", "seed=1 ++trainer.benchmark=true"),
+        ("seed=1", "optimizer.eps=1e-8", "seed=1 ++optimizer.eps=1e-8"),
+        ("seed=1", "data.batch_size=32", "seed=1 data.batch_size=32"),
+        ("seed=1", "checks.distributed.prepare_timeout=60", "seed=1 ++checks.distributed.prepare_timeout=60"),
+        ("scheduler=cosine", "scheduler.interval=epoch", "scheduler=cosine scheduler.interval=epoch"),
+    ],
+)
+def test_override_is_spelled_so_that_hydra_takes_it_and_it_arrives(root, typed, override, then):
+    said = said_in(root, finding(override), "trace", typed)
+    assert said == " ".join(["python train.py +debug=trace", *then.split()])
+    assert_works(said, root)
+
+
+@pytest.mark.parametrize("override", ["lr_scheduler.interval=epoch", "optimizer.moments=2", "batch_norm.eps=1e-5"])
+def test_what_no_part_of_the_config_reads_is_said_in_words(root, override):
+    assert said_in(root, finding(override), "trace") == f"{override}, {BEYOND}"
+
+
+def test_call_is_given_arguments_of_its_trainer_and_its_settings_and_the_rest_in_words():
+    said = in_words(finding("trainer.gradient_clip_val=null", "optimizer.lr=1e-3"), "overfit", None)
+    assert said == (
+        "check(module, datamodule, items=['overfit'], trainer={'gradient_clip_val': None}); "
+        f"optimizer.lr=1e-3, {BEYOND}"
+    )
+    assert_works(said, None)
