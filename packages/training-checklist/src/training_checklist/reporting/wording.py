@@ -29,9 +29,13 @@ def in_words(finding: Finding, item: str | None, config: DictConfig | None) -> s
     reached = {override: reaching(config, override) for override in fix.overrides}
     changed = tuple(found for found in reached.values() if found is not None)
     beyond = [override.lstrip("+") for override, found in reached.items() if found is None]
-    commands = [command(config, item, changed)] if changed else []
+    commands = [command(config, item, changed)] if changed or (beyond and config is None) else []
     commands += [command(config, other) for other in fix.items]
-    advice = fix.advice or (f"{' and '.join(beyond)}, in the code: no argument here reaches it" if beyond else "")
+    advice = fix.advice
+    if beyond and config is None:
+        commands[0] += f" with {' and '.join(beyond)} in the code"
+    elif beyond and not advice:
+        advice = f"{' and '.join(beyond)}, in the code: no key of this config reaches it"
     return "; ".join([*commands, advice] if advice else commands)
 
 
