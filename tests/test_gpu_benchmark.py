@@ -11,7 +11,7 @@ import pytest
 
 GPU = Path(__file__).parents[1] / "benchmarks" / "gpu"
 # They need no GPU of NVIDIA's, or are two others at once.
-NOT_THERE = {"auto", "cpu", "mps", "ddp_bf16"}
+NOT_THERE = {"auto", "cpu", "mps", "fsdp2", "ddp_bf16"}
 
 
 @pytest.fixture(scope="module")

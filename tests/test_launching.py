@@ -115,6 +115,24 @@ def test_a_job_of_several_processes_leaves_nothing_for_the_next(alternating):
     assert state == {"variables": [], "process_group": False, "cuda": False, "children": []}
 
 
+@pytest.mark.slow
+def test_fsdp2_gives_what_ddp_gives_and_its_checkpoints_are_as_any(commands, tmp_path):
+    settings = ("model.channels_last=false", "optimizer=adamw")  # sharded weights do not lie channels last
+    for name, epochs in (("ddp", 2), ("fsdp2", 1)):
+        finished = commands.train(tmp_path / name, f"trainer={name}", f"trainer.max_epochs={epochs}", *settings)
+        assert finished.code == 0, finished.output
+    whole, run = the_run(tmp_path / "ddp"), the_run(tmp_path / "fsdp2")
+    resumed = commands.run(tmp_path, commands.project / "train.py", f"resume={run}", "trainer.max_epochs=2")
+    assert resumed.code == 0, resumed.output
+    expected, record = read_json(whole / "run.json"), read_json(run / "run.json")
+    assert record["metrics"] == expected["metrics"]
+    assert record["world_size"] == 2
+    alone = commands.run(tmp_path, commands.project / "eval.py", f"run={run}", "figures=false", "accelerator=cpu")
+    assert alone.code == 0, alone.output
+    metrics = read_json(run / "eval" / "best" / "metrics.json")["metrics"]
+    assert metrics["test/accuracy"] == record["metrics"]["test/accuracy"]
+
+
 # Failures
 
 

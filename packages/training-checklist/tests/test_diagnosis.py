@@ -466,6 +466,16 @@ def suicide(index):
     signal.raise_signal(signal.SIGKILL)
 
 
+def test_missing_compiler_is_told_with_the_key_that_asks_for_it(monkeypatch):
+    import torch._inductor.config
+
+    monkeypatch.setattr(torch._inductor.config.cpp, "cxx", (None, "/nowhere/g++"))
+    monkeypatch.setattr(torch._inductor.config, "force_disable_caches", True)
+    finding = diagnosed(torch.compile(nn.Linear(1, 1)), torch.zeros(1, 1))
+    assert "torch.compile writes C++ code, and this machine has no compiler" in finding.why
+    assert "leave torch.compile out" in told(finding)
+
+
 def test_empty_dataset_is_told():
     finding = diagnosed(lambda: DataLoader(Samples(size=0), shuffle=True))
     assert "no samples" in finding.why

@@ -92,6 +92,15 @@ def test_graph_names_the_layers_of_the_network(board):
         assert layer in nodes
 
 
+def test_compiled_network_has_no_graph(tmp_path):
+    network = nn.Linear(1, 1)
+    network.compile()
+    logger = TensorBoardLogger(save_dir=tmp_path, name="", version="")
+    logger.log_graph(network, torch.zeros(1, 1))
+    logger.finalize("success")
+    assert not read(tmp_path).Tags()["graph"]
+
+
 class Branching(nn.Module):
     def forward(self, images):
         raise NotImplementedError("no tracing here\nat all")

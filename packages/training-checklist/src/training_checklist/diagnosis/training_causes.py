@@ -529,6 +529,16 @@ def moved_by_hand(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def no_compiler(crash: Crash, match: re.Match) -> Cause:
+    keys = [key for key in keys_named(crash.config, "compile") if OmegaConf.select(crash.config, key)]
+    without = Fix("or install one: apt install g++, say", overrides=tuple(f"{key}=false" for key in keys))
+    return Cause(
+        f"torch.compile writes {match[1] or 'C'} code, and this machine has no compiler for it",
+        without if keys else "leave torch.compile out, or install one: apt install g++, say",
+        place_of(crash.config, *keys),
+    )
+
+
 def no_such_file(crash: Crash, match: re.Match) -> Cause | None:
     text = str(getattr(crash.error, "filename", None) or match[1] or match[2]).strip("'\"")
     path = Path(text)
@@ -583,5 +593,6 @@ PATTERNS: list[Pattern] = [
     (r"device-side assert", device_assert),
     (r"(\w+) does not have a deterministic implementation", not_deterministic),
     (r"Found no NVIDIA driver|Torch not compiled with CUDA enabled|No CUDA GPUs are available", moved_by_hand),
+    (r"No working (C\+\+) compiler found|Failed to find C compiler", no_compiler),
     (r"No supported gpu backend|can not run on your system|not a valid accelerator", no_accelerator),
 ]

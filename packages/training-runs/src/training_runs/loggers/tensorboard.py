@@ -14,7 +14,8 @@ from pytorch_lightning.utilities import rank_zero_only, rank_zero_warn
 
 # Generated when tensorboard is built: a type checker does not see what is in them.
 from tensorboard.compat.proto import event_pb2, summary_pb2
-from torch import Tensor
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
@@ -57,8 +58,13 @@ class TensorBoardLogger(loggers.TensorBoardLogger):
 
     @rank_zero_only
     def log_graph(self, model: LightningModule, input_array: Tensor | None = None) -> None:
-        """Trace `model` on a batch of images; one that cannot be traced has no graph, and says so."""
-        if input_array is None:  # Lightning's own call, before there is a batch
+        """Trace `model` on a batch of images; one that cannot be traced has no graph, and says so.
+
+        One that is sharded has none: only this process would go through it. Nor has one that is compiled in place:
+        torch traces none.
+        """
+        # Lightning's own call comes before there is a batch.
+        if input_array is None or any(is_sharded(module) or is_compiled(module) for module in model.modules()):
             return
         training = model.training
         try:
@@ -105,6 +111,14 @@ class TensorBoardLogger(loggers.TensorBoardLogger):
         if split not in self.writers:
             self.writers[split] = LateWriter(str(Path(self.log_dir) / split), **self._kwargs)
         return self.writers[split]
+
+
+def is_sharded(module: nn.Module) -> bool:
+    return isinstance(module, (FSDPModule, FullyShardedDataParallel))
+
+
+def is_compiled(module: nn.Module) -> bool:
+    return module._compiled_call_impl is not None
 
 
 class LateWriter(SummaryWriter):
