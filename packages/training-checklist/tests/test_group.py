@@ -59,9 +59,9 @@ def test_checklist_runs_its_own_item_where_the_project_has_an_option_of_that_nam
     (tmp_path / "pyproject.toml").write_text('[tool.training-checklist]\ngroup = "debug"\n')
     asked = project("+debug=checklist", "hydra.callbacks.debug.only=[config,overfit]").stdout
     assert "config          passed" in asked
-    assert "[overfit/learning-rate]" in asked
+    assert "[overfit/setting-in-the-way]" in asked
     assert "python train.py +checklist=overfit ++optimizer.lr=0.01" in asked
-    assert "[overfit/learning-rate]" in project("+training_checklist=overfit").stdout
+    assert "[overfit/setting-in-the-way]" in project("+training_checklist=overfit").stdout
 
 
 @pytest.mark.slow

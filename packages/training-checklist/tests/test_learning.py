@@ -1064,7 +1064,7 @@ def test_network_whose_loss_falls_late_is_given_time(examine, net):
             return loss if self.steps > 120 else loss.detach() + 0.0 * loss
 
     found = {each.rule for each in examine("learning", Late()).findings}
-    assert found.isdisjoint({"learning/loss-does-not-fall", "learning/learning-rate"})
+    assert found.isdisjoint({"learning/loss-does-not-fall", "learning/setting-in-the-way"})
 
 
 def stopping(**options):

@@ -207,7 +207,7 @@ class TestWithoutClasses:
     @pytest.mark.parametrize("lr", [1e-7, 1e4])
     def test_learning_rate_is_named_by_the_trial_that_learns(self, examine, lr):
         [finding] = examine("overfit", Regression(lr=lr)).findings
-        assert finding.rule == "overfit/learning-rate"
+        assert finding.rule == "overfit/setting-in-the-way"
         assert finding.place.key == "optimizer.lr"
         assert ("too low" if lr < 1 else "too high") in finding.why
 
@@ -452,13 +452,21 @@ class Giving(examples.Small):
 def memorising(rate, module=examples.Small, **item):
     """Run the item on one batch with SGD, and ask whether another rate does better."""
     example = examples.trained_with(lambda weights: torch.optim.SGD(weights, lr=rate), module)
-    return examples.run(probes.load("overfit/learning-rate"), replace(example, item={**example.item, **item}))
+    return examples.run(probes.load("overfit/setting-in-the-way"), replace(example, item={**example.item, **item}))
 
 
 @pytest.mark.parametrize(("rate", "nearly", "found"), [(0.2, 0.1, 1), (0.2, 0.2, 0), (0.22, 0.1, 0), (0.22, 0.05, 1)])
 def test_share_of_the_loss_that_may_be_left_where_every_answer_is_right(rate, nearly, found):
     """A tenth, on either side of which these two are."""
     assert len(memorising(rate, nearly=nearly).findings) == found
+
+
+@pytest.mark.parametrize(
+    ("rate", "least_gain", "steps"), [(0.002, 0.01, 40), (0.002, 0.03, 20), (0.0009, 0.01, 20), (0.0009, 0.003, 40)]
+)
+def test_share_by_which_a_loss_is_a_new_best(rate, least_gain, steps):
+    """With patience for 20 steps, of 40: the first rate gains two hundredths in them, and the second half of one."""
+    assert memorising(rate, least_gain=least_gain).batch.steps - steps in (0, 1)
 
 
 def test_regression_ends_when_all_of_its_last_losses_have_halved():

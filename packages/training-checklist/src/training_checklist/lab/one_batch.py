@@ -13,7 +13,6 @@ from training_checklist.lab.shared import Subject, once
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 from training_checklist.probe import CannotJudge
 
-STEP = 0.01  # share by which a lower loss is a new best: float32 keeps 7 digits, and dropout's noise is switched off
 EXCHANGES = 6  # of targets, whose mean loss counts: single ones may leave much where it was
 BF16 = 1 / 64  # relative: bfloat16 keeps 8 bits of a number, and of criterion and loss each is rounded to that
 SAME = 1e-5  # relative, of float32 in a criterion: answers that differ by no more are one
@@ -34,7 +33,8 @@ class OneBatch(Subject):
         settled: last steps, in all of which it must be there.
         nearly: share of a classification's loss that may be left where it still falls and every answer is right.
         max_steps: optimizer steps after which it is given up.
-        patience: optimizer steps without a loss that is lower by a hundredth, after which it is given up too.
+        patience: optimizer steps without a new best loss, after which it is given up too.
+        least_gain: share by which a lower loss is a new best.
         seconds: after which it is given up without a verdict.
 
     Attributes:
@@ -67,11 +67,12 @@ class OneBatch(Subject):
         nearly: float,
         max_steps: int,
         patience: int,
+        least_gain: float,
         seconds: float,
     ) -> None:
         self.max_loss, self.min_accuracy, self.min_fall = max_loss, min_accuracy, min_fall
         self.learnt, self.settled, self.nearly = learnt, settled, nearly
-        self.max_steps, self.patience, self.seconds = max_steps, patience, seconds
+        self.max_steps, self.patience, self.least_gain, self.seconds = max_steps, patience, least_gain, seconds
         self.batch: Any = None
         self.origin: Trial | None = None
         self.uncopied = self.distinct = ""
@@ -107,7 +108,7 @@ class OneBatch(Subject):
         share = None if self.goal is not None else share_of_exchanged(criteria)
         self.shares += [] if share is None else [share]
         self.steps = steps
-        if self.losses[-1] < self.best - STEP * abs(self.best) or math.isinf(self.best):
+        if self.losses[-1] < self.best - self.least_gain * abs(self.best) or math.isinf(self.best):
             self.best, self.best_step = self.losses[-1], steps
 
     def reaches(self, losses: list[float], accuracy: float | None, shares: list[float]) -> bool:

@@ -13,7 +13,7 @@ from training_checklist.engines.batches import batch_size, leaves, same
 from training_checklist.engines.compared import replaced
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.engines.trial import Trial, without_inputs
-from training_checklist.lab.one_batch import STEP, OneBatch, has_silent_samples, share_of_exchanged, value_of
+from training_checklist.lab.one_batch import OneBatch, has_silent_samples, share_of_exchanged, value_of
 from training_checklist.lab.shared import once
 from training_checklist.lightning import isolate_rng
 
@@ -140,7 +140,7 @@ def run(batch: OneBatch, tried: Tried, trial: Trial, given: Any = None) -> None:
         shares += [] if share is None else [share]
         accuracy = None if batch.accuracy is None or call is None else call.accuracy
         tried.memorised = batch.reaches(losses, accuracy, shares)
-        is_hopeless = len(losses) == steps // 3 and min(losses) > losses[0] - STEP * abs(losses[0])
+        is_hopeless = len(losses) == steps // 3 and min(losses) > losses[0] - batch.least_gain * abs(losses[0])
         if tried.memorised or is_hopeless or not math.isfinite(loss):
             break
     if tried.memorised and batch.goal is None and not shares:

@@ -14,26 +14,19 @@ from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.compared import ROUNDING
 from training_checklist.engines.criteria import CriterionCall
 from training_checklist.engines.trial import DRAWN, NoLoss, Trial, exchanged
-from training_checklist.lab.shared import of_the_project, once
+from training_checklist.lab.shared import limits_of, of_the_project, once
 from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import combined, isolate_rng
 from training_checklist.probe import CannotJudge
 
 RATE, DECAY, CLIPPING = "optimizer.lr", "optimizer.weight_decay", "trainer.gradient_clip_val"
-GAIN = 10  # times as far; nearer together both trainings learn, as with rates that differ by a power of ten
 # Share of its first value to which the loss on some batches falls as they are learnt by heart. One answer for all
 # samples does not come so far: at best it has the loss of chance, which an untrained network begins with.
 LEARNT = 0.5
-# Standard deviations from which on an effect of exchanged labels is there. Chance makes that in 4 of 10,000 cases
-# (Student's t with EXCHANGES - 1 degrees of freedom).
-SURE = 4.0
 EXCHANGES = 20  # of labels: of 8, the deviation is so vague that 4 of them came about by chance once in 12 trials
 FEW = 6  # exchanges are enough for a first look, where the effect is twice as sure as it must be
-# Samples below which a class cannot be learnt from so few: ten events a variable are a regression's least (Peduzzi et
-# al., 1996).
-PER_CLASS = 10
 MAX_BATCHES = 64  # to train on: of 8 samples or more, they hold the 512 that are asked for
-# Factors of a rate: a range test by powers of ten, which is how far apart rates must be to tell (GAIN).
+# Factors of a rate: a range test by powers of ten, which is how far apart rates must be to tell.
 HIGHER, LOWER = [10.0**power for power in range(1, 6)], [0.1, 0.01, 0.001]
 UNTOLD = "no part of a batch is known to be only what answers are compared with"
 
@@ -83,12 +76,12 @@ class RangeTest:
     learner: Trial | None = None
     out_of_time: bool = False
 
-    def better(self, change: str) -> Course | None:
-        """Return the training with a change of this kind that falls, and much further than what was asked for."""
+    def better(self, times: float) -> Course | None:
+        """Return the training with a change that falls, and so many times as far as what was asked for, or None."""
         if self.asked.fall >= self.min_fall:
             return None
-        falls = max(self.min_fall, GAIN * self.asked.fall)
-        return next((each for each in self.tried if each.change == change and each.fall >= falls), None)
+        falls = max(self.min_fall, times * self.asked.fall)
+        return next((each for each in self.tried if each.fall >= falls), None)
 
 
 @dataclass
@@ -232,7 +225,7 @@ def search(run: TwoEpochs, origin: Trial, known: list[Any], warms_up: bool) -> R
 @once
 def labels_of_copies(run: TwoEpochs) -> Labels:
     """Compare the loss of a copy that learns on samples that it was not trained on with that for exchanged labels."""
-    test, middle = range_test(run), half(run)
+    test, middle, limits = range_test(run), half(run), limits_of("learning/labels-unrelated")
     known, unseen, learner = batches(run)[:middle], batches(run)[middle:], test.learner
     if learner is None:
         raise CannotJudge("the loss of no copy falls")
@@ -240,17 +233,17 @@ def labels_of_copies(run: TwoEpochs) -> Labels:
         targets = learner.targets(known[0])
         if not targets:
             raise CannotJudge(UNTOLD)
-        if not unseen or too_few(known, targets):
+        if not unseen or too_few(known, targets, limits.samples_per_class):
             raise CannotJudge("there are too few samples to tell whether labels belong to them")
         raised, deviations = effect(learner, unseen, targets, FEW)
-        if deviations < 2 * SURE:
+        if deviations < 2 * limits.min_known:
             raised, deviations = effect(learner, unseen, targets)
-        while deviations < SURE and not has_learnt(learner, known, targets):
+        while deviations < limits.min_known and not has_learnt(learner, known, targets):
             if learner.steps >= run.options["max_steps"] or time.monotonic() > run.deadline:
                 break
             learner.train(known, run.options["steps"])
         found = Labels(course(learner, 0.0), len(known), math.inf, deviations, False)
-        if deviations < SURE:
+        if deviations < limits.min_known:
             raised, found.unseen = effect(learner, unseen, targets)
             found.known = effect(learner, known, targets)[1]
             found.learnt = has_learnt(learner, known, targets)
@@ -273,7 +266,7 @@ def effect_of_labels(run: TwoEpochs) -> float:
         if str(reason) != UNTOLD:
             raise
         found = None
-    if found is not None and found.known >= SURE:
+    if found is not None and found.known >= limits_of("learning/labels-unrelated").min_known:
         raise CannotJudge("exchanged labels change the loss, so that inputs have an effect")
     with copies(run):
         seen = batches(run)[: half(run)]
@@ -326,13 +319,13 @@ def has_learnt(trial: Trial, known: list[Any], targets: list[str]) -> bool:
     return trial.after <= LEARNT * (trial.after + effect(trial, known, targets, FEW)[0])
 
 
-def too_few(batches: list[Any], targets: list[str]) -> bool:
+def too_few(batches: list[Any], targets: list[str], per_class: int) -> bool:
     """Whether some class has too few samples for anything about it to be learnt."""
     labels = [leaves(batch)[path] for batch in batches for path in targets if path in leaves(batch)]
     if any(label.is_floating_point() for label in labels):
         return False
     together = torch.cat([label.flatten() for label in labels])
-    return len(together) < PER_CLASS * len(together.unique())
+    return len(together) < per_class * len(together.unique())
 
 
 def mean_of(calls: list[CriterionCall]) -> float:

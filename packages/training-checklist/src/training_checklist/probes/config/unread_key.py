@@ -52,4 +52,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Job(("+quit=true",)),
     healthy=Job(("++quiet=true",)),
+    also_healthy=(Job(("++quiet=${calm}", "+calm=true")),),
 )

@@ -31,4 +31,7 @@ PROBE = Probe(
     detect=detect,
     faulty=of_data(lambda: labels_below(3)),
     healthy=of_data(lambda: labels_below(3), lambda: labels_below(3)),
+    also_healthy=(
+        of_data(lambda: labels_below(3), lambda: Changed(lambda index, x, y: (x, y % 3 if index else y * 0 + 3))),
+    ),
 )

@@ -26,4 +26,5 @@ PROBE = Probe(
     detect=detect,
     faulty=of_data(held_out=lambda: Changed(lambda index, x, y: (x, y * 0 + index // 4 % 4))),
     healthy=of_data(held_out=lambda: Changed(lambda index, x, y: (x, y))),
+    also_healthy=(of_data(held_out=lambda: Changed(lambda index, x, y: (x.roll(3), y))),),
 )

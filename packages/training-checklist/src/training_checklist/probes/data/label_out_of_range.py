@@ -35,4 +35,6 @@ PROBE = Probe(
     steps=("on_fit_end", RAISED),
     faulty=of_data(lambda: Changed(lambda index, x, y: (x, y + 1))),
     healthy=of_data(lambda: Changed(lambda index, x, y: (x, y))),
+    also_faulty=(of_data(lambda: Changed(lambda index, x, y: (x, y + 4 * (index == 150)))),),
+    also_healthy=(of_data(lambda: Changed(lambda index, x, y: (x, y if index % 8 else y * 0 - 100))),),
 )

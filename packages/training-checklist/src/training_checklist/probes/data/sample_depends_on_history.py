@@ -1,5 +1,6 @@
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from training_checklist.instruments import UNREAD, Changed, Data, history, of_data
@@ -53,4 +54,9 @@ PROBE = Probe(
     detect=detect,
     faulty=of_data(lambda: ByDay(16)),
     healthy=of_data(lambda: ByDay(160)),
+    also_faulty=(
+        of_data(lambda: Changed(lambda index, x, y: (x.mul_(2), y))),
+        of_data(lambda: Changed(lambda index, x, y: (x.add_(torch.rand(())), y))),
+    ),
+    also_healthy=(of_data(lambda: Changed(lambda index, x, y: (x + torch.rand(()), y))),),
 )

@@ -45,4 +45,5 @@ PROBE = Probe(
             factor=4.0,
         )
     },
+    also_healthy=(weighed([63, 62, 61, 60], [4, 3, 2, 1]),),
 )

@@ -1,6 +1,7 @@
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from training_checklist.instruments import FirstSteps, Small, fed, shown
+from training_checklist.instruments import FirstSteps, Small, fed, shown, with_part
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -36,4 +37,5 @@ PROBE = Probe(
     detect=detect,
     faulty=fed(Scaled),
     healthy=fed(type("Weighted", (Scaled,), {"factor": 0.1})),
+    also_healthy=(fed(with_part(lambda: nn.Parameter(torch.zeros(4)), lambda bias, answers: answers + 0 * bias)),),
 )

@@ -46,7 +46,7 @@ class Normed(with_part(lambda: nn.Sequential(nn.LayerNorm(4), nn.LayerNorm(4)), 
     def configure_optimizers(self) -> Optimizer:
         groups: dict[float, list[Tensor]] = {0.0: [], 0.1: []}
         for name, weight in self.named_parameters():
-            groups[0.1 if weight.ndim > 1 or name in self.forgotten else 0.0].append(weight)
+            groups[0.1 if weight.ndim > 1 or name.endswith(self.forgotten) else 0.0].append(weight)
         return torch.optim.AdamW([{"params": some, "weight_decay": rate} for rate, some in groups.items()], lr=0.01)
 
 
@@ -58,4 +58,5 @@ PROBE = Probe(
     detect=detect,
     faulty=fed(Normed),
     healthy=fed(type("Exempt", (Normed,), {"forgotten": ()})),
+    also_healthy=(fed(type("Decayed", (Normed,), {"forgotten": ("weight", "bias")})),),
 )

@@ -1,6 +1,6 @@
 from statistics import median
 
-from torch import nn
+from torch import Tensor, nn
 
 from training_checklist.instruments import AlongDepth, FirstSteps, deep, fed
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
@@ -14,6 +14,13 @@ def detect(steps: FirstSteps | AlongDepth, limits: Limits) -> Hits:
         yield Hit(*depth.told("vanish", least), "the first layers hardly learn")
     if most > limits.exploding and depth.is_of_depth(most):
         yield Hit(*depth.told("explode", most), "every step throws the first layers about")
+
+
+class Stepped(deep(6, nn.Identity)):
+    """Changes the size of gradients in one place only."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(self.deep[6:](1e6 * self.deep[:6](self.first(inputs))))
 
 
 EXPLODING = fed(deep(9, nn.Identity, 1.0), gradient_clip_val=1e-3)
@@ -45,5 +52,5 @@ PROBE = Probe(
     faulty=fed(deep(10, nn.Sigmoid)),
     healthy=fed(deep(7, nn.Sigmoid)),
     also_faulty=(EXPLODING,),
-    also_healthy=(NOT_EXPLODING,),
+    also_healthy=(NOT_EXPLODING, fed(Stepped, gradient_clip_val=1e-3)),
 )

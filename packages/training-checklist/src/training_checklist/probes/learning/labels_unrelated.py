@@ -32,7 +32,7 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
         )
 
 
-def drawn(share: float, steps: int = 200) -> Example:
+def drawn(share: float, steps: int = 200, samples: int = 64, rate: float = 0.1) -> Example:
     """Draw so large a share of the labels at random."""
 
     def samples_with_noise() -> TensorDataset:
@@ -40,8 +40,8 @@ def drawn(share: float, steps: int = 200) -> Example:
         drawn = torch.rand(256) < share
         return TensorDataset(inputs, torch.where(drawn, torch.randint(4, (256,)), labels))
 
-    many = {"samples": 64, "steps": 20, "max_steps": steps}
-    return replace(attempted(), loader=lambda: DataLoader(samples_with_noise(), 16), item=many)
+    many = {"samples": samples, "steps": 20, "max_steps": steps}
+    return replace(attempted(rate=rate), loader=lambda: DataLoader(samples_with_noise(), 16), item=many)
 
 
 PROBE = Probe(
@@ -50,6 +50,13 @@ PROBE = Probe(
     detect=detect,
     fix=Fix("look at inputs beside their labels", items=("limit_batches",)),
     thresholds={
+        "samples_per_class": Threshold(
+            10,
+            "samples below which a class cannot be learnt from so few: ten events a variable are a regression's least "
+            "(Peduzzi et al., 1996)",
+            factor=2.0,
+            healthy=drawn(1.0, samples=32, rate=0.5),
+        ),
         "min_known": Threshold(
             4.0,
             "standard deviations; by chance less than once in 2,000 (Student's t of 20 exchanges)",

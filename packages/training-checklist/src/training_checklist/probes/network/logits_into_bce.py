@@ -18,4 +18,8 @@ PROBE = Probe(
     steps=STEPS,
     faulty=lambda answers, labels: functional.binary_cross_entropy(answers[:, 0], (labels == 0).float()),
     healthy=lambda answers, labels: functional.binary_cross_entropy(answers[:, 0].sigmoid(), (labels == 0).float()),
+    also_faulty=(
+        lambda answers, labels: functional.binary_cross_entropy(answers[:, 0].exp() + 1, (labels == 0).float()),
+    ),
+    also_healthy=(functional.cross_entropy,),
 )
