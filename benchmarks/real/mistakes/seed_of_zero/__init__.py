@@ -3,9 +3,5 @@
 SOURCE = "openvinotoolkit/anomalib 2cc43a7e0"
 WRONG = "The seed is set where it is not 0, and 0 is a seed like any other: no run is like the one before."
 NAMED = {"reproducibility/no-seed": r"seed=0|seed_everything"}
-NEEDS = (
-    "the key of the config that is called seed as the place: that it is given, and that no seed is set, are both "
-    "known; named today is a weight that differs"
-)
 ITEMS = ("fast_dev_run", "config", "reproducibility")
 MEND = {"train.py": {"if cfg.seed != 0:": 'if cfg.get("seed") is not None:'}}

@@ -57,7 +57,7 @@ class TwoRuns:
     """The same command twice.
 
     Args:
-        seeds: keys of the config that are named seed and hold none, with their places.
+        seeds: keys of the config that are named seed and hold none, with their places; else the one that is called so.
         hooks: of the project that run at a point, by the kind of the row that follows it.
         rebuilt: whether the second run has built its own network.
         salted: lines of the project's code that come out differently in each process, or on another machine.

@@ -196,14 +196,15 @@ class Reproducibility(Experiment):
             repetition.recorder = self.recorder = self.watching.enter_context(Recorder(trainer, pl_module))
 
     def _compare(self, other: Recording, config: DictConfig | None, rebuilt: bool = True) -> None:
-        # As written: of data.seed=${seed}, it is seed that a user sets.
-        empty = [key for key, value in raw_leaves(config).items() if value is None and key.rpartition(".")[2] == "seed"]
-        seeds = [place_of(config, key).beside(value="null") for key in empty]
+        # As written: of data.seed=${seed}, it is seed that a user sets; one that is set elsewhere may seed a split alone.
+        named = {key: value for key, value in raw_leaves(config).items() if key.rpartition(".")[2] == "seed"}
+        unset = [place_of(config, key).beside(value="null") for key, value in named.items() if value is None]
+        seeds = unset or [place_of(config, key).beside(value=str(named[key])) for key in named if key == "seed"]
         runs = TwoRuns(self.recording, other, seeds, self.hooks, rebuilt)
         # Of a run that is repeated in this process, both are the same.
         if runs.parted is not None and config is not None:
             runs.salted = salted(sorted(loaded()), {(file, line) for file, line in other.listed})
-            runs.salted += [of_line(file, line) for file, line in other.unseeded] if not seeds else []
+            runs.salted += [of_line(file, line) for file, line in other.unseeded] if not unset else []
         self._ask(runs=runs)
         if runs.parted is None:
             self.seen += ", equal in both runs"

@@ -8,16 +8,22 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     runs = seeded.runs
     if runs.parted is None or runs.one.seed == runs.two.seed:
         return
-    row = runs.parted[0]
-    place = runs.seeds[0] if runs.seeds else Place()
-    place, why = runs.at(place.beside(parameter=row.name) if row.kind == "initial weight" else place, PROBE.why)
+    row, key = runs.parted[0], next(iter(runs.seeds), Place())
+    place, why = runs.at(key.beside(parameter=row.name) if row.kind == "initial weight" else key, PROBE.why)
+    unset = key.value == "null"
+    given = f"although the config has {key.key}={key.value}, " if key.key and not unset else ""
     yield Hit(
-        f"no seed is set, or another one in each run: torch's was {runs.one.seed} and {runs.two.seed}, and the runs "
-        f"part in the {f'{row.kind} {row.name}'.strip()} of step {row.step}: {runs.numbers()}",
+        f"{given}no seed is set, or another one in each run: torch's was {runs.one.seed} and {runs.two.seed}, and the "
+        f"runs part in the {f'{row.kind} {row.name}'.strip()} of step {row.step}: {runs.numbers()}",
         place,
         why,
-        fix=Fix(overrides=tuple(f"{key.key}=42" for key in runs.seeds[:1])) if runs.seeds else None,
+        fix=Fix(overrides=(f"{key.key}=42",)) if unset else Fix(IN_SPITE_OF_IT) if given else None,
     )
+
+
+IN_SPITE_OF_IT = (
+    "seed_everything(cfg.seed, workers=True) whatever its value: `if cfg.seed:` leaves out 0, which is a seed"
+)
 
 
 class Begun(Small):
