@@ -196,7 +196,7 @@ class Reproducibility(Experiment):
             repetition.recorder = self.recorder = self.watching.enter_context(Recorder(trainer, pl_module))
 
     def _compare(self, other: Recording, config: DictConfig | None, rebuilt: bool = True) -> None:
-        # As written: of data.seed=${seed}, it is seed that a user sets; one that is set elsewhere may seed a split alone.
+        # As written: of data.seed=${seed}, it is seed that a user sets; one set elsewhere may seed a split alone.
         named = {key: value for key, value in raw_leaves(config).items() if key.rpartition(".")[2] == "seed"}
         unset = [place_of(config, key).beside(value="null") for key, value in named.items() if value is None]
         seeds = unset or [place_of(config, key).beside(value=str(named[key])) for key in named if key == "seed"]

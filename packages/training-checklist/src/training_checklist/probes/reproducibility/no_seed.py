@@ -17,12 +17,12 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
         f"runs part in the {f'{row.kind} {row.name}'.strip()} of step {row.step}: {runs.numbers()}",
         place,
         why,
-        fix=Fix(overrides=(f"{key.key}=42",)) if unset else Fix(IN_SPITE_OF_IT) if given else None,
+        fix=Fix(overrides=(f"{key.key}=42",)) if unset else Fix(WHATEVER_IT_IS) if given else None,
     )
 
 
-IN_SPITE_OF_IT = (
-    "seed_everything(cfg.seed, workers=True) whatever its value: `if cfg.seed:` leaves out 0, which is a seed"
+WHATEVER_IT_IS = (
+    "seed_everything(cfg.seed, workers=True) whatever its value: `if cfg.seed:` leaves out 0, a seed as any"
 )
 
 
