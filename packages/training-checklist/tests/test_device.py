@@ -382,7 +382,7 @@ class TestFault:
 
         verdict = examine("device", Recurrent())
         assert verdict.status == "failed"
-        assert verdict.findings[0].rule == "device/refused-by-torch"
+        assert verdict.findings[0].rule == "device/two-devices"
         assert verdict.findings[0].place.module == "recurrent (GRU)"
         assert "torch.zeros(1, len(inputs), 8)" in verdict.findings[0].place.source
 
