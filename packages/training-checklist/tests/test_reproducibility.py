@@ -332,7 +332,7 @@ class TestWorkers:
     def test_workers_that_begin_each_epoch_alike(self, twice, net, data):
         verdict = self.judge(twice, net, data, lambda: numpy.random.rand, worker_init_fn=numpy.random.seed)
         assert verdict.status == "warning"
-        assert [finding.rule for finding in verdict.findings] == ["reproducibility/epochs-draw-alike"]
+        assert [finding.rule for finding in verdict.findings] == ["reproducibility/workers-draw-alike"]
 
     def test_global_generators_pass(self, twice, net, data):
         assert self.judge(twice, net, data, lambda: numpy.random.rand).status == "passed"
