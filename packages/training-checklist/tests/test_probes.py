@@ -40,6 +40,7 @@ def by_id(probe):
 def test_file_of_a_probe_is_named_after_it_and_an_item_asks_it(name):
     probe = probes.load(name)
     assert probe.id == name
+    assert probes.heading(name) == (name, probe.item, probe.question)
     assert probe in Catalogue().of_item(probe.item)
 
 

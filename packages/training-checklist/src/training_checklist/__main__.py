@@ -14,6 +14,7 @@ from pathlib import Path
 
 from training_config.near_names import suggestion
 
+from training_checklist import probes
 from training_checklist.catalogue import Catalogue
 from training_checklist.finding import Finding
 from training_checklist.reporting.pages import as_data, page, pages
@@ -40,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     rules = Catalogue()
     if asked.command == "rules":
-        for rule in (rules[name] for name in rules if name.startswith(asked.topic)):
+        for rule in (probes.heading(name) for name in rules if name.startswith(asked.topic)):
             print(f"{rule.id:<44}{rule.item:<16}{rule.question}")
         return 0
     if asked.command == "pages":
@@ -50,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     if name not in rules:
         print(f"there is no rule {name}{suggestion(name, rules)}", file=sys.stderr)
         return 1
-    topic = (rules[each] for each in rules if each.partition("/")[0] == name.partition("/")[0])
+    topic = (probes.heading(each) for each in rules if each.partition("/")[0] == name.partition("/")[0])
     print(json.dumps(as_data(rules[name]), indent=2, ensure_ascii=False) if asked.json else page(rules[name], topic))
     return 0
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from training_checklist.finding import Finding
 from training_checklist.probe import Probe
+from training_checklist.probes import Heading
 from training_checklist.reporting.lines import rows
 from training_checklist.reporting.wording import with_commands
 from training_checklist.settings import KEY
@@ -13,7 +14,7 @@ from training_checklist.settings import KEY
 NEAR = 5  # rules of a kind: more nobody reads
 
 
-def page(rule: Probe, others: Iterable[Probe] = (), level: int = 1) -> str:
+def page(rule: Probe, others: Iterable[Probe | Heading] = (), level: int = 1) -> str:
     """Return the page of a rule in Markdown; what its faulty example says is made anew.
 
     Args:
@@ -39,10 +40,10 @@ def page(rule: Probe, others: Iterable[Probe] = (), level: int = 1) -> str:
     return "\n".join([*lines, *(["", "Of its kind:", "", *near] if near else [])])
 
 
-def of_its_kind(rule: Probe, others: Iterable[Probe]) -> list[Probe]:
+def of_its_kind(rule: Probe, others: Iterable[Probe | Heading]) -> list[Probe | Heading]:
     """Return rules of its topic and item, those first that have most words with it in common."""
 
-    def words(each: Probe) -> set[str]:
+    def words(each: Probe | Heading) -> set[str]:
         return set(re.findall(r"[a-z]{4,}", f"{each.id} {each.question}".lower()))
 
     kind = rule.id.partition("/")[0], rule.item
@@ -50,7 +51,7 @@ def of_its_kind(rule: Probe, others: Iterable[Probe]) -> list[Probe]:
     return sorted(near, key=lambda each: -len(words(each) & words(rule)))[:NEAR]
 
 
-def link(rule: Probe) -> str:
+def link(rule: Probe | Heading) -> str:
     return f"[{rule.id}](#{rule.id.replace('/', '')})"
 
 
