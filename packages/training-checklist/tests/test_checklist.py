@@ -2,11 +2,15 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 
 import pytest
 from omegaconf import OmegaConf
 from training_checklist.experiments.anomaly import Anomaly
+from training_checklist.starting import start
 from training_checklist.starting.placement import keys_of_directory
+from training_checklist.starting.start import Starter
 
 SMALL = ["hydra.callbacks.debug.only=[fast_dev_run,anomaly]"]
 
@@ -75,3 +79,24 @@ def test_item_is_ended_at_its_time_limit(train, tmp_path, monkeypatch):
 def test_directory_that_a_key_of_the_project_names_is_the_item_s_own(directory, keys):
     config = OmegaConf.create({"hydra": {"run": {"dir": directory}}, "run_dir": "runs", "paths": {"run": "runs"}})
     assert keys_of_directory(config) == keys
+
+
+@pytest.mark.parametrize("callback", ["checklist.Checklist", "report.Report", "one_process.OneProcess"])
+def test_callbacks_of_a_command_leave_the_import_of_torch_to_the_start_of_items(callback):
+    module, _, name = callback.partition(".")
+    program = (
+        f"import sys; sys.path[:] = {sys.path!r}; from training_checklist.hydra_callbacks.{module} import {name}; "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_of_items_wait_asleep_unless_the_user_says_otherwise(monkeypatch, given, expected):
+    monkeypatch.setattr(os, "environ", {} if given is None else {"OMP_WAIT_POLICY": given})
+    monkeypatch.setattr(start, "import_all", lambda names: None)
+    monkeypatch.setattr(start, "can_fork", lambda: False)
+    monkeypatch.setattr(Starter, "start_anew", lambda *_: None)
+    config = OmegaConf.create({"hydra": {"job": {"env_set": {"OF_JOB": 1}}, "runtime": {"cwd": "."}}})
+    Starter(config, None)._start([], None, None)
+    assert os.environ == {"OMP_WAIT_POLICY": expected, "OF_JOB": "1"}

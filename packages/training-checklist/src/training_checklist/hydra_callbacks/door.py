@@ -13,7 +13,6 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 from training_config.secret_values import redact_text, secret_values
 
-from training_checklist.diagnosis.diagnose import print_traceback
 from training_checklist.ending import CheckFailed, ToolError
 from training_checklist.starting.check import TOOL_FAILED
 from training_checklist.starting.placement import Asked
@@ -26,6 +25,8 @@ def code_of(look: Look, config: DictConfig, task: TaskFunction, asked: Asked) ->
     try:
         return look(config, task, asked)
     except Exception as error:
+        from training_checklist.diagnosis.diagnose import print_traceback  # torch, which `Starter` imports
+
         print_traceback(error)
         told = redact_text(f"{type(error).__name__}: {error}", secret_values(config))
         print(f"training-checklist itself failed: {told}", file=sys.stderr)

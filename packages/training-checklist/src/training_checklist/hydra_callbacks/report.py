@@ -1,4 +1,7 @@
-"""The door through Hydra: what the experiments of a job come to, as a report and an exit code."""
+"""The door through Hydra: what the experiments of a job come to, as a report and an exit code.
+
+Nothing here imports torch: the command does so when `Starter` has set the variables that torch reads then.
+"""
 
 import os
 import sys
@@ -16,13 +19,11 @@ from training_config.secret_values import secret_values
 
 from training_checklist import session
 from training_checklist.diagnosis.config_place import with_origin
-from training_checklist.diagnosis.diagnose import diagnose, print_traceback
 from training_checklist.ending import CheckFailed, FitEnded, Refused, ToolError, launched_rank
 from training_checklist.engines.own_code import is_tool_error
 from training_checklist.finding import ERROR, FAILED, Verdict
 from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
 from training_checklist.hydra_callbacks.one_device import force_one_device
-from training_checklist.judging import cause, conclude, crashed, judge
 from training_checklist.reporting.files import masked, with_code, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.ranks import (
@@ -82,6 +83,8 @@ class Report(Callback):
             if self.one_device:
                 force_one_device(config)
         except Exception as error:  # Hydra would make a warning of it, and go on to train where the project does
+            from training_checklist.diagnosis.diagnose import print_traceback
+
             print_traceback(error)
             raise SystemExit(TOOL_FAILED) from None
 
@@ -127,6 +130,8 @@ class Report(Callback):
         return parts, arguments
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        from training_checklist.diagnosis.diagnose import print_traceback
+
         try:
             self._report(config, job_return)
         except Exception as error:  # Hydra would make a warning of it, and a success of the job
@@ -144,6 +149,9 @@ class Report(Callback):
             end_with_exit_code(job_return._return_value)
 
     def _report(self, config: DictConfig, job_return: JobReturn) -> None:
+        from training_checklist.diagnosis.diagnose import diagnose, print_traceback
+        from training_checklist.judging import cause, conclude, crashed, judge
+
         error = job_return._return_value if job_return.status == JobStatus.FAILED else None
         if error is not None and self._is_over(error):
             error, job_return.status, job_return.return_value = None, JobStatus.COMPLETED, None

@@ -27,7 +27,10 @@ STEP = 0.02  # seconds between two looks at a process
 GRACE = 5  # seconds that a process has to end by itself; Lightning saves nothing in an item
 HEIR_SECONDS = 60  # three times what a rank waits for another in a collective
 IMPORTED = "imported.txt"
-OF_ITEMS = ("torch", "training_checklist.instruments", "torchmetrics.classification")
+OF_ITEMS = ("torch", "training_checklist.diagnosis.diagnose", "torchmetrics.classification")
+# Threads of torch that have nothing to do sleep. Where they spin, all items of the template's project took 100 s of
+# processor time on two cores that others use, too, and 34 s so.
+WAITING = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
 class Starter:
@@ -76,7 +79,8 @@ class Starter:
         if not self.imported:
             self.imported = True
             variables = OmegaConf.to_container(self.config.hydra.job.env_set, resolve=True)
-            os.environ.update({name: str(value) for name, value in variables.items()})  # some are read by imports
+            given = {name: str(value) for name, value in variables.items()}
+            os.environ.update({**WAITING, **os.environ, **given})  # some are read by imports
             import_all(OF_ITEMS if can_fork() else ())
         if can_fork() and GlobalHydra.instance().is_initialized() and is_safe():
             return Fork(lambda: self._as_command([*arguments, *placed(self.config, work)], work), output)
