@@ -223,6 +223,15 @@ def test_pip_without_the_projects_wheels_refuses_instead_of_taking_a_strangers(f
     assert installed(python) == {}
 
 
+@pytest.mark.parametrize("lock", sorted(TEMPLATE.glob("*/locks/*.lock")), ids=lambda path: path.stem)
+def test_lock_names_every_package_once_and_holds_nothing_else(lock):
+    first, *lines = filter(None, lock.read_text(encoding="utf-8").splitlines())
+    assert first == "--find-links wheels"
+    named = [line for line in lines if not re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line)]
+    assert all(re.fullmatch(r"[\w.-]+==\S+( ; .*)? \\", line) for line in named), named
+    assert len({line.partition(" \\")[0] for line in named}) == len(named)
+
+
 def test_locked_hashes_take_ours_from_the_project(folder, index, python, ours):
     lock = (folder / "requirements.lock").read_text(encoding="utf-8")
     assert lock.startswith("--find-links wheels\n")

@@ -476,6 +476,15 @@ def test_missing_compiler_is_told_with_the_key_that_asks_for_it(monkeypatch):
     assert "leave torch.compile out" in told(finding)
 
 
+def test_missing_login_is_told_with_the_key_that_needs_none():
+    def train(cfg):
+        raise type("UsageError", (Exception,), {})("No API key configured. Use `wandb login` to log in.")
+
+    finding = diagnosed(train, OmegaConf.create({"logger": {"wandb": {"offline": False}}}))
+    assert "logger.wandb.offline=False" in finding.where
+    assert told(finding).startswith("logger.wandb.offline=true; wandb login, once")
+
+
 def test_empty_dataset_is_told():
     finding = diagnosed(lambda: DataLoader(Samples(size=0), shuffle=True))
     assert "no samples" in finding.why

@@ -539,6 +539,15 @@ def no_compiler(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def not_logged_in(crash: Crash, match: re.Match) -> Cause:
+    keys = keys_named(crash.config, "offline")
+    return Cause(
+        "Weights & Biases wants an account, and this machine is not logged in to one",
+        Fix("wandb login, once; offline, files in the run's directory are all", tuple(f"{key}=true" for key in keys)),
+        place_of(crash.config, *keys),
+    )
+
+
 def no_such_file(crash: Crash, match: re.Match) -> Cause | None:
     text = str(getattr(crash.error, "filename", None) or match[1] or match[2]).strip("'\"")
     path = Path(text)
@@ -593,6 +602,7 @@ PATTERNS: list[Pattern] = [
     (r"device-side assert", device_assert),
     (r"(\w+) does not have a deterministic implementation", not_deterministic),
     (r"Found no NVIDIA driver|Torch not compiled with CUDA enabled|No CUDA GPUs are available", moved_by_hand),
+    (r"No API key configured", not_logged_in),
     (r"No working (C\+\+) compiler found|Failed to find C compiler", no_compiler),
     (r"No supported gpu backend|can not run on your system|not a valid accelerator", no_accelerator),
 ]

@@ -42,7 +42,9 @@ def heading(name: str) -> Heading:
     """Return the heading of the probe of an id, as its file has it, which is not imported."""
     topic, _, file = name.partition("/")
     tree = ast.parse(Path(__path__[0], topic, f"{file.replace('-', '_')}.py").read_bytes())
-    values = [each.value for each in tree.body if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "PROBE"]
+    values = [
+        each.value for each in tree.body if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "PROBE"
+    ]
     said = {each.arg: each.value.value for each in values[0].keywords if isinstance(each.value, ast.Constant)}
     return Heading(name, said.get("item", ITEMS.get(topic, topic)), said["question"])
 
