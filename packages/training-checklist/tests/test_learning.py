@@ -17,9 +17,9 @@ from torchmetrics import Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy, MulticlassPrecision, MulticlassRecall
 from training_checklist import probes
 from training_checklist.engines.rehearsal import rehearse
-from training_checklist.lab.metrics import is_of
 from training_checklist.lab.schedules import Rehearsal, Schedules
 from training_checklist.probe import CannotJudge
+from training_checklist.probes.learning.metric_arguments_exchanged import is_of
 from training_checklist.probes.schedule import metric_not_there
 
 

@@ -8,7 +8,7 @@ from training_checklist import probes
 from training_checklist.engines.own_code import pass_on
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import Finding
-from training_checklist.lab.epochs import EpochWatch
+from training_checklist.lab.epochs import Epochs
 from training_checklist.lab.mode_switches import ModeSwitches, Switches
 from training_checklist.lab.schedules import CallCounter, RatesOfGroups, Rehearsal, rehearsal, validated
 from training_checklist.lab.trained_copies import batches, copies
@@ -64,7 +64,7 @@ class Learning(Experiment):
         self.run: TwoEpochs | None = None
         self.monitors: list[tuple[str, str]] = []
         self.least_gains: dict[str, float] = {}
-        self.watch: EpochWatch | None = None
+        self.epochs: Epochs | None = None
         self.counter: CallCounter | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -86,6 +86,7 @@ class Learning(Experiment):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.run = run = self.make(trainer, pl_module)
+        run.switches = self.switches
         run.facts, steps = self.facts, trainer.estimated_stepping_batches
         by_hand = not pl_module.automatic_optimization or len(trainer.optimizers) != 1
         with isolate_rng():
@@ -105,9 +106,10 @@ class Learning(Experiment):
             run.notes.append(run.untrained)
             self.skip(run.untrained)
         self._shorten(trainer, steps * trainer.accumulate_grad_batches)
-        self.watch, self.counter = EpochWatch(pl_module, steps, self.switches), CallCounter(trainer)
-        trainer.callbacks = [*trainer.callbacks, self.watch]  # Lightning is going through the old list
-        self.watching.callback(self.watch.close)
+        kinds = [probe.listener for probe in self.probes if probe.listener is not None]
+        self.epochs, self.counter = Epochs(run, kinds), CallCounter(trainer)
+        trainer.callbacks = [*trainer.callbacks, self.epochs]  # Lightning is going through the old list
+        self.watching.callback(self.epochs.watching.close)
         self.watching.enter_context(self.counter.counting(pl_module))
 
     def _ask_about_a_batch(self) -> None:
@@ -144,10 +146,10 @@ class Learning(Experiment):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.watching.close()
-        if self.watch is None or self.counter is None:
+        if self.epochs is None or self.counter is None:
             return
         self._ask(
-            epochs=self.watch.finish(),
+            epochs=self.epochs.listeners,
             calls=[*self.counter.calls.values()],
             monitors=self.monitors,
             least_gains=self.least_gains,

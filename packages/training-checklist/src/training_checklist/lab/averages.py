@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -16,7 +15,9 @@ from training_checklist.engines.held import held, places
 from training_checklist.engines.uncopied import after_forward
 from training_checklist.experiments.watch.look import sample
 from training_checklist.finding import NOWHERE, Place
+from training_checklist.lab.epochs import EpochListener
 from training_checklist.lab.examples import Example, Small, fed
+from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import LightningModule, Trainer
 
 LOOKED_AT = 2  # weights, the largest
@@ -60,65 +61,77 @@ class Copies:
     place: Place = NOWHERE
 
 
-class Averages:
-    """Looks after each batch at what has the shape of a weight, is none, and begins where the weight does."""
+class Averages(EpochListener):
+    """Looks after each batch at what has the shape of a weight, is none, and begins where the weight does.
 
-    def __init__(self, pl_module: LightningModule, steps: float) -> None:
-        largest = sorted(pl_module.named_parameters(), key=lambda pair: -pair[1].numel())
+    Attributes:
+        aliases: what is a weight itself.
+        trained: number of weights that train.
+    """
+
+    def __init__(self, run: TwoEpochs) -> None:
+        super().__init__(run)
+        largest = sorted(run.pl_module.named_parameters(), key=lambda pair: -pair[1].numel())
         self.weights = [weight for _, weight in largest if weight.requires_grad and weight.ndim > 1][:LOOKED_AT]
-        self.steps = steps
-        self.before: dict[str, Tensor] = {}
+        self.before_batch: dict[str, Tensor] = {}
         self.shares: dict[str, list[float]] = {}
         self.none: set[str] = set()  # what has gone elsewhere
-        self.aliases: set[str] = set()  # what is a weight itself
+        self.aliases: set[str] = set()
         self.trained = 0
         self.moves = 0  # batches after which the weights were others
         self._last: list[Tensor] = []
         self.asked: set[str] = set()  # modules that a training step asks: a target network is slow on purpose
-        self.copies = list(self._copies(pl_module.trainer, pl_module))
-        self.watching = ExitStack()
-        for path, module in pl_module.named_modules():
+        self.copies = list(self._copies())
+        for path, module in run.pl_module.named_modules():
             if any(not parameter.requires_grad for parameter in module.parameters(recurse=False)):
-                hook = partial(self._see_call, pl_module, path)
-                self.watching.callback(after_forward(module, hook).remove)
+                self.watching.callback(after_forward(module, partial(self._see_call, path)).remove)
 
-    def _see_call(self, pl_module: LightningModule, path: str, *_: Any) -> None:
-        if pl_module.trainer.training:
+    def _see_call(self, path: str, *_: Any) -> None:
+        if self.run.trainer.training:
             self.asked.add(path)
 
     @torch.no_grad()
-    def look(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         now = [sample(weight).clone() for weight in self.weights]
         last = self._last or now
         moved = any(not torch.equal(*pair) for pair in zip(now, last, strict=True))
         self.moves += moved
         self._last = now
         known = trained(pl_module)
-        for name, tensor in self._candidates(trainer, pl_module):
+        for name, tensor in self._candidates():
             for weight, values in zip(self.weights, zip(now, last, strict=True), strict=True):
                 if tensor.shape != weight.shape or tensor.data_ptr() in known or name in self.none:
                     continue
                 own = sample(tensor).clone()
-                if moved and name in self.before:
-                    self._compare(name, self.before[name], own, values)
-                self.before[name] = own
+                if moved and name in self.before_batch:
+                    self._compare(name, self.before_batch[name], own, values)
+                self.before_batch[name] = own
                 break
+        if batch_idx == 0:
+            self._look_for_aliases()
 
-    def look_for_aliases(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        known = trained(pl_module)
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        if batch_idx == dataloader_idx == 0:
+            self._look_for_aliases()
+
+    def _look_for_aliases(self) -> None:
+        known = trained(self.run.pl_module)
         self.trained = len(known)
-        for name, tensor in self._candidates(trainer, pl_module):
+        for name, tensor in self._candidates():
             if tensor.data_ptr() in known and not isinstance(tensor, nn.Parameter):
                 self.aliases.add(name)
 
-    def _candidates(self, trainer: Trainer, pl_module: LightningModule) -> Iterator[tuple[str, Tensor]]:
-        for name, parameter in (*pl_module.named_parameters(), *pl_module.named_buffers()):
+    def _candidates(self) -> Iterator[tuple[str, Tensor]]:
+        module, callbacks = self.run.pl_module, self.run.trainer.callbacks
+        for name, parameter in (*module.named_parameters(), *module.named_buffers()):
             if not parameter.requires_grad and parameter.is_floating_point():
                 yield name, parameter
-        for place, value in places(
-            pl_module,
-            [each for each in trainer.callbacks if not type(each).__module__.startswith("training_checklist.")],
-        ):
+        callbacks = [each for each in callbacks if not type(each).__module__.startswith("training_checklist.")]
+        for place, value in places(module, callbacks):
             yield from ((name, each) for name, each, _ in held(value, place) if each.is_floating_point())
 
     def _compare(self, name: str, before: Tensor, own: Tensor, weights: tuple[Tensor, ...]) -> None:
@@ -137,14 +150,14 @@ class Averages:
                 return
         self.none.add(name)
 
-    def _copies(self, trainer: Trainer, pl_module: LightningModule) -> Iterator["Copy"]:
+    def _copies(self) -> Iterator["Copy"]:
         """Yield what is equal to one weight that trains, and to no other."""
         weights: dict[str, list[tuple[str, Tensor]]] = defaultdict(list)
-        for name, weight in pl_module.named_parameters():
+        for name, weight in self.run.pl_module.named_parameters():
             if weight.requires_grad and weight.numel():
                 weights[digest_of(weight.detach())].append((name, weight))
-        known = trained(pl_module)
-        for name, tensor in self._candidates(trainer, pl_module):
+        known = trained(self.run.pl_module)
+        for name, tensor in self._candidates():
             if tensor.numel() and tensor.data_ptr() not in known:
                 equal = weights[digest_of(tensor.detach())]
                 if len(equal) == 1:
@@ -163,7 +176,7 @@ class Averages:
         """Return the average of the weights, if there is one: all its tensors go alike, so that it has the first."""
         return [
             # The first are of differences that are hardly more than their roundings.
-            Average(name, shares[len(shares) // 2 :], self.steps * len(shares) / self.moves, Place(parameter=name))
+            Average(name, shares[len(shares) // 2 :], self.run.steps * len(shares) / self.moves, Place(parameter=name))
             for name, shares in self.shares.items()
             if name not in self.none and self.moves and name.rpartition(".")[0] not in self.asked
         ][:1]

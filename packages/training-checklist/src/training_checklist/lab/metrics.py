@@ -1,30 +1,65 @@
-"""Metrics in the epochs of a run: what they are given, what they keep, and when they are asked."""
+"""Metrics of torchmetrics in two epochs: what they are given, and what they hold when their value is computed."""
 
 import inspect
-import re
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial, wraps
 from typing import Any
 
-import torch
-from torch import Tensor
 from torchmetrics import CatMetric, MaxMetric, Metric, MinMetric, SumMetric
 from torchmetrics.wrappers.abstract import WrapperMetric
 
-from training_checklist.engines.batches import leaves, same
-from training_checklist.engines.fingerprints import digest
-from training_checklist.engines.own_code import is_own_class, pass_on
-from training_checklist.engines.places import Places, of_function
+from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.places import Places
 from training_checklist.finding import NOWHERE, Place
-from training_checklist.lightning import LightningModule
+from training_checklist.lab.epochs import EpochListener
+from training_checklist.lab.two_epochs import TwoEpochs
+from training_checklist.lightning import LightningModule, Trainer
 
 PAIR = {"preds", "target"}  # as torchmetrics names what most of its metrics compare
 OVER_EPOCHS = (MaxMetric, MinMetric, SumMetric, CatMetric, WrapperMetric)  # may be meant to remember
-RANKS = re.compile("AUROC|AveragePrecision|ROC|PrecisionRecallCurve|CalibrationError")  # in the name of a metric
-FEW = 8  # numbers, of which any two tensors may have the same differences by chance
-ROUNDING = 1e-6  # of a correlation: float32 keeps 7 digits, and predictions that are as near have nothing to learn
-OF_EVERY_METRIC = {*vars(SumMetric()), "compute", "update"}
+RANKS = ("AUROC", "AveragePrecision", "ROC", "PrecisionRecallCurve", "CalibrationError")  # in the name of a metric
+
+
+class MetricListener(EpochListener):
+    """A listener that sees calls of the module's metrics before they are made."""
+
+    def metrics(self) -> Iterator[tuple[str, Metric]]:
+        modules = self.run.pl_module.named_modules()
+        return ((path, module) for path, module in modules if isinstance(module, Metric))
+
+    def before_call(self, metric: Metric, method: str, look: Callable[..., None]) -> None:
+        """Let a function see the arguments of each call of a method."""
+        inner = getattr(metric, method)
+
+        @wraps(inner)
+        def watched(*arguments: Any, **options: Any) -> Any:
+            look(*arguments, **options)
+            return pass_on(inner, *arguments, **options)
+
+        self.put(metric, method, watched)
+
+    def put(self, metric: Metric, method: str, function: Callable[..., Any]) -> None:
+        """Put a function in the place of a method, until the epochs are over."""
+        self.watching.callback(setattr, metric, method, getattr(metric, method))
+        setattr(metric, method, function)
+
+    def before_update(self, look: Callable[[str, Metric, dict[str, Any]], None]) -> None:
+        """Let a function see path, metric and arguments of each update that compares predictions with targets."""
+        for path, metric in self.metrics():
+            self.before_call(
+                metric, "update", partial(self._bind, path, metric, inspect.signature(metric.update), look)
+            )
+
+    def _bind(
+        self, path: str, metric: Metric, takes: inspect.Signature, look: Any, *arguments: Any, **options: Any
+    ) -> None:
+        try:
+            given = takes.bind(*arguments, **options).arguments
+        except TypeError:  # which the call itself will say
+            return
+        if given.keys() >= PAIR:
+            look(path, metric, given)
 
 
 @dataclass
@@ -50,23 +85,38 @@ class MetricState:
         return self.known > 0 and self.held >= self.known + self.batches
 
 
-@dataclass
-class MetricArguments:
-    """What a metric makes of predictions and targets of one batch, and of the same two exchanged.
+class MetricStates(MetricListener):
+    """Keeps `states`, by the metric's path."""
 
-    Args:
-        first: place in the batch of what it is given as predictions, "" where they are no part of the batch.
-        second: likewise of the targets.
-        value: as it is asked; exchanged: the other way round. None where that cannot be computed.
-    """
+    def __init__(self, run: TwoEpochs) -> None:
+        super().__init__(run)
+        self.states: dict[str, MetricState] = {}
+        self.updates: dict[str, dict[str, int]] = {"training": {}, "validation": {}}
+        self.batches = {"training": 0, "validation": 0}  # of the present epoch
+        for path, metric in self.metrics():
+            if not isinstance(metric, OVER_EPOCHS):
+                self.before_call(metric, "compute", partial(self._look, path, metric))
 
-    path: str
-    type: str
-    first: str
-    second: str
-    value: float | None = None
-    exchanged: float | None = None
-    place: Place = NOWHERE
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        self._begin("training", batch_idx)
+
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        if dataloader_idx == 0:
+            self._begin("validation", batch_idx)
+
+    def _begin(self, stage: str, batch_idx: int) -> None:
+        self.batches[stage] = batch_idx + 1
+        if batch_idx == 0:
+            self.updates[stage] = {path: metric._update_count for path, metric in self.metrics()}
+
+    def _look(self, path: str, metric: Metric, *arguments: Any, **options: Any) -> None:
+        for stage, before in self.updates.items():
+            seen, batches = self.states.get(path), self.batches[stage]
+            if batches > 1 and (seen is None or not seen.is_mixed):
+                counts = before.get(path, 0), batches, metric._update_count
+                self.states[path] = MetricState(path, type(metric).__name__, stage, *counts)
 
 
 @dataclass
@@ -82,76 +132,30 @@ class RankedScores:
 
     path: str
     type: str
-    distinct: int
-    samples: int
+    distinct: int = 0
+    samples: int = 0
     beyond: int = 0
     within: int = 0
     lowest: float = 0.0
     place: Place = NOWHERE
 
 
-@dataclass
-class PlainState:
-    """What one update of a metric of the project changes beside the states that it has registered.
+class RankingMetrics(MetricListener):
+    """Keeps `scores`, by the metric's path."""
 
-    Args:
-        changed: names of attributes; the class has no reset of its own, which could clear them.
-        place: of its `update`.
-    """
+    def __init__(self, run: TwoEpochs) -> None:
+        super().__init__(run)
+        self.scores: dict[str, RankedScores] = {}
+        self.before_update(self._look)
 
-    path: str
-    type: str
-    changed: list[str]
-    place: Place = NOWHERE
-
-
-class Metrics:
-    """Watches the metrics of a module while it is entered.
-
-    Attributes:
-        batches: that have come in the present epoch, by stage.
-    """
-
-    def __init__(self, pl_module: LightningModule) -> None:
-        self.module = pl_module
-        self.states: dict[str, MetricState] = {}
-        self.arguments: dict[str, MetricArguments] = {}
-        self.plain: dict[str, PlainState] = {}
-        self.ranked: dict[str, RankedScores] = {}
-        self.updates: dict[str, dict[str, int]] = {"training": {}, "validation": {}}
-        self.batches = {"training": 0, "validation": 0}
-        self.batch: Any = None
-        self.watching = ExitStack()
-
-    @property
-    def mixed(self) -> bool:
-        return any(state.is_mixed for state in self.states.values())
-
-    def begin(self, stage: str, batch_idx: int, batch: Any) -> None:
-        """Say which batch comes."""
-        self.batch, self.batches[stage] = batch, batch_idx + 1
-        if batch_idx == 0:
-            self.updates[stage] = {path: metric._update_count for path, metric in self._all()}
-
-    def __enter__(self) -> "Metrics":
-        for path, metric in self._all():
-            if not isinstance(metric, OVER_EPOCHS):
-                self._watch_value(path, metric)
-            self._watch_update(path, metric)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.watching.close()
-        self.batch = None
-
-    def _all(self) -> Iterator[tuple[str, Metric]]:
-        return ((path, module) for path, module in self.module.named_modules() if isinstance(module, Metric))
-
-    def _scores(self, path: str, metric: Metric, scores: Tensor) -> RankedScores:
-        rows = scores.detach().movedim(1, 0).flatten(1) if scores.ndim > 1 else scores.detach()[None]
-        found = self.ranked.get(path)
-        if found is None:
-            found = RankedScores(path, type(metric).__name__, 0, 0, place=Places(self.module).here())
+    def _look(self, path: str, metric: Metric, given: dict[str, Any]) -> None:
+        name, scores = type(metric).__name__, given["preds"].detach()
+        if not any(each in name for each in RANKS):
+            return
+        rows = scores.movedim(1, 0).flatten(1) if scores.ndim > 1 else scores[None]
+        if path not in self.scores:
+            self.scores[path] = RankedScores(path, name, place=Places(self.run.pl_module).here())
+        found = self.scores[path]
         found.distinct = max(found.distinct, *(len(row.unique()) for row in rows))
         found.samples += rows.shape[1]
         if rows.numel() and type(metric).__module__.startswith("torchmetrics."):
@@ -159,94 +163,3 @@ class Metrics:
             found.lowest = min(found.lowest, float(low))
             within = bool(low >= 0) and bool(high <= 1)
             found.within, found.beyond = found.within + within, found.beyond + (not within)
-        return found
-
-    def _watch_value(self, path: str, metric: Metric) -> None:
-        inner = metric.compute
-
-        def compute(*arguments: Any, **options: Any) -> Any:
-            for stage, before in self.updates.items():
-                seen = self.states.get(path)
-                if self.batches[stage] > 1 and (seen is None or not seen.is_mixed):
-                    known, held = before.get(path, 0), metric._update_count
-                    self.states[path] = MetricState(
-                        path, type(metric).__name__, stage, known, self.batches[stage], held
-                    )
-            return pass_on(inner, *arguments, **options)
-
-        metric.compute = compute
-        self.watching.callback(setattr, metric, "compute", inner)
-
-    def _watch_update(self, path: str, metric: Metric) -> None:
-        inner, signature = metric.update, inspect.signature(metric.update)
-        kept_aside = is_own_class(type(metric)) and type(metric).reset is Metric.reset
-
-        def update(*arguments: Any, **options: Any) -> None:
-            with suppress(TypeError):  # the call itself will say so
-                given = signature.bind(*arguments, **options).arguments
-                if given.keys() >= PAIR:
-                    if RANKS.search(type(metric).__name__):
-                        self.ranked[path] = self._scores(path, metric, given["preds"])
-                    if path not in self.arguments:
-                        self.arguments[path] = arguments_of(path, metric, given, leaves(self.batch), self.module)
-            before = plain_values(metric) if kept_aside and path not in self.plain else None
-            pass_on(inner, *arguments, **options)
-            if before is not None:
-                changed = [name for name, value in plain_values(metric).items() if value != before.get(name)]
-                self.plain[path] = PlainState(path, type(metric).__name__, changed, of_function(type(metric).update))
-
-        metric.update = update
-        self.watching.callback(setattr, metric, "update", inner)
-
-
-def plain_values(metric: Metric) -> dict[str, Any]:
-    """Return what tells the values apart that a metric keeps beside its states."""
-    found: dict[str, Any] = {}
-    for name, value in vars(metric).items():
-        if name in OF_EVERY_METRIC or name in metric._defaults:
-            continue
-        if isinstance(value, (list, dict, set)):
-            found[name] = len(value)
-        elif isinstance(value, Tensor):
-            found[name] = digest(value)
-        elif isinstance(value, (int, float)):
-            found[name] = value
-    return found
-
-
-def arguments_of(
-    path: str, metric: Metric, given: dict[str, Any], batch: dict[str, Tensor], pl_module: LightningModule
-) -> MetricArguments:
-    """Look where the arguments of a metric come from, and what it makes of them the other way round."""
-    first, second = (
-        next((place for place, leaf in batch.items() if isinstance(value, Tensor) and is_of(value, leaf)), "")
-        for value in (given["preds"], given["target"])
-    )
-    found = MetricArguments(path, type(metric).__name__, first, second)
-    if first and not second:
-        found.place = Places(pl_module).here()
-        with suppress(Exception):  # of a metric that takes them in one order only
-            found.value = value_of(metric, given)
-            found.exchanged = value_of(metric, given | {"preds": given["target"], "target": given["preds"]})
-    return found
-
-
-def is_of(value: Tensor, leaf: Tensor) -> bool:
-    """Whether a tensor has the numbers of a part of the batch, or those in another unit: scaled and shifted."""
-    if same(value, leaf):
-        return True
-    if (
-        value.numel() != leaf.numel()
-        or value.numel() < FEW
-        or not (value.is_floating_point() and value.isfinite().all())
-    ):
-        return False
-    pairs = torch.stack([value.flatten().double(), leaf.flatten().double()])
-    return bool(pairs.std(1).min() > 0) and 1 - float(torch.corrcoef(pairs)[0, 1].abs()) < ROUNDING
-
-
-def value_of(metric: Metric, given: dict[str, Any]) -> float:
-    alone = metric.clone()
-    alone.reset()
-    alone.update(**given)
-    return float(alone.compute())

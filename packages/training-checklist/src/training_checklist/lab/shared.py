@@ -31,6 +31,7 @@ class Subject:
 
     def asked_by(self, probe: Any) -> Any:
         """Return what a probe is given that is asked now."""
+        self.asks = probe
         return self
 
 

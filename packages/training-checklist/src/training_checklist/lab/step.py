@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,13 +19,11 @@ from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.finding import Place
 from training_checklist.lab.differences import Differences
+from training_checklist.lab.listeners import Listeners
 from training_checklist.lab.module_calls import ModuleCalls
 from training_checklist.lab.shared import Subject, of_the_project, once
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
-from training_checklist.probe import CannotJudge, Hit
-
-if TYPE_CHECKING:
-    from training_checklist.probe import Probe
+from training_checklist.probe import CannotJudge, Hit, Probe
 
 STEPS = ("training_step", "validation_step", "test_step")
 LEAST = 3  # samples of a batch of which one is left out: of two, the other one alone has nothing that is over samples
@@ -50,36 +48,6 @@ class StepListener(Listener):
 
     def before_backward(self, loss: Tensor) -> None:
         """Look at a loss while its graph is whole."""
-
-
-class Heard(Listener):
-    """Tells the listeners of probes. One that fails is told nothing more, and its probes learn it when they ask."""
-
-    def __init__(self, kinds: Iterable[type[StepListener]], step: "Step") -> None:
-        self.listeners: dict[type, StepListener] = {}
-        self.failed: dict[type, Exception] = {}
-        for kind in dict.fromkeys(kinds):
-            try:
-                self.listeners[kind] = kind(step)
-            except Exception as error:
-                self.failed[kind] = error
-
-    def before(self, call: Call) -> None:
-        self._tell("before", call)
-
-    def after(self, call: Call) -> None:
-        self._tell("after", call)
-
-    def before_backward(self, loss: Tensor) -> None:
-        self._tell("before_backward", loss)
-
-    def _tell(self, what: str, told: Any) -> None:
-        for kind, listener in [*self.listeners.items()]:
-            try:
-                getattr(listener, what)(told)
-            except Exception as error:
-                self.failed[kind] = error
-                del self.listeners[kind]
 
 
 class Step(Subject):
@@ -116,8 +84,7 @@ class Step(Subject):
         self.kinds, self.size = tuple(kinds), batch_size(batch) if size is None else size
         self.criteria, self.dropouts, self.differences = Criteria(), DropoutCalls(), Differences()
         self.modules = ModuleCalls(pl_module)
-        self._heard = Heard(self.kinds, self)
-        self.asks: Probe | None = None
+        self.listeners = Listeners(self.kinds, self)
         self.reached: dict[str, bool] = {}
         self.raised = False
         self.made: dict[Any, tuple[Any, str | None]] = {}
@@ -129,13 +96,13 @@ class Step(Subject):
         self._around.enter_context(around_step(self.pl_module, *self._watching(), step=self.name))
 
     def _watching(self) -> tuple[Any, ...]:
-        tracer = Tracer(self.pl_module, self.criteria, self.dropouts, self.differences, self._heard)
+        tracer = Tracer(self.pl_module, self.criteria, self.dropouts, self.differences, self.listeners)
         return (self.modules, tracer) if self.name == "training_step" else (tracer,)
 
     def before_backward(self, loss: Tensor) -> None:
         """Tell those who look at the graph of a loss."""
         self.differences.before_backward(loss)
-        self._heard.before_backward(loss)
+        self.listeners.tell("before_backward", loss)
 
     def look_at_gradients(self) -> None:
         """See which parameters have one, after a backward."""
@@ -149,15 +116,14 @@ class Step(Subject):
 
     def forget(self) -> None:
         """Let go of all tensors: they hold the graph. What was made of them stays."""
-        self._heard = Heard((), self)
+        self.listeners = Listeners((), self)
         self.criteria, self.dropouts, self.differences = Criteria(), DropoutCalls(), Differences()
         self.made.clear()
         self.batch = None
 
-    def asked_by(self, probe: "Probe") -> "Step | Raised":
+    def asked_by(self, probe: Probe) -> "Step | Raised":
         """Return this step for a probe that is asked now."""
-        self.asks = probe
-        return Raised(self) if self.raised else self
+        return Raised(self) if self.raised else super().asked_by(probe)
 
     def heard(self, kind: type[StepListener] | None = None) -> Any:
         """Return a listener of this step: that of the probe which asks, or that of another class.
@@ -165,10 +131,7 @@ class Step(Subject):
         Raises:
             Exception: that the listener has raised.
         """
-        kind = self.asks.listener if kind is None else kind
-        if kind in self._heard.failed:
-            raise self._heard.failed[kind]
-        return self._heard.listeners[kind]
+        return self.listeners.heard(self.asks.listener if kind is None else kind)
 
     @property
     def learned(self) -> list[CriterionCall]:

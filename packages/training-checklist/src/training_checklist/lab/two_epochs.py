@@ -8,7 +8,7 @@ from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import CannotJudge
 
 if TYPE_CHECKING:
-    from training_checklist.lab.epochs import EpochWatch
+    from training_checklist.lab.listeners import Listeners
 
 BY_HAND = "the module steps its optimizers itself, so that no learning rate was tried"
 
@@ -21,7 +21,8 @@ class TwoEpochs(Schedules):
     Attributes:
         monitors: who waits for a metric, and for which.
         least_gains: min_delta of EarlyStopping, by its metric.
-        epochs: what was seen in two epochs.
+        epochs: the listeners of probes, when two epochs are over.
+        switches: knows which line has put a module into eval mode.
         validated: names of what validation has logged.
         logged: names of all that was logged.
         is_sound: whether nothing was found before the first step that could be the cause of what else is seen.
@@ -32,7 +33,7 @@ class TwoEpochs(Schedules):
         deadline: after which no further copy is trained.
     """
 
-    epochs: "EpochWatch"
+    epochs: "Listeners"
     validated: list[str]
     logged: list[str]
     least_gains: dict[str, float]
@@ -46,6 +47,14 @@ class TwoEpochs(Schedules):
         self.facts: dict[str, Any] = {}
         self.untrained, self.deadline = "", 0.0
 
+    def heard(self) -> Any:
+        """Return the listener of the probe that asks, which has seen two epochs.
+
+        Raises:
+            Exception: that the listener has raised.
+        """
+        return self.epochs.heard(self.asks.listener)
+
     def ask_for_one_optimizer(self) -> None:
         if self.untold:
             raise CannotJudge(self.untold)
@@ -56,7 +65,7 @@ class TwoEpochs(Schedules):
         Raises:
             CannotJudge: there is none, or a step has more to it than answers to a batch.
         """
-        self.epochs.finish()  # not before they are over: it puts the network into other modes for a while
+        _ = self.epochs  # not before they are over: it puts the network into other modes for a while
         if not self.pl_module.automatic_optimization or self.trainer.world_size > 1:
             raise CannotJudge("a step that drives its optimizers, or that other ranks wait in, is not taken again")
         loader = self.trainer.train_dataloader if stage == "train" else self.trainer.val_dataloaders

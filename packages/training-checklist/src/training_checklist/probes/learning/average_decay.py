@@ -1,8 +1,8 @@
-from training_checklist.instruments import Average, averaging, of_each
+from training_checklist.instruments import Average, Averages, averaging, of_each
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
-@of_each(lambda run: run.epochs.averages.found(), "nothing was seen to go towards the weights")
+@of_each(lambda run: run.heard().found(), "nothing was seen to go towards the weights")
 def detect(average: Average, limits: Limits) -> Hits:
     if not average.is_steady(limits.same_share):
         return
@@ -27,6 +27,7 @@ def detect(average: Average, limits: Limits) -> Hits:
 PROBE = Probe(
     question="Does the decay of a moving average of the weights let it average over many steps of the training?",
     why="what is evaluated with these weights is rather the untrained network than the trained one",
+    listener=Averages,
     detect=detect,
     fix=Fix(
         "average = decay * average + (1 - decay) * weight: a decay of 1 - 10 / steps of the training forgets all but "

@@ -2,11 +2,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from training_checklist.instruments import Copies, Small, of_each
+from training_checklist.instruments import Averages, Copies, Small, of_each
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
-@of_each(lambda run: run.epochs.averages.followed(), "nothing began as a copy of a weight that trains")
+@of_each(lambda run: run.heard().followed(), "nothing began as a copy of a weight that trains")
 def detect(copies: Copies, limits: Limits) -> Hits:
     if copies.moved and copies.still:
         what = f"{len(copies.moved)} tensors of {copies.owner} follow the weights that they were copied from, and never"
@@ -33,6 +33,7 @@ PROBE = Probe(
     question="Does a moving average, or another copy of the weights, follow every weight that is trained?",
     why="what it answers with is one network's weights beside the initial ones of another",
     severity=WARNING,
+    listener=Averages,
     detect=detect,
     fix=Fix("go over all of parameters(), by no part of their names"),
     faulty=Following,

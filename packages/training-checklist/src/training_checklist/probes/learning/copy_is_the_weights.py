@@ -1,11 +1,11 @@
 from collections import Counter
 
-from training_checklist.instruments import Small, TwoEpochs
+from training_checklist.instruments import Averages, Small, TwoEpochs
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
-    averages = run.epochs.averages
+    averages = run.heard()
     for owner, number in Counter(name.partition("[")[0] for name in averages.aliases).items():
         yield Hit(
             f"{owner} keeps {number} tensors that share their memory with weights that train, of {averages.trained}: "
@@ -26,6 +26,7 @@ PROBE = Probe(
     question="Are copies of the weights (for an average or a teacher) real copies that do not share memory?",
     why="state_dict() and detach() give the weights themselves; an average, a backup or the best state must be cloned",
     severity=WARNING,
+    listener=Averages,
     detect=detect,
     fix=Fix("{name: value.detach().clone() for name, value in module.state_dict().items()}, or copy.deepcopy"),
     faulty=Keeping,

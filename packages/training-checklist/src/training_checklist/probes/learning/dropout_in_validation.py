@@ -1,12 +1,12 @@
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.instruments import TwoEpochs, Validated
+from training_checklist.instruments import LayerModes, TwoEpochs, Validated
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
-    modes = run.epochs.modes
+    modes = run.heard()
     for place in modes.drops:
         yield Hit("dropout is at work during validation", place)
 
@@ -21,6 +21,7 @@ class Dropping(Validated):
 PROBE = Probe(
     question="Is dropout off during validation?",
     why="each pass over the same data gives another result, worse than what the network can do",
+    listener=LayerModes,
     detect=detect,
     fix=Fix("F.dropout(x, p, training=self.training), nn.Dropout, or no train() in validation"),
     faulty=Dropping,

@@ -1,16 +1,39 @@
 from typing import Any
 
-from training_checklist.instruments import Small, TwoEpochs, fed
+from training_checklist.instruments import EpochListener, Small, TwoEpochs, fed, hooks_of
+from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
+class EpochLength(EpochListener):
+    """Counts training batches.
+
+    Attributes:
+        done: by epoch, those of which a step was made.
+        ended: whether training was told to stop.
+    """
+
+    def __init__(self, run: TwoEpochs) -> None:
+        super().__init__(run)
+        self.done: list[int] = []
+        self.ended = False
+
+    def on_train_epoch_start(self, *_: Any) -> None:
+        self.done.append(0)
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        self.done[-1] += 1
+        self.ended |= trainer.should_stop
+
+
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
-    length = run.epochs.between.lengths
-    short = [(epoch, done) for epoch, done in enumerate(length.done) if done < length.asked]
-    if short and not length.ended:
+    seen, asked = run.heard(), run.trainer.num_training_batches
+    short = [(epoch, done) for epoch, done in enumerate(seen.done) if done < asked]
+    if short and not seen.ended:
         epoch, done = short[0]
         yield Hit(
-            f"epoch {epoch} ends after {done} of {length.asked:g} batches, and nothing has asked for it", length.hooks
+            f"epoch {epoch} ends after {done} of {asked:g} batches, and nothing has asked for it",
+            hooks_of(run.trainer, run.pl_module, ("on_train_batch_start",)),
         )
 
 
@@ -26,6 +49,7 @@ PROBE = Probe(
     why="what comes after is never trained on; Lightning ends an epoch without a word where on_train_batch_start "
     "returns -1",
     severity=WARNING,
+    listener=EpochLength,
     detect=detect,
     fix=Fix("return nothing from on_train_batch_start; to leave a batch out, return None from training_step"),
     faulty=fed(Ending),

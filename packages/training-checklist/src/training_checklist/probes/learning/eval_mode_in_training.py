@@ -1,11 +1,11 @@
 from torch import nn
 
-from training_checklist.instruments import TwoEpochs, with_part
+from training_checklist.instruments import LayerModes, TwoEpochs, with_part
 from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
-    modes = run.epochs.modes
+    modes = run.heard()
     if modes.asleep:
         yield Hit(
             f"{', '.join(modes.asleep[:3])}.training is False while parameters of it train",
@@ -24,6 +24,7 @@ class Normed(with_part(lambda: nn.Sequential(nn.BatchNorm1d(4)), lambda norm, an
 PROBE = Probe(
     question="Are all modules whose parameters are trained in training mode?",
     why="dropout does nothing then, and BatchNorm keeps its first statistics; Lightning leaves eval() as it is",
+    listener=LayerModes,
     detect=detect,
     fix=Fix("no eval() outside of validation, or train() before fit; freeze what is to stay as it is"),
     faulty=Normed,

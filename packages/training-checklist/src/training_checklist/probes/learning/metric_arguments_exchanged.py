@@ -1,24 +1,86 @@
+from contextlib import suppress
 from math import isclose
+from typing import Any
 
-from torchmetrics import R2Score
+import torch
+from torch import Tensor
+from torchmetrics import Metric, R2Score
 
-from training_checklist.instruments import MetricArguments, Validated, of_each
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.instruments import MetricListener, Places, TwoEpochs, Validated, leaves, same
+from training_checklist.lightning import LightningModule, Trainer
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+
+FEW = 8  # numbers, of which any two tensors may have the same differences by chance
+ROUNDING = 1e-6  # of a correlation: float32 keeps 7 digits, and predictions that are as near have nothing to learn
 
 
-@of_each(lambda run: run.epochs.metrics.arguments.values(), "no metric compares predictions with targets")
-def detect(metric: MetricArguments, limits: Limits) -> Hits:
-    if not metric.first or metric.second:
-        return
-    if metric.value is None or metric.exchanged is None:
-        raise CannotJudge(f"{metric.path} computes nothing from its arguments the other way round")
-    if isclose(metric.value, metric.exchanged, rel_tol=1e-6):  # more than rounding: float32 has 7 digits
-        return
-    yield Hit(
-        f"{metric.path} is given {metric.first} as the predictions, and what the network answers as the target: "
-        f"{metric.value:.4g} in this batch, and {metric.exchanged:.4g} the other way round",
-        metric.place.beside(module=f"{metric.path} ({metric.type})"),
-    )
+class FirstUpdates(MetricListener):
+    """Keeps where predictions and targets of each metric's first update come from, and what it makes of them.
+
+    Attributes:
+        found: by path: places in the batch of predictions and targets, "" where they are no part of it; the metric's
+            values of the two as they are given and exchanged, none where it has none; the line and the metric.
+    """
+
+    def __init__(self, run: TwoEpochs) -> None:
+        super().__init__(run)
+        self.batch: Any = None
+        self.found: dict[str, tuple[list[str], list[float], Place]] = {}
+        self.before_update(self._look)
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        self.batch = batch
+
+    def on_validation_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: int) -> None:
+        self.batch = batch
+
+    def _look(self, path: str, metric: Metric, given: dict[str, Any]) -> None:
+        if path in self.found:
+            return
+        known, pair = leaves(self.batch), (given["preds"], given["target"])
+        places = [next((place for place, leaf in known.items() if is_of(value, leaf)), "") for value in pair]
+        values, place = [], Places(self.run.pl_module).here().beside(module=f"{path} ({type(metric).__name__})")
+        if places[0] and not places[1]:
+            with suppress(Exception):  # of a metric that takes them in one order only
+                values = [value_of(metric, {**given, "preds": one, "target": two}) for one, two in (pair, pair[::-1])]
+        self.found[path] = places, values, place
+
+
+def is_of(value: Any, leaf: Tensor) -> bool:
+    """Whether a tensor has the numbers of a part of the batch, or those in another unit: scaled and shifted."""
+    if not isinstance(value, Tensor) or value.numel() != leaf.numel():
+        return False
+    if same(value, leaf):
+        return True
+    if value.numel() < FEW or not value.is_floating_point() or not value.isfinite().all():
+        return False
+    pairs = torch.stack([value.flatten().double(), leaf.flatten().double()])
+    return bool(pairs.std(1).min() > 0) and 1 - float(torch.corrcoef(pairs)[0, 1].abs()) < ROUNDING
+
+
+def value_of(metric: Metric, given: dict[str, Any]) -> float:
+    alone = metric.clone()
+    alone.reset()
+    alone.update(**given)
+    return float(alone.compute())
+
+
+def detect(run: TwoEpochs, limits: Limits) -> Hits:
+    found = run.heard().found
+    if not found:
+        raise CannotJudge("no metric compares predictions with targets")
+    for path, ((first, second), values, place) in found.items():
+        if not first or second:
+            continue
+        if not values:
+            raise CannotJudge(f"{path} computes nothing from its arguments the other way round")
+        value, exchanged = values
+        if not isclose(value, exchanged, rel_tol=1e-6):  # more than rounding: float32 has 7 digits
+            yield Hit(
+                f"{path} is given {first} as the predictions, and what the network answers as the target: {value:.4g} "
+                f"in this batch, and {exchanged:.4g} the other way round",
+                place,
+            )
 
 
 class Scored(Validated):
@@ -37,6 +99,7 @@ class Scored(Validated):
 PROBE = Probe(
     question="Does each metric get predictions first, and targets second?",
     why="such a metric is another number when the two are exchanged, and looks as plausible",
+    listener=FirstUpdates,
     detect=detect,
     fix=Fix("metrics of torchmetrics take (predictions, targets); name them: update(preds=..., target=...)"),
     faulty=Scored,

@@ -1,10 +1,10 @@
 from torchmetrics import MeanMetric
 
-from training_checklist.instruments import MetricState, Validated, of_each
+from training_checklist.instruments import MetricState, MetricStates, Validated, of_each
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
-@of_each(lambda run: run.epochs.metrics.states.values(), "no metric is computed after several batches")
+@of_each(lambda run: run.heard().states.values(), "no metric is computed after several batches")
 def detect(metric: MetricState, limits: Limits) -> Hits:
     if metric.is_mixed:
         yield Hit(
@@ -33,6 +33,7 @@ class Averaged(Validated):
 PROBE = Probe(
     question="Is each metric reset between epochs, and between training and validation?",
     why="its value mixes epochs, or training with validation",
+    listener=MetricStates,
     detect=detect,
     fix=Fix("reset() it at the end of each epoch, and give each stage a metric of its own"),
     faulty=Averaged,

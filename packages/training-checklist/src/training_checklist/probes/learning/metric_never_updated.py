@@ -1,10 +1,10 @@
 from torchmetrics import MeanMetric
 
-from training_checklist.instruments import MetricState, Validated, of_each
+from training_checklist.instruments import MetricState, MetricStates, Validated, of_each
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 
-@of_each(lambda run: run.epochs.metrics.states.values(), "no metric is computed after several batches")
+@of_each(lambda run: run.heard().states.values(), "no metric is computed after several batches")
 def detect(metric: MetricState, limits: Limits) -> Hits:
     if metric.held == 0 and metric.batches > 1:
         yield Hit(
@@ -34,6 +34,7 @@ PROBE = Probe(
     question="Is each metric updated with at least one batch before it is computed?",
     why="its value is that of nothing, such as 0, and says as little",
     severity=WARNING,
+    listener=MetricStates,
     detect=detect,
     fix=Fix("update it in each step, before reset() and after compute() of the epoch before"),
     faulty=Averaged,

@@ -1,19 +1,75 @@
+from typing import Any
+
 import torch
 from torch import Tensor
-from torchmetrics import Metric
+from torchmetrics import Metric, SumMetric
 
-from training_checklist.instruments import PlainState, Validated, of_each
-from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
+from training_checklist.instruments import (
+    MetricListener,
+    TwoEpochs,
+    Validated,
+    digest,
+    is_own_class,
+    of_function,
+    pass_on,
+)
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+OF_EVERY_METRIC = {*vars(SumMetric()), "compute", "update"}
 
 
-@of_each(lambda run: run.epochs.metrics.plain.values(), "no metric of the project's own keeps Metric.reset")
-def detect(state: PlainState, limits: Limits) -> Hits:
-    if state.changed:
-        names = ", ".join(state.changed[:3])
-        yield Hit(
-            f"update() of {state.path} changes {names}, which add_state has not made: reset() leaves it as it is",
-            state.place.beside(module=f"{state.path} ({state.type})", note=names),
-        )
+class PlainState(MetricListener):
+    """Sees what the first update of each metric of the project changes beside the states that it has registered.
+
+    Attributes:
+        changed: names of attributes by the metric's path and class, which has no reset of its own to clear them.
+    """
+
+    def __init__(self, run: TwoEpochs) -> None:
+        super().__init__(run)
+        self.changed: dict[tuple[str, type[Metric]], list[str]] = {}
+        for path, metric in self.metrics():
+            if is_own_class(type(metric)) and type(metric).reset is Metric.reset:
+                self._watch(path, metric)
+
+    def _watch(self, path: str, metric: Metric) -> None:
+        inner = metric.update
+
+        def update(*arguments: Any, **options: Any) -> None:
+            before = plain_values(metric)
+            pass_on(inner, *arguments, **options)
+            changed = [name for name, value in plain_values(metric).items() if value != before.get(name)]
+            self.changed.setdefault((path, type(metric)), changed)
+
+        self.put(metric, "update", update)
+
+
+def plain_values(metric: Metric) -> dict[str, Any]:
+    """Return what tells the values apart that a metric keeps beside its states."""
+    found: dict[str, Any] = {}
+    for name, value in vars(metric).items():
+        if name in OF_EVERY_METRIC or name in metric._defaults:
+            continue
+        if isinstance(value, (list, dict, set)):
+            found[name] = len(value)
+        elif isinstance(value, Tensor):
+            found[name] = digest(value)
+        elif isinstance(value, (int, float)):
+            found[name] = value
+    return found
+
+
+def detect(run: TwoEpochs, limits: Limits) -> Hits:
+    found = run.heard().changed
+    if not found:
+        raise CannotJudge("no metric of the project's own keeps Metric.reset")
+    for (path, kind), changed in found.items():
+        if changed:
+            names = ", ".join(changed[:3])
+            yield Hit(
+                f"update() of {path} changes {names}, which add_state has not made: reset() leaves it as it is",
+                of_function(kind.update).beside(module=f"{path} ({kind.__name__})", note=names),
+            )
 
 
 class Counted(Metric):
@@ -49,6 +105,7 @@ class Counting(Validated):
 PROBE = Probe(
     question="Does each metric keep what it accumulates in states made by add_state?",
     why="its value mixes all epochs, and the sanity check; several processes do not add it up",
+    listener=PlainState,
     detect=detect,
     fix=Fix('self.add_state("features", default=[], dist_reduce_fx="cat") in the metric\'s __init__'),
     faulty=Counting,

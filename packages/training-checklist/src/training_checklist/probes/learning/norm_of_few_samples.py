@@ -1,13 +1,13 @@
 from torch import nn
 
-from training_checklist.instruments import Example, TwoEpochs, fed, with_part
+from training_checklist.instruments import Example, LayerModes, TwoEpochs, fed, with_part
 from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
-    modes = run.epochs.modes
+    modes = run.heard()
     few = {path: sizes for path, sizes in modes.few.items() if sizes[0] < limits.min_norm_samples}
-    if few and not modes.shared:
+    if few and run.trainer.world_size == 1:  # SyncBatchNorm adds up the batches of all ranks
         samples, values = min(few.values())
         yield Hit(
             f"a batch has {samples} samples, of which {', '.join(list(few)[:3])} takes mean and variance",
@@ -23,6 +23,7 @@ def normed(samples: int) -> Example:
 PROBE = Probe(
     question="Does each batch have enough samples for BatchNorm?",
     why="statistics of so few samples are noise, and validation uses others",
+    listener=LayerModes,
     detect=detect,
     fix=Fix("GroupNorm or LayerNorm", overrides=("data.batch_size=32",)),
     thresholds={

@@ -1,10 +1,10 @@
 from torchmetrics.classification import BinaryAUROC
 
-from training_checklist.instruments import RankedScores, Validated, of_each
+from training_checklist.instruments import RankedScores, RankingMetrics, Validated, of_each
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
-@of_each(lambda run: run.epochs.metrics.ranked.values(), "no metric ranks samples by their scores")
+@of_each(lambda run: run.heard().scores.values(), "no metric ranks samples by their scores")
 def detect(scores: RankedScores, limits: Limits) -> Hits:
     if scores.beyond and scores.within:
         yield Hit(
@@ -38,6 +38,7 @@ PROBE = Probe(
     why="torchmetrics takes scores for logits, batch by batch, wherever one of them is below 0 or above 1: what is "
     "ranked together then stands on two scales",
     severity=WARNING,
+    listener=RankingMetrics,
     detect=detect,
     fix=Fix("give it probabilities: logits.sigmoid(), or scores / (1 + scores) of scores without an upper end"),
     faulty=Ranked,

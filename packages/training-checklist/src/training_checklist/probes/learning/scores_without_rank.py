@@ -6,6 +6,7 @@ from torchmetrics.classification import BinaryAUROC
 from training_checklist.instruments import (
     Example,
     RankedScores,
+    RankingMetrics,
     Validated,
     fed,
     of_each,
@@ -14,7 +15,7 @@ from training_checklist.instruments import (
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
 
 
-@of_each(lambda run: run.epochs.metrics.ranked.values(), "no metric ranks samples by their scores")
+@of_each(lambda run: run.heard().scores.values(), "no metric ranks samples by their scores")
 def detect(scores: RankedScores, limits: Limits) -> Hits:
     # One value alone is what a network gives that answers the same to all.
     if scores.distinct == 2 and scores.samples >= limits.min_ranked:
@@ -46,6 +47,7 @@ PROBE = Probe(
     question="Do AUROC and average precision get scores, and not predicted classes?",
     why="a curve is made by moving the threshold over all scores; of answers that a threshold or argmax has made, it "
     "has one point, and its area is another number",
+    listener=RankingMetrics,
     detect=detect,
     fix=Fix("give it the probabilities, or the logits, before they are compared with a threshold"),
     thresholds={"min_ranked": Threshold(32, "samples: of fewer, scores may be two by chance", healthy=few(8))},

@@ -1,23 +1,87 @@
-from typing import ClassVar
+import warnings
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
+from torchmetrics import Metric, MetricCollection
 
-from training_checklist.instruments import Example, TwoEpochs, Validated, samples
-from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
+from training_checklist.instruments import (
+    EpochListener,
+    Example,
+    Places,
+    TwoEpochs,
+    Validated,
+    after_forward,
+    samples,
+    splits,
+    tensors,
+)
+from training_checklist.lightning import LightningModule, Trainer, part
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
+
+
+class InferredSizes(EpochListener):
+    """Sees by which sizes Lightning weights full batches of validation.
+
+    Attributes:
+        names: of what is logged without batch_size=, with the place.
+        inferred: the sizes, of each batch.
+        samples: that they have.
+        answered: first dimensions of what the module returns, or its outermost parts where a step calls only these.
+    """
+
+    def __init__(self, run: TwoEpochs) -> None:
+        super().__init__(run)
+        self.names: dict[str, Place] = {}
+        self.inferred: set[int] = set()
+        self.samples = 0
+        self.answered: set[int] = set()
+        self.within = False
+        self.whole = False  # whether the module's own forward is called
+        self.before_log(self._look)
+        metrics = Metric, MetricCollection  # which a project may copy, and hooks with them
+        for module in (run.pl_module, *(each for each in run.pl_module.children() if not isinstance(each, metrics))):
+            self.watching.callback(after_forward(module, self._keep).remove)
+
+    def _look(self, name: str, value: Any, options: dict[str, Any]) -> None:
+        mean = options.get("reduce_fx", "mean") == "mean" and not isinstance(value, Metric)
+        if self.within and mean and options.get("batch_size") is None and options.get("on_epoch", True):
+            self.names.setdefault(name, Places(self.run.pl_module).here())
+
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Only of full batches it is known how many samples they have."""
+        loader = trainer.val_dataloaders
+        known = all(split.indexable for split in splits("val", loader))  # a stream has no end that is known
+        full = dataloader_idx == 0 and isinstance(loader, DataLoader) and known and loader.batch_size is not None
+        self.within = full and batch_idx + 1 < len(loader)
+        if self.within:
+            with warnings.catch_warnings(action="ignore"):
+                self.inferred.add(part("utilities.data").extract_batch_size(batch))
+            self.samples = loader.batch_size
+
+    def on_validation_batch_end(self, *_: Any) -> None:
+        self.within = False
+
+    def _keep(self, module: nn.Module, given: Any, answer: Any) -> None:
+        sizes = {len(each) for each in tensors(answer) if each.ndim}
+        if self.within and module is self.run.pl_module:  # whatever its parts return on the way
+            self.answered, self.whole = sizes | (self.answered if self.whole else set()), True
+        elif self.within and not self.whole:
+            self.answered |= sizes
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
-    sizes = run.epochs.sizes.found
-    others = set(sizes.inferred)
+    sizes = run.heard()
     # One size for all is one weight for all; and what is answered for each of those is averaged over them.
-    if len(others) < 2 or sizes.samples not in sizes.answered or others & sizes.answered:
+    if len(sizes.inferred) < 2 or sizes.samples not in sizes.answered or sizes.inferred & sizes.answered:
         return
     for name, place in sizes.names.items():
         yield Hit(
             f"{name} is logged without batch_size: Lightning weights the batches by the first length that it finds in "
-            f"them, {min(others)} to {max(others)}, and each has {sizes.samples} samples",
+            f"them, {min(sizes.inferred)} to {max(sizes.inferred)}, and each has {sizes.samples} samples",
             place,
         )
 
@@ -46,6 +110,7 @@ def graphs(kind: type[Graphs]) -> Example:
 PROBE = Probe(
     question="Does self.log get batch_size where Lightning would infer a wrong one?",
     why="the mean of an epoch depends on how many nodes, words or time steps a batch has, and not on its samples",
+    listener=InferredSizes,
     detect=detect,
     fix=Fix("tell it: self.log(name, value, batch_size=len(labels))"),
     faulty=graphs(Graphs),

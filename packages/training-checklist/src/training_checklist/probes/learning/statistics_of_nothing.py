@@ -3,12 +3,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from training_checklist.instruments import TwoEpochs, Validated
+from training_checklist.instruments import LayerModes, TwoEpochs, Validated
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
-    modes = run.epochs.modes
+    modes = run.heard()
     unmoved = [path for path in modes.unmoved if path not in modes.asleep]  # those are another rule's
     if unmoved:
         yield Hit(
@@ -40,6 +40,7 @@ PROBE = Probe(
     question="Have the running statistics that validation uses been updated by any batch?",
     why="the network was trained with other inputs than it gets there: a copy, such as an average of weights, was "
     "given parameters and no buffers",
+    listener=LayerModes,
     detect=detect,
     fix=Fix("copy the buffers too: torch.optim.swa_utils.AveragedModel(net, use_buffers=True), or state_dict()"),
     faulty=Averaged,

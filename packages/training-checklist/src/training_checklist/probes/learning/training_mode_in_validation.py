@@ -1,11 +1,11 @@
 from torch import nn
 
-from training_checklist.instruments import TwoEpochs, with_part
+from training_checklist.instruments import LayerModes, TwoEpochs, with_part
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
-    modes = run.epochs.modes
+    modes = run.heard()
     if modes.live:
         yield Hit(
             f"{', '.join(modes.live[:3])}.training is True during validation", Place(module=", ".join(modes.live))
@@ -23,6 +23,7 @@ class Normed(with_part(lambda: nn.BatchNorm1d(4), lambda norm, answers: norm(ans
 PROBE = Probe(
     question="Are all modules in eval mode during validation?",
     why="norms then use the batch and not their running statistics, learn from validation data, and dropout is on",
+    listener=LayerModes,
     detect=detect,
     fix=Fix("no train() in validation; Lightning switches modes itself"),
     faulty=Normed,

@@ -1,12 +1,52 @@
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
-from training_checklist.instruments import TwoEpochs, Validated
+from torch import nn
+
+from training_checklist.instruments import EpochListener, TwoEpochs, Validated, after_forward, digest_of, tensors
+from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
+class FirstAnswers(EpochListener):
+    """Keeps digests of the first batch of validation, by epoch.
+
+    Attributes:
+        answers: of what each outermost module with parameters has returned, by its path.
+        batches: of the batch.
+        weights: of all parameters.
+    """
+
+    def __init__(self, run: TwoEpochs) -> None:
+        super().__init__(run)
+        self.answers: list[dict[str, str]] = []
+        self.batches: list[str] = []
+        self.weights: list[str] = []
+        self.is_first = False
+        for path, module in run.pl_module.named_children():
+            if any(True for _ in module.parameters()):
+                self.watching.callback(after_forward(module, partial(self._keep, path)).remove)
+
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        self.is_first = batch_idx == dataloader_idx == 0
+        if self.is_first:
+            self.answers.append({})
+            self.batches.append(digest_of(batch))
+            self.weights.append(digest_of([weight.detach() for weight in pl_module.parameters()]))
+
+    def on_validation_batch_end(self, *_: Any) -> None:
+        self.is_first = False
+
+    def _keep(self, path: str, module: nn.Module, inputs: Any, output: Any) -> None:
+        if self.is_first and any(True for _ in tensors(output)):
+            self.answers[-1][path] = digest_of(output)  # of its last call in this batch
+
+
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
-    seen = run.epochs.validated
+    seen = run.heard()
     if len(seen.answers) < 2 or not all(seen.answers) or len(set(seen.batches)) > 1 or len(set(seen.weights)) < 2:
         raise CannotJudge("no module was seen to answer to one validation batch before and after further training")
     if all(answers == seen.answers[0] for answers in seen.answers):
@@ -38,6 +78,7 @@ class Copied(Validated):
 PROBE = Probe(
     question="Does the network that is validated change with training?",
     why="validation looks at weights that are not those in training: a copy, or an average that is never updated",
+    listener=FirstAnswers,
     detect=detect,
     fix=Fix("validate the network that is trained, or look at what updates the other one"),
     faulty=Copied,

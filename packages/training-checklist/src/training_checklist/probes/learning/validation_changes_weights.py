@@ -1,17 +1,93 @@
 from copy import deepcopy
+from typing import Any
 
-from training_checklist.instruments import TwoEpochs, Validated, shown
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.instruments import (
+    EpochListener,
+    TwoEpochs,
+    Validated,
+    digest_of,
+    hooks_of,
+    pass_on,
+    shown,
+)
+from training_checklist.lightning import LightningModule, Trainer
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+
+AROUND = (
+    "on_validation_start",
+    "on_validation_epoch_start",
+    "on_validation_model_eval",
+    "on_validation_epoch_end",
+    "on_validation_end",
+)
+
+
+class WeightsAroundValidation(EpochListener):
+    """Compares the parameters before validation, during it, and when training goes on.
+
+    Attributes:
+        changed: those that training goes on with as validation had them, and not as they were before; None: not known.
+        place: of hooks around validation that the project has.
+    """
+
+    def __init__(self, run: TwoEpochs) -> None:
+        super().__init__(run)
+        self.weights: dict[str, dict[str, str]] = {}  # digests of parameters by when they were taken
+        self.changed: list[str] | None = None
+        self.place = Place()
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Keep the weights when the loop of validation is entered, before any hook."""
+        loop = trainer.fit_loop.epoch_loop.val_loop
+        if "run" in vars(loop):
+            return
+        run = loop.run
+
+        def after_a_look() -> Any:
+            self.weights["before"] = digests(pl_module)
+            return pass_on(run)
+
+        loop.run = after_a_look
+        self.watching.callback(vars(loop).pop, "run", None)
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        if "within" in self.weights:
+            before, within, now = self.weights["before"], self.weights["within"], digests(pl_module)
+            after = self.weights.get("after", within)  # a batch of validation, which may have moved a teacher
+            changed = [
+                name
+                for name, known in now.items()
+                if known != before.get(name) and (known == within.get(name) or after.get(name) != within.get(name))
+            ]
+            if not self.changed:
+                self.changed, self.place = changed, hooks_of(trainer, pl_module, AROUND)
+        self.weights.clear()
+
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        if batch_idx == dataloader_idx == 0 and "before" in self.weights:
+            self.weights["within"] = digests(pl_module)
+
+    def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        if "within" in self.weights and "after" not in self.weights:
+            self.weights["after"] = digests(pl_module)
+
+
+def digests(pl_module: LightningModule) -> dict[str, str]:
+    """Return what tells weights, those of a teacher too, from others."""
+    return {name: digest_of(each.detach()) for name, each in pl_module.named_parameters()}
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
-    seen = run.epochs.over_validation
-    if seen is None:
+    seen = run.heard()
+    if seen.changed is None:
         raise CannotJudge("no training step came after validation")
     if seen.changed:
+        total = sum(1 for _ in run.pl_module.parameters())
         yield Hit(
             f"training goes on from other weights than those that it had before validation: {len(seen.changed)} of "
-            f"{seen.total} parameters are what validation put there",
+            f"{total} parameters are what validation put there",
             seen.place.beside(parameter=shown(seen.changed)),
         )
 
@@ -37,6 +113,7 @@ PROBE = Probe(
     question="Are the weights the same before and after validation?",
     why="every epoch begins with the weights that were put in for validation, such as an average of earlier ones, and "
     "the steps between are lost",
+    listener=WeightsAroundValidation,
     detect=detect,
     fix=Fix("put the trained weights back in on_validation_end"),
     faulty=Swapping,

@@ -1,0 +1,159 @@
+"""Layers that behave differently in training and in validation: the mode that they run in; norms before they run."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from training_checklist.engines.around_step import around_step
+from training_checklist.engines.dropouts import DropoutCalls
+from training_checklist.engines.tracer import Call
+from training_checklist.engines.uncopied import before_forward
+from training_checklist.finding import NOWHERE, Place
+from training_checklist.lab.epochs import EpochListener
+from training_checklist.lab.shared import once
+from training_checklist.lab.two_epochs import TwoEpochs
+from training_checklist.lightning import LightningModule, Trainer, is_overridden
+
+WITH_DROPOUT = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)
+
+
+class LayerModes(EpochListener):
+    """Sees in which mode BatchNorms and layers with dropout run.
+
+    Attributes:
+        live: in training mode during validation.
+        asleep: in eval mode while they train, together with what is around them.
+        put_to_sleep: the line of the project that has put the first of them into eval mode.
+        others: likewise, in training mode: the layers that are not asleep.
+        few: norms with the numbers of samples and of values for each channel in the first batch.
+        unmoved: norms that evaluate by running statistics of 0 and 1, and have weights that are not those of the start.
+    """
+
+    def __init__(self, run: TwoEpochs) -> None:
+        super().__init__(run)
+        module = run.pl_module
+        self.live: list[str] = []
+        self.in_eval: list[str] = []
+        self.put_to_sleep = NOWHERE
+        self.others: list[str] = []
+        self.few: dict[str, tuple[int, int]] = {}
+        self.unmoved: list[str] = []
+        self.dropouts, self.is_first = DropoutCalls(), False
+        self.in_validation, self.in_step = Inside(), Inside(partial(self._look_at_root, module))
+        if is_overridden("validation_step", module):
+            self.watching.enter_context(around_step(module, self.in_validation, step="validation_step"))
+        self.watching.enter_context(around_step(module, self.in_step))
+        for path, part in module.named_modules():
+            if isinstance(part, (_BatchNorm, *WITH_DROPOUT)):
+                self.watching.callback(before_forward(part, partial(self._look_at_mode, path, module)).remove)
+
+    @property
+    def drops(self) -> list[Place]:
+        """Where dropout is at work during validation."""
+        return self.dropouts.places
+
+    @property
+    def asleep(self) -> list[str]:
+        """In eval mode while they train, together with what is around them; the root where nothing else is known."""
+        root = type(self.run.pl_module).__name__
+        return [each for each in self.in_eval if each != root] or self.in_eval
+
+    def before(self, call: Call) -> None:
+        self.dropouts.before(call)
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        self.is_first = batch_idx == 0
+
+    def _look_at_root(self, pl_module: LightningModule) -> None:
+        """Layers that torch computes as one, as those of attention in eval mode, are not called one by one."""
+        modes = [module.training for module in pl_module.modules() if isinstance(module, (_BatchNorm, *WITH_DROPOUT))]
+        if not pl_module.training and modes and not any(modes):
+            self._add(type(pl_module).__name__, self.in_eval, pl_module)
+
+    def _look_at_mode(self, path: str, pl_module: LightningModule, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        normalises = isinstance(module, _BatchNorm)
+        if not normalises and not getattr(module, "p", getattr(module, "dropout", 0)):
+            return
+        if self.in_validation.entered:  # a hook may have norms take in training samples beside it
+            if normalises and not module.training and has_never_seen_data(module):
+                self._add(path, self.unmoved, module)
+            if module.training and (not normalises or module.track_running_stats):
+                self._add(path, self.live, module)
+        elif self.in_step.entered and trainable(path, pl_module):  # hooks may look at answers in eval mode beside it
+            around = pl_module.get_submodule(path.rpartition(".")[0])
+            # A norm alone in eval mode keeps its statistics on purpose; dropout alone is rather forgotten.
+            asleep = not module.training and (not around.training or not normalises)
+            self._add(path, self.in_eval if asleep else self.others, module)
+            if normalises and module.training and self.is_first and isinstance(inputs[0], Tensor):
+                # Of the first batch: the last one of an epoch may be short.
+                self.few.setdefault(path, (len(inputs[0]), inputs[0].numel() // module.num_features))
+
+    def _add(self, path: str, found: list[str], module: nn.Module) -> None:
+        if path not in found:
+            found.append(path)
+            if found is self.in_eval and self.put_to_sleep == NOWHERE:
+                self.put_to_sleep = self.run.switches.by.get(id(module), NOWHERE)
+
+
+class Inside:
+    """Whether it is entered; `begin` is called each time that it is."""
+
+    entered = False
+
+    def __init__(self, begin: Callable[[], None] = lambda: None) -> None:
+        self.begin = begin
+
+    def __enter__(self) -> None:
+        self.entered = True
+        self.begin()
+
+    def __exit__(self, *error: object) -> None:
+        self.entered = False
+
+
+def has_never_seen_data(norm: _BatchNorm) -> bool:
+    """Whether the running statistics of a norm are those that it was made with, and its weights are others."""
+    if norm.running_mean is None or norm.weight is None or norm.running_mean.any():
+        return False
+    return bool((norm.running_var == 1).all()) and not bool((norm.weight == 1).all())
+
+
+@dataclass
+class Norm:
+    """One BatchNorm that trains.
+
+    Args:
+        momentum: None: its statistics are the mean of all batches.
+        tracks: whether it keeps running statistics.
+        is_new: whether these are still what it was made with.
+        batches: of the whole training.
+    """
+
+    path: str
+    momentum: float | None
+    tracks: bool
+    is_new: bool
+    batches: float
+
+
+@once
+def norms(run: TwoEpochs) -> list[Norm]:
+    """Return what can be told of BatchNorms that train, before they run."""
+    batches, found = run.trainer.estimated_stepping_batches * run.trainer.accumulate_grad_batches, []
+    for path, module in run.pl_module.named_modules():
+        if isinstance(module, _BatchNorm) and trainable(path, run.pl_module):
+            tracks = module.track_running_stats and module.running_mean is not None
+            new = tracks and not bool(module.running_mean.any()) and bool((module.running_var == 1).all())
+            found.append(Norm(path, module.momentum, tracks, new, batches))
+    return found
+
+
+def trainable(path: str, root: nn.Module) -> bool:
+    """Whether the innermost module around a path that has parameters has one that trains."""
+    while not list(root.get_submodule(path).parameters()) and path:
+        path = path.rpartition(".")[0]
+    return any(parameter.requires_grad for parameter in root.get_submodule(path).parameters())
