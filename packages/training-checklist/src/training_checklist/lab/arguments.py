@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig
-from training_config.targets import Parameters, required, takes_any
-from training_config.walk import value_of
+from training_config.targets import Parameters, takes_any
 
 from training_checklist.lab.code_reads import Code
 from training_checklist.lightning import Trainer
@@ -20,7 +18,6 @@ NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)([eE][-+]?\d+)?")
 EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 BOOLEAN = {"true", "false", "yes", "no", "on", "off"}
 OTHER_TEXTS = type("OtherTexts", (), {})  # an annotation's Literal lists texts, and the one in question is none of them
-CONSTRUCTORS = {"get_class", "get_method", "get_object"}  # of hydra.utils: the code calls a target itself
 
 
 def unknown_arguments(given: list[str], parameters: Parameters, code: Code | None) -> list[str]:
@@ -29,37 +26,6 @@ def unknown_arguments(given: list[str], parameters: Parameters, code: Code | Non
         return []
     takes = {name for name, parameter in parameters.items() if parameter.kind is not parameter.POSITIONAL_ONLY}
     return [key for key in given if key not in takes and not (code is not None and key in code.popped)]
-
-
-def absent_arguments(
-    owner: str, node: DictConfig, parameters: Parameters, code: Code | None, keys: set[str]
-) -> list[str]:
-    """Return the required arguments that neither the node nor, as far as its source tells, the code gives.
-
-    Args:
-        owner: key of the node. `instantiate(cfg.model, net=...)` puts something into model.net, or in its place.
-        keys: last parts of all keys of the config.
-    """
-    if code is None or code.supplies or code.words & CONSTRUCTORS or value_of(node, "_partial_") is True:
-        return []
-    if is_read_and_not_built(owner, node, code, keys):
-        return []
-    if "." in owner and owner.rpartition(".")[2] in code.supplied:
-        return []
-    positional = value_of(node, "_args_") if "_args_" in node else []
-    given = len(positional) if isinstance(positional, (list, ListConfig)) else 0
-    supplied = code.supplied | {key.rpartition(".")[2] for key in code.assigned}
-    return [name for name in required(parameters)[given:] if name not in node and name not in supplied]
-
-
-def is_read_and_not_built(owner: str, node: DictConfig, code: Code, keys: set[str]) -> bool:
-    """Whether the code reads keys of a node, and builds other nodes alone: by name, or through what holds them."""
-    parts = owner.split(".")
-    if not any((parts[-1], key) in code.pairs for key in node):
-        return False
-    variables = code.built - keys
-    elsewhere = not variables or (not code.loops and bool(code.looped) and code.looped.isdisjoint(parts))
-    return bool(code.built) and code.built.isdisjoint(parts) and elsewhere
 
 
 def misfit(value: Any, parameter: inspect.Parameter | None, annotation: Any) -> str | None:

@@ -114,7 +114,7 @@ class Ramping(Small):
 
 PROBE = Probe(
     item="learning",
-    question="Do the workers see what changes in the training set between epochs?",
+    question="Do the DataLoader's workers see what hooks change in the training set between epochs?",
     why="each worker has a copy of the dataset from when it was started: with persistent_workers=True, before the "
     "first epoch",
     fix=Fix("persistent_workers=False, or keep the value in shared memory: torch.tensor(0.0).share_memory_()"),

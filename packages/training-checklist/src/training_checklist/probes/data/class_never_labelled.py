@@ -31,9 +31,9 @@ def labels_below(number: int) -> Example:
 
 
 PROBE = Probe(
-    question="Is every class that the network has an output for the label of some sample?",
-    why="its output learns to be never right, and no metric tells: a map of codes to classes may have lost it, or the "
-    "number of classes is too large",
+    question="Does every class that the network has an output for occur as a label?",
+    why="its output is never right, and no metric shows it: the mapping from codes to classes may have lost the class,"
+    " or num_classes is too large",
     severity=WARNING,
     fix=Fix("compare the codes in the files with the map to classes, and with num_classes"),
     detect=detect,

@@ -25,7 +25,7 @@ def labels_below(number: int) -> Changed:
 
 
 PROBE = Probe(
-    question="Is every class of the validation and test sets in the training set?",
+    question="Does every class of the validation and test sets occur in the training set?",
     why="the network cannot learn what it never sees: the data may have been cut where they are sorted by class",
     fix=Fix("split at random, or by class (stratified)"),
     detect=detect,

@@ -99,8 +99,8 @@ def exchanged(apart: float, alike: float = 0.0, often: int = 40) -> Example:
 
 
 PROBE = Probe(
-    question="Does each code stand for one category in all splits?",
-    why="the network looks up what it has learnt of another category",
+    question="Does each code of a categorical column stand for the same category in all splits?",
+    why="the embedding row that the network looks up was learnt for another category",
     fix=Fix("number the categories once, by those of the training set, and use that list for every split"),
     detect=detect,
     faulty=exchanged(9),

@@ -71,7 +71,7 @@ def brighter(wide: bool) -> Any:
 
 PROBE = Probe(
     question="Do the results of integer arithmetic and casts fit into their dtype (no 200 + 100 in uint8)?",
-    why="what is too large begins anew at the other end: a bright pixel becomes a dark one",
+    why="what is too large wraps around to the other end of the range: a bright pixel becomes a dark one",
     fix=Fix("compute in float32, and clamp before the cast: values.clamp(0, 255).to(torch.uint8)"),
     detect=detect,
     faulty=brighter(wide=False),

@@ -61,8 +61,12 @@ def moved(by: int, noise: float, tags: int = 2000, alike: float = 0.0) -> Exampl
 
 PROBE = Probe(
     question="Does each label of a token stand at the position of its token?",
-    why="a mark was put in front of the tokens, or a part cut off, and not of their labels",
-    fix=Fix("add marks, cut and pad tokens and labels in one function, with the ignored label for each mark"),
+    why="a special token was put in front of the tokens, or a part was cut off, and not in the same way of their "
+    "labels",
+    fix=Fix(
+        "add special tokens, cut and pad tokens and labels in one function, with ignore_index as the label of each "
+        "special token"
+    ),
     detect=detect,
     faulty=moved(1, noise=0.0),
     healthy=moved(0, noise=0.0),

@@ -33,7 +33,7 @@ def of_levels(number: int) -> Example:
 
 
 PROBE = Probe(
-    question="Do images enter the network with the grey levels that they are stored with?",
+    question="Do images keep all the grey levels that they are stored with on their way into the network?",
     why="the network sees black and white alone, where grey was stored",
     severity=WARNING,
     fix=Fix("divide after the conversion to float: images.float() / 255, and not images // 255"),

@@ -118,8 +118,8 @@ PROBE = Probe(
     why="what a mask leaves out (missing values, hidden points, padding) counts as if it had been measured",
     severity=WARNING,
     fix=Fix(
-        "ask for it where the loss, attention or a mean over time would read what it leaves out, at the resolution "
-        "that they have: (loss * mask).sum() / mask.sum()"
+        "multiply by it where the loss, attention or a mean over time would read what it leaves out: (loss * "
+        "mask).sum() / mask.sum(), with the mask resized to the loss's resolution"
     ),
     detect=detect,
     faulty=of_data(with_mask, module=Blind),

@@ -21,7 +21,7 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Is every sample loaded in some epoch (none is always lost to drop_last=True)?",
+    question="Is every sample loaded in some epoch, and none always left out by drop_last=True?",
     why="they are neither learned from nor measured, and they are always the same ones",
     severity=WARNING,
     fix=Fix("drop_last=False for validation and testing; shuffle=True for training"),

@@ -114,7 +114,7 @@ def followed(kinds: int, own: bool = True) -> Example:
 PROBE = Probe(
     question="Do the inputs of a forecast end before its target begins?",
     why="a window that is a step too long, or a target that begins a step too early, lets the network copy what it "
-    "should foretell: its error is too good, and the first number is missing where it is used",
+    "should predict: its error is too good, and in use that input does not exist yet",
     severity=WARNING,
     fix=Fix(
         "end the inputs at the step before the first one of the target: x = series[i : i + n]; y = series[i + n :]"

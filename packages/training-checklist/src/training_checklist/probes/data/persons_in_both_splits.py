@@ -83,7 +83,7 @@ class Patients(Changed):
 
 
 PROBE = Probe(
-    question="Are the persons (patients, speakers) of validation and testing other ones than those of training?",
+    question="Do the validation and test sets have other persons (patients, speakers) than the training set?",
     why="a network that knows a person by their other samples is better on these than it will be on somebody new",
     severity=WARNING,
     fix=Fix("split persons and not samples, as sklearn's GroupShuffleSplit does; leave it if they are always known"),

@@ -26,7 +26,7 @@ def with_copies(number: int, of: int) -> Example:
 
 
 PROBE = Probe(
-    question="Are test samples other ones than validation samples?",
+    question="Are test samples absent from the validation set?",
     why="epochs, rates and networks are chosen by validation, so that the score of the same samples is too good",
     severity=WARNING,
     fix=Fix("give test_dataloader a split of its own; where there is none, leave test_dataloader out"),

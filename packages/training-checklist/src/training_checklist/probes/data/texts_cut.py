@@ -47,7 +47,7 @@ def cut(number: int) -> Example:
 
 PROBE = Probe(
     question="Are most texts shorter than the maximum length, so that they are not truncated?",
-    why="what stands behind the cut is neither learnt nor measured, and labels there are lost without a word",
+    why="what stands behind the cut is neither learnt nor measured, and its labels are lost without a warning",
     severity=WARNING,
     fix=Fix("a greater length, or windows of each text; see how long texts are before they are cut"),
     detect=detect,

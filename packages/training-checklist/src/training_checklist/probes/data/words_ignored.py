@@ -38,7 +38,7 @@ def ignoring(kinds: int) -> Example:
 
 
 PROBE = Probe(
-    question="Is the criterion's ignore_index the label of padding and special tokens only, and no class of its own?",
+    question="Is the criterion's ignore_index the label of padding and special tokens only, and not of a real class?",
     why="the network never learns the class that is ignored, and is asked for it all the same",
     severity=WARNING,
     fix=Fix("give padding a label that is no class, as -100, and the criterion that one as ignore_index"),

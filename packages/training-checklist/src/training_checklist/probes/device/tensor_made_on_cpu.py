@@ -13,7 +13,7 @@ def detect(step: AcceleratorStep, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Is every tensor that a step makes made on the device of the others?",
+    question="Does a step create each new tensor on the device of the tensors that it is used with?",
     why=WHY,
     detect=detect,
     fix=Fix(f"torch.ones(..., {ADVICE}"),

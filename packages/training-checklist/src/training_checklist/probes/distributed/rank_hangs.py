@@ -42,7 +42,7 @@ class Sleeping(Small):
 
 
 PROBE = Probe(
-    question="Does every rank reach the next step within the time-out, and prepare_data its end?",
+    question="Does every rank reach the next step within the timeout, and does prepare_data end?",
     why="the others wait for it in the next collective, for half an hour unless something ends them",
     fix=Fix("do less there, or the same on all ranks"),
     detect=detect,

@@ -49,7 +49,7 @@ def adam(eps: float) -> Example:
 
 
 PROBE = Probe(
-    question="Is Adam's eps small beside the gradients (their root mean square) that it is added to?",
+    question="Is Adam's eps small compared with the root mean square of the gradients, to which it is added?",
     why="eps is to keep from a division by 0; where it outweighs the gradients, steps are no longer of the learning "
     "rate's size, and training slows down (arXiv:2309.14322, section 3.4)",
     severity=WARNING,

@@ -28,7 +28,7 @@ class Later(Small):
 
 PROBE = Probe(
     question="Does the optimizer hold either all or none of the parameters of a frozen module?",
-    why="when the module is set free, what no optimizer holds stays as it is",
+    why="once the module is unfrozen, the parameters that no optimizer holds stay as they are",
     severity=WARNING,
     fix=Fix(
         "look at how configure_optimizers sorts parameters into groups: each belongs to one, vector, matrix or kernel"

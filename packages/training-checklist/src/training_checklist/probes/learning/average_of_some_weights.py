@@ -31,11 +31,11 @@ class Following(Small):
 
 PROBE = Probe(
     question="Does a moving average, or another copy of the weights, follow every weight that is trained?",
-    why="what it answers with is one network's weights beside the initial ones of another",
+    why="the copy computes with some trained weights beside others that are still the initial ones",
     severity=WARNING,
     listener=Averages,
     detect=detect,
-    fix=Fix("go over all of parameters(), by no part of their names"),
+    fix=Fix("go through all of parameters(), without choosing them by their names"),
     faulty=Following,
     healthy=type("Whole", (Following,), {"followed": ("weight", "bias")}),
 )

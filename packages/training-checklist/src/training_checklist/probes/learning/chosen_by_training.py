@@ -16,7 +16,7 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
 
 PROBE = Probe(
     question="Do ModelCheckpoint and EarlyStopping monitor a metric of validation, and not of training?",
-    why="training gets better long after what it learns holds for no other samples",
+    why="a training metric goes on improving after the network has begun to overfit",
     severity=WARNING,
     detect=detect,
     fix=Fix("monitor a metric of validation"),

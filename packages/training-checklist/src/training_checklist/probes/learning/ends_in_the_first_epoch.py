@@ -19,7 +19,7 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Does max_steps allow more than the first of several epochs?",
+    question="Does max_steps let training go beyond its first epoch, where max_epochs asks for several?",
     why="whichever limit comes first ends the run: most samples are never seen, and no epoch is validated as a whole",
     severity=WARNING,
     detect=detect,

@@ -1,16 +1,109 @@
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
 
-from training_checklist.instruments import LayerModes, TwoEpochs, left_in_eval, with_part
-from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.instruments import LayerModes, TwoEpochs, is_own_class, of_function, with_part
+from training_checklist.lightning import LightningModule, Trainer
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+
+AMID_TRAINING = (
+    "on_train_start",
+    "on_train_epoch_start",
+    "on_train_batch_start",
+    "training_step",
+    "on_before_zero_grad",
+    "on_before_backward",
+    "on_after_backward",
+    "on_before_optimizer_step",
+    "on_train_batch_end",
+    "on_train_epoch_end",
+)
+MODULE = ("pl_module", "model", "module")  # as hooks of callbacks call their LightningModule
+WITH_MODES = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm, nn.RNNBase, nn.MultiheadAttention)
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
+    """Also hooks that call eval() every so many steps alone."""
     if run.heard().asleep:
         raise CannotJudge("the line that puts modules into eval mode is known already")
     for call, place in left_in_eval(run.trainer, run.pl_module):
         yield Hit(f"{call} amid training, and no train() after it: what follows trains in eval mode", place)
+
+
+def left_in_eval(trainer: Trainer, pl_module: LightningModule) -> Iterator[tuple[str, Place]]:
+    """Yield what calls of eval() stand for which no train() follows, and where they are."""
+    held = [p for optimizer in trainer.optimizers for group in optimizer.param_groups for p in group["params"]]
+    trained = {id(p) for p in held if p.requires_grad}  # what is frozen is kept in eval mode on purpose
+    for thing in (pl_module, *trainer.callbacks):
+        if not is_own_class(type(thing)):
+            continue
+        for function in functions_amid_training(type(thing)):
+            for call in lone_evals(function):
+                module = meant(call.func.value, thing, trainer, pl_module)
+                if isinstance(module, nn.Module) and depends_on_mode(module, trained):
+                    start = of_function(function)
+                    source = ast.unparse(call)
+                    yield source, start.beside(line=start.line + call.lineno - 1, source=source)
+
+
+def functions_amid_training(kind: type) -> Iterator[Any]:
+    """Yield the hooks of a class that run amid training, and its methods that they call."""
+    for name in AMID_TRAINING:
+        hook = getattr(kind, name, None)
+        if hook is None or not is_own_class(owner_of(kind, name)):
+            continue
+        yield hook
+        for node in ast.walk(tree_of(hook)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+                method = getattr(kind, node.attr, None)
+                if inspect.isfunction(method) and node.attr not in AMID_TRAINING:
+                    yield method
+
+
+def owner_of(kind: type, name: str) -> type:
+    return next((each for each in kind.__mro__ if name in vars(each)), object)
+
+
+def tree_of(function: Any) -> ast.AST:
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
+    except (OSError, TypeError, SyntaxError):
+        return ast.Module([], [])
+
+
+def lone_evals(function: Any) -> list[ast.Call]:
+    """Return the calls of eval() in a function that nowhere calls train()."""
+    calls = [node for node in ast.walk(tree_of(function)) if isinstance(node, ast.Call)]
+    methods = [node for node in calls if isinstance(node.func, ast.Attribute)]
+    if any(node.func.attr in ("train", "requires_grad_") for node in methods):
+        return []
+    return [node for node in methods if node.func.attr == "eval" and not node.args]
+
+
+def meant(node: ast.AST, thing: Any, trainer: Trainer, pl_module: LightningModule) -> Any:
+    """Return what an expression of a hook stands for, None where that is not known."""
+    if isinstance(node, ast.Name):
+        known = {"self": thing, "trainer": trainer} | dict.fromkeys(MODULE, pl_module)
+        return known.get(node.id)
+    if isinstance(node, ast.Attribute):
+        return getattr(meant(node.value, thing, trainer, pl_module), node.attr, None)
+    return None
+
+
+def depends_on_mode(module: nn.Module, trained: set[int]) -> bool:
+    """Whether a module trains, and is more than norms that are to keep their statistics."""
+    parts = list(module.modules())
+    others = any(
+        id(p) in trained
+        for part in parts
+        if not isinstance(part, nn.modules.batchnorm._BatchNorm)
+        for p in part.parameters(recurse=False)
+    )
+    return others and any(isinstance(part, WITH_MODES) for part in parts)
 
 
 class Sampling(with_part(lambda: nn.Dropout(0.5), lambda dropout, answers: dropout(answers))):

@@ -37,7 +37,7 @@ class Monitored(Validated):
 
 
 PROBE = Probe(
-    question="Is min_delta of EarlyStopping small beside the metric that it monitors?",
+    question="Is min_delta of EarlyStopping small compared with the metric that it monitors?",
     why="min_delta is the least gain since the best epoch, and no value to reach: training stops while it still learns",
     severity=WARNING,
     detect=detect,

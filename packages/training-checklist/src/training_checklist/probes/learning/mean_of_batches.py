@@ -243,8 +243,8 @@ def rooted(more: float) -> Example:
 
 PROBE = Probe(
     question="Is each validation metric computed from all samples, and not averaged over batches?",
-    why="a mean is right of errors and of shares of right answers; an F1 score, an area, a root or a perplexity of "
-    "batches has another mean than the whole, which changes with their size and order",
+    why="errors and accuracies may be averaged over batches; an F1 score, AUROC, RMSE or perplexity of all samples is "
+    "not the mean of those of the batches, which changes with batch size and order",
     severity=WARNING,
     listener=BatchMeans,
     detect=detect,

@@ -32,7 +32,7 @@ class Averaged(Validated):
 
 PROBE = Probe(
     question="Is each metric updated with at least one batch before it is computed?",
-    why="its value is that of nothing, such as 0, and says as little",
+    why="it returns the value of an empty state, such as 0, which says nothing",
     severity=WARNING,
     listener=MetricStates,
     detect=detect,

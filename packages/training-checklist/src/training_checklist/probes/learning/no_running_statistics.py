@@ -20,7 +20,8 @@ def normed(tracks: bool) -> type[Small]:
 
 PROBE = Probe(
     question="Does each BatchNorm have running statistics to normalise by in validation?",
-    why="what it answers for a sample depends on the others beside it, and one alone has no variance",
+    why="in validation its output for a sample depends on the other samples of the batch, and a single sample has no "
+    "variance",
     severity=WARNING,
     detect=detect,
     fix=Fix("track_running_stats=True, or GroupNorm or LayerNorm"),

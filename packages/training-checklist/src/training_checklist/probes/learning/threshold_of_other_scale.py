@@ -43,8 +43,8 @@ class Deciding(Validated):
 
 
 PROBE = Probe(
-    question="Is the threshold of each binary metric on the scale of what it gets (0.5 for probabilities)?",
-    why="logits are compared with a threshold of probabilities: answers between even odds and 62% count as no",
+    question="Does the threshold of each binary metric fit what the metric gets (0.5 for probabilities, 0 for logits)?",
+    why="logits are compared with a threshold for probabilities: an answer of 50 % to 62 % counts as no",
     detect=detect,
     fix=Fix("compare logits with 0, or torch.sigmoid(logits) with 0.5"),
     faulty=Deciding,

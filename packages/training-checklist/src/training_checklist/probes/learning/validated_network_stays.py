@@ -77,7 +77,7 @@ class Copied(Validated):
 
 PROBE = Probe(
     question="Does the network that is validated change with training?",
-    why="validation looks at weights that are not those in training: a copy, or an average that is never updated",
+    why="validation runs weights that training does not change: a copy, or an average that is never updated",
     listener=FirstAnswers,
     detect=detect,
     fix=Fix("validate the network that is trained, or look at what updates the other one"),

@@ -23,7 +23,7 @@ class Enabled(Small):
 
 PROBE = Probe(
     question="Does validation run without building an autograd graph?",
-    why="all activations stay until the batch ends, or as long as anything of it is kept",
+    why="all activations stay in memory until the batch ends, or for as long as an output is kept",
     severity=WARNING,
     fix=Fix("leave out torch.enable_grad() and set_grad_enabled(True) there, and keep trainer.inference_mode=true"),
     detect=detect,

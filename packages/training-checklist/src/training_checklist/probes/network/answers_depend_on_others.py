@@ -193,9 +193,9 @@ class Graphs(Small):
 
 
 PROBE = Probe(
-    question="Does a sample get the same answer alone and in a batch with other samples?",
-    why="something of the other samples of its batch takes part in its answer: nodes of another graph, padding to the "
-    "length of the longest one, a sum over all of the batch",
+    question="Does a sample get the same output alone and in a batch with other samples?",
+    why="other samples of the batch take part in its output: nodes of another graph, padding to the length of the "
+    "longest one, a sum over the whole batch",
     severity=WARNING,
     fix=Fix("count indices of nodes on from sample to sample in the collate function, and add up within samples only"),
     thresholds={

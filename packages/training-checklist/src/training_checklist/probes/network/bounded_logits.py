@@ -18,7 +18,8 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 PROBE = Probe(
     question="Are the logits that cross_entropy gets unbounded, without a ReLU, tanh or clamp after the last layer?",
-    why="the network cannot say no (a ReLU), or not be sure (a tanh), and where logits are cut they have no gradient",
+    why="after a ReLU no logit is negative, after a tanh none is beyond 1, so that the network cannot be sure of a "
+    "class; logits that are clamped have no gradient",
     fix=Fix("remove the activation after the last layer"),
     detect=detect,
     faulty=lambda answers, labels: functional.cross_entropy(answers.relu(), labels),

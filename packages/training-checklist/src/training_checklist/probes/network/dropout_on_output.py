@@ -13,7 +13,7 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 PROBE = Probe(
     question="Does the criterion get the outputs of the last layer without a dropout in between?",
-    why="an answer that was dropped says 0 whatever the input, and has no gradient; those that stay are scaled up",
+    why="an output that is dropped is 0 whatever the input, and has no gradient; the others are scaled up",
     severity=WARNING,
     fix=Fix("put the dropout before the last layer"),
     detect=detect,

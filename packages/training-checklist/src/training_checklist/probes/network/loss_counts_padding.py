@@ -21,7 +21,7 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 PROBE = Probe(
     question="Does the loss stay the same, however much padding the sequences of a batch have?",
-    why="padding is easily foretold: it makes the loss look low, and batches with a long sequence count less",
+    why="padding is easy to predict: it makes the loss look low, and batches with a long sequence count less",
     severity=WARNING,
     fix=Fix("give padding the criterion's ignore_index as target, or take the mean over positions that are none"),
     thresholds={

@@ -20,7 +20,7 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 PROBE = Probe(
     question="Do nll_loss and kl_div get log-probabilities, as log_softmax returns them?",
-    why="it only picks the score of the right class: the loss can fall without bound and means no likelihood",
+    why="it only picks the score of the right class: the loss can fall without bound, and is no likelihood",
     fix=Fix("put log_softmax(dim=1) before it, and not softmax; or use CrossEntropyLoss"),
     thresholds={"probability_sum": SUM},
     detect=detect,

@@ -89,7 +89,7 @@ class Labelled(Reader):
 
 
 PROBE = Probe(
-    question="Do the answers of a network with attention change with the order of the tokens?",
+    question="Do the outputs of a network with attention change with the order of the tokens?",
     why="attention alone knows no positions: the network sees a bag of words",
     fix=Fix("add an embedding of positions, or sines of them, to that of the tokens before the first attention"),
     thresholds={

@@ -56,7 +56,7 @@ def nearly_ones(answers: Any, difference: float) -> Any:
 
 PROBE = Probe(
     question="Does the criterion get different outputs for different samples?",
-    why="what all samples share cannot tell them apart",
+    why="an output that all samples share cannot tell them apart",
     fix=Fix("look at abs-min and abs-max in the table above"),
     thresholds={"same_output": SAME},
     detect=detect,

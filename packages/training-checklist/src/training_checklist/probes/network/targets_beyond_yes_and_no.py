@@ -50,9 +50,9 @@ def loss(answers: Tensor, labels: Tensor, masked: bool) -> Tensor:
 
 
 PROBE = Probe(
-    question="Are all targets that the binary cross-entropy counts between 0 and 1?",
-    why="beyond 0 and 1 the loss has no least value: a mark for a missing or uncertain label pulls a logit without end",
-    fix=Fix("map the mark to a number between 0 and 1, or give it a weight of 0; divide labels of 0 and 255 by 255"),
+    question="Are all targets of the binary cross-entropy between 0 and 1, but for those that are masked out?",
+    why="beyond 0 and 1 the loss has no least value: a code for a missing or uncertain label pulls a logit without end",
+    fix=Fix("map the code to a number between 0 and 1, or give it a weight of 0; divide labels of 0 and 255 by 255"),
     listener=Targets,
     detect=detect,
     faulty=lambda answers, labels: loss(answers, labels, masked=False),

@@ -14,8 +14,8 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 PROBE = Probe(
     question="Does the loss change when the targets of the batch are given to other samples?",
-    why="each answer is compared with the targets of all samples, as where (B, 1) is broadcast against (B,): the best "
-    "answer is one for all",
+    why="each output is compared with the targets of all samples, as where (B, 1) is broadcast against (B,): the best "
+    "output is one and the same for all",
     fix=Fix("give both one shape before they are compared; print the shape of the loss before its mean"),
     detect=detect,
     faulty=lambda answers, labels: (answers[:, None, 0] - labels).square().mean(),

@@ -75,9 +75,9 @@ def of_samples(number: int) -> Example:
 
 
 PROBE = Probe(
-    question="Does the loss compare with real targets, and not only with the value that fills missing ones?",
-    why="it learns what missing values were filled with, and nothing of those that are there: a mask that chooses "
-    "them is the wrong way round",
+    question="Does the loss compare with measured targets, and not only with the value that fills in missing ones?",
+    why="the network learns the fill value, and nothing of the targets that are there: the mask that selects them is "
+    "inverted",
     fix=Fix("invert the mask where it is made, or where the loss takes it"),
     thresholds={
         "max_chance": Threshold(

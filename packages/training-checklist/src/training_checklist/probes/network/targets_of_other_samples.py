@@ -72,8 +72,8 @@ def loader() -> DataLoader:
 
 
 PROBE = Probe(
-    question="Is each answer compared with the target of its own sample and position?",
-    why="answers and targets are flattened, transposed or sorted in different orders on their way to the criterion",
+    question="Is each output compared with the target of its own sample and position?",
+    why="outputs and targets are flattened, transposed or sorted in different orders on their way to the criterion",
     fix=Fix("flatten both in one order: logits.flatten(0, 1) of (B, T, C) goes with labels.flatten() of (B, T)"),
     thresholds={
         "own_targets": Threshold(

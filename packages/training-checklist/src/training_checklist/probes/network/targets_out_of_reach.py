@@ -39,7 +39,7 @@ def with_negative(number: int) -> Any:
 
 PROBE = Probe(
     question="Can the last activation return the values of the targets (no negative ones, for example, after a ReLU)?",
-    why="the last activation bounds the answers: for those samples no training brings them to their targets",
+    why="the last activation bounds the outputs: for those samples no training brings them to their targets",
     fix=Fix("remove the activation after the last layer, or scale the targets to its range"),
     thresholds={
         "beyond": Threshold(

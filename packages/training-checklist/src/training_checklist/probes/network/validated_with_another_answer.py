@@ -68,11 +68,11 @@ def pairs() -> DataLoader:
 
 
 PROBE = Probe(
-    question="Does validation_step give a criterion the same answers as training_step does, for one batch?",
-    why="the two losses are of different answers, so that neither overfitting nor the best epoch shows in them; a "
-    "decoder that is validated by its own earlier tokens is meant so",
+    question="Does validation_step give a criterion the same outputs as training_step does, for one batch?",
+    why="the two losses are of different outputs, so that neither overfitting nor the best epoch shows in them; a "
+    "decoder that is validated on its own earlier tokens is meant so",
     severity=WARNING,
-    fix=Fix("make the answers in one method that both steps call"),
+    fix=Fix("compute the outputs in one method that both steps call"),
     steps=("validation_step",),
     detect=detect,
     faulty=Example(Forgotten, pairs),

@@ -27,8 +27,8 @@ def detect(numbers: Numbers, limits: Limits) -> Hits:
 
 PROBE = Probe(
     item="overflow",
-    question="Does gradient clipping leave the optimizer gradients of a usual size?",
-    why="steps follow what is left of them",
+    question="Does gradient clipping leave the optimizer gradients that are more than next to nothing?",
+    why="the optimizer's steps follow what clipping has left of them",
     fix=Fix("clip after unscaling: take the clipping out of the hook", ("trainer.gradient_clip_val=1.0",)),
     detect=detect,
     thresholds={

@@ -28,7 +28,7 @@ class Together(Small):
 
 PROBE = Probe(
     question="Is the loss of the same batch the same in every step (no random labels, masks or noise)?",
-    why="training_step draws at random what has to be learnt: labels, masks, noise, functional.dropout",
+    why="training_step draws at random what is to be learnt: labels, masks, noise, functional.dropout",
     fix=Fix("take out what draws at random", items=("reproducibility",)),
     detect=detect,
     faulty=trained_with(module=Shuffling),

@@ -33,8 +33,8 @@ class Ignoring(Small):
 
 PROBE = Probe(
     question="Does every sample of the batch count in the loss?",
-    why="where the network knows nothing, these samples have no gradient, and without the criterion's options "
-    "they have one: whatever it answers for them is as good",
+    why="with the same logit for all classes these samples have no gradient, and without the criterion's options they "
+    "would have one: nothing is learnt from them",
     fix=Fix("change the criterion's options; leave out of the data what is to be ignored"),
     detect=detect,
     faulty=trained_with(module=Ignoring),

@@ -85,7 +85,7 @@ class Detached(Small):
 
 
 PROBE = Probe(
-    question="Does the network memorise one batch, or is a cause known why not?",
+    question="Does the network memorise one batch, or does another check say why not?",
     why="what cannot learn one batch by heart learns nothing from many",
     fix=Fix(items=("trace", "gradients")),
     detect=detect,

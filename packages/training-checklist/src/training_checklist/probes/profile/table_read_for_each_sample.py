@@ -30,7 +30,7 @@ def searched(seconds: float, others: float) -> Callable[[int], Any]:
 
 
 PROBE = Probe(
-    question="Does __getitem__ do without slow look-ups in a pandas table?",
+    question="Does __getitem__ avoid slow look-ups in a pandas table?",
     why="a look into a table takes pandas some 100 times as long as NumPy or torch, and a search goes through all rows",
     severity=WARNING,
     fix=Fix("in __init__, make arrays or tensors of the columns, and lists by group; in __getitem__, index them"),

@@ -35,7 +35,7 @@ class Begun(Small):
 
 
 PROBE = Probe(
-    question="Is a seed set, so that two runs of one command begin with the same one?",
+    question="Is a seed set (seed_everything), so that two runs of one command begin with the same one?",
     why="a process begins with a seed that torch draws: nothing that comes out can be had once more",
     fix=Fix("seed_everything(cfg.seed, workers=True) as the training function's first line"),
     detect=detect,

@@ -84,7 +84,7 @@ def counting(name: str) -> type[Small]:
 
 
 PROBE = Probe(
-    question="Is every method that has the name of a Lightning hook, or nearly, called?",
+    question="Does Lightning call every method that is named, or nearly named, like one of its hooks?",
     why="hooks are looked up by name, and nothing is said of a name that Lightning does not know",
     severity=WARNING,
     fix=Fix("give it the name that Lightning calls, or remove it"),

@@ -12,7 +12,7 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
 
 
 PROBE = Probe(
-    question="Does the learning rate come near the optimizer's lr at some point of the lr_scheduler?",
+    question="Does the lr_scheduler bring the learning rate near the optimizer's lr at some point?",
     why="schedules multiply the optimizer's rate by a factor, and most reach 1: the run learns next to nothing",
     severity=WARNING,
     fix=Fix("let the function of LambdaLR return a factor of the optimizer's rate, from 0 to 1"),

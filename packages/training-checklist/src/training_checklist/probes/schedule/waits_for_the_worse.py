@@ -27,7 +27,7 @@ def waiting(mode: str) -> Any:
 
 PROBE = Probe(
     question="Is the mode of ReduceLROnPlateau right for its metric (min for a loss)?",
-    why="it lowers the learning rate as long as training gets on",
+    why="it lowers the learning rate for as long as training improves",
     fix=Fix("the other mode where it is made"),
     detect=detect,
     faulty=waiting("max"),

@@ -36,7 +36,7 @@ class Slowing(Small):
 
 
 PROBE = Probe(
-    question="Does a step take no longer at the end of training than at its start?",
+    question="Does a step take no longer at the end of training than at the start?",
     why="a step works on more and more: a list, a graph or a metric that every step adds to fits; so do inputs that "
     "are meant to grow",
     severity=WARNING,
