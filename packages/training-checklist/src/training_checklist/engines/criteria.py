@@ -64,6 +64,12 @@ class CriterionCall:
         right = (self.input.detach().argmax(1) == self.target)[counts]
         return float(right.float().mean()) if right.numel() else None
 
+    @property
+    def mean(self) -> float:
+        """What it returned, as the mean over its labels."""
+        result = self.result.detach().float()
+        return float(result.sum() / self.target.numel() if self.options.get("reduction") == "sum" else result.mean())
+
     def look_at_labels(self) -> None:
         """Fill in `outside`."""
         classes = self.num_classes

@@ -17,6 +17,7 @@ from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.lightning import LightningModule, Trainer, is_overridden, isolate_rng
 
+RATE, DECAY, CLIPPING = "optimizer.lr", "optimizer.weight_decay", "trainer.gradient_clip_val"
 DRAWN = "the loss is of what the network's own answers have drawn, so that a higher one may be progress"
 DRAWS = {"multinomial", "bernoulli", "bernoulli_", "normal", "poisson"}  # with probabilities, means or rates
 
@@ -59,17 +60,18 @@ class Trial:
         self.before = self.after = math.nan
         self.grad_norm: float | None = None
 
-    def again(self, option: str = "", factor: float = 1.0) -> "Trial":
-        """Return another trial that begins where this one stands, with an option of its optimizer multiplied."""
-        trial = Trial(self.trainer, self.module, self.optimizer)
-        if option:
-            trial.multiply(option, factor)
-        return trial
+    def again(self, change: str = "", factor: float = 1.0) -> "Trial":
+        """Return another trial that begins where this one stands, with one setting changed.
 
-    def multiply(self, option: str, factor: float) -> None:
-        """Multiply an option of every group of the optimizer."""
-        for group in self.optimizer.param_groups:
-            group[option] = group[option] * factor
+        Args:
+            change: RATE or DECAY, which is multiplied in every group of the optimizer, or CLIPPING, which is left out.
+        """
+        trial = Trial(self.trainer, self.module, self.optimizer)
+        trial.clips &= change != CLIPPING
+        for group in trial.optimizer.param_groups if change in (RATE, DECAY) else ():
+            key = change.removeprefix("optimizer.")
+            group[key] = group[key] * factor  # not in place: groups may share a tensor
+        return trial
 
     def set_rates(self, rates: list[float]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):

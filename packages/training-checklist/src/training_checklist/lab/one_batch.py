@@ -1,6 +1,7 @@
 """Training on one batch, again and again."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -206,12 +207,7 @@ class OneBatch(Subject):
 
 def value_of(call: CriterionCall | None, loss: Tensor) -> float:
     """Return the mean of a classification's criterion over the labels, or else the loss, which may hold other terms."""
-    return float(loss) if call is None or call.result is None else mean_over_labels(call, call.result)
-
-
-def mean_over_labels(call: CriterionCall, result: Tensor) -> float:
-    summed, result = call.options.get("reduction") == "sum", result.detach().float()
-    return float(result.sum() / call.target.numel() if summed else result.mean())
+    return float(loss) if call is None or call.result is None else call.mean
 
 
 def criterion_of(call: CriterionCall, answers: Tensor, target: Tensor | None = None, **options: Any) -> Tensor:
@@ -262,7 +258,7 @@ def least(call: CriterionCall) -> float:
     wanted = wanted if weight is None else wanted * weight
     # The answer that is best is in the proportion of what is wanted.
     best = (wanted / wanted.sum(1, keepdim=True).clamp_min(1e-30)).clamp_min(1e-30).log()
-    return mean_over_labels(call, criterion_of(call, best))
+    return replace(call, result=criterion_of(call, best)).mean
 
 
 @once

@@ -12,13 +12,12 @@ from torch import Tensor
 from training_checklist.engines.batches import batch_size, leaves, same
 from training_checklist.engines.compared import replaced
 from training_checklist.engines.tracer import Call, Listener, Tracer
-from training_checklist.engines.trial import Trial, without_inputs
+from training_checklist.engines.trial import CLIPPING, DECAY, RATE, Trial, without_inputs
 from training_checklist.lab.one_batch import OneBatch, has_silent_samples, share_of_exchanged, value_of
 from training_checklist.lab.shared import once
 from training_checklist.lightning import isolate_rng
 
 TRIED = 100  # steps of a trial, after as many of which the run itself is given up if its loss falls no further
-RATE, DECAY, CLIPPING = "optimizer.lr", "optimizer.weight_decay", "trainer.gradient_clip_val"
 BY_HAND, SAME_DRAWS, ZEROS = "steps without hooks and callbacks", "same random numbers", "zeros for inputs"
 LOWER = [0.1, 0.01, 0.001, 0.0001]
 BY_TURNS = [10.0, 0.1, 100.0, 0.01, 1000.0, 0.001, 1e4, 1e5]
@@ -108,11 +107,9 @@ def changes(batch: OneBatch) -> Iterator[tuple[Tried, Trial]]:
     origin = batch.origin
     yield Tried(BY_HAND), origin.again()
     if origin.clips:
-        trial = origin.again()
-        trial.clips = False
-        yield Tried(CLIPPING, origin.trainer.gradient_clip_val), trial
+        yield Tried(CLIPPING, origin.trainer.gradient_clip_val), origin.again(CLIPPING)
     if decay := max(origin.options("weight_decay")):
-        yield Tried(DECAY, decay, 0.0), origin.again("weight_decay", 0.0)
+        yield Tried(DECAY, decay, 0.0), origin.again(DECAY, 0.0)
     if noise(batch) > 0:
         trial = origin.again()
         trial.same_draws = True
@@ -121,7 +118,7 @@ def changes(batch: OneBatch) -> Iterator[tuple[Tried, Trial]]:
     has_risen = not all(loss <= batch.losses[0] + 0.5 * abs(batch.losses[0]) for loss in batch.losses)
     rate = max(origin.options("lr"))
     for factor in LOWER if has_risen else BY_TURNS:
-        yield Tried(RATE, rate, rate * factor), origin.again("lr", factor)
+        yield Tried(RATE, rate, rate * factor), origin.again(RATE, factor)
     yield Tried(ZEROS), origin.again()
 
 

@@ -13,13 +13,12 @@ import torch
 from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.compared import ROUNDING
 from training_checklist.engines.criteria import CriterionCall
-from training_checklist.engines.trial import DRAWN, NoLoss, Trial, exchanged
+from training_checklist.engines.trial import CLIPPING, DECAY, DRAWN, RATE, NoLoss, Trial, exchanged
 from training_checklist.lab.shared import limits_of, of_the_project, once
 from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import combined, isolate_rng
 from training_checklist.probe import CannotJudge
 
-RATE, DECAY, CLIPPING = "optimizer.lr", "optimizer.weight_decay", "trainer.gradient_clip_val"
 # Share of its first value to which the loss on some batches falls as they are learnt by heart. One answer for all
 # samples does not come so far: at best it has the loss of chance, which an untrained network begins with.
 LEARNT = 0.5
@@ -202,11 +201,7 @@ def search(run: TwoEpochs, origin: Trial, known: list[Any], warms_up: bool) -> R
         if time.monotonic() > run.deadline:
             break
         print(f"  learning: trying {change}={'null' if given is None else f'{given:.3g}'}", flush=True)
-        trial = origin.again()
-        if change == CLIPPING:
-            trial.clips = False
-        else:
-            trial.multiply("lr" if change == RATE else "weight_decay", factor)
+        trial = origin.again(change, factor)
         fall = trial.train(known, steps if factor else asked.steps)
         found.tried.append(course(trial, fall, change, value, given))
         if fall >= min_fall:
@@ -326,13 +321,3 @@ def too_few(batches: list[Any], targets: list[str], per_class: int) -> bool:
         return False
     together = torch.cat([label.flatten() for label in labels])
     return len(together) < per_class * len(together.unique())
-
-
-def mean_of(calls: list[CriterionCall]) -> float:
-    """Return the mean over all labels of what criteria returned."""
-    total, labels = 0.0, 0
-    for call in calls:
-        number, result = call.target.numel(), call.result.detach().float()
-        total += float(result.sum()) if call.options.get("reduction") == "sum" else float(result.mean()) * number
-        labels += number
-    return total / max(labels, 1)

@@ -2,7 +2,7 @@ import math
 
 from torch import Tensor
 
-from training_checklist.instruments import Example, Small, TwoEpochs, attempted, first_losses, mean_of
+from training_checklist.instruments import Example, Small, TwoEpochs, attempted, first_losses
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -11,7 +11,7 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
     known = [call for call in calls if call.num_classes is not None]
     if len(known) != 1:
         raise CannotJudge("the loss is of no classification, or of several")
-    [call], mean, chance = known, mean_of(known), math.log(known[0].num_classes)
+    [call], mean, chance = known, known[0].mean, math.log(known[0].num_classes)
     if mean > chance + limits.max_first_excess:
         yield Hit(
             f"the first loss is {mean:.4g}; who knows nothing has ln {call.num_classes} = {chance:.4g}. "

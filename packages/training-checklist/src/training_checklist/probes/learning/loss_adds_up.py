@@ -10,7 +10,6 @@ from training_checklist.instruments import (
     attempted,
     first_losses,
     leaves,
-    mean_of,
 )
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
@@ -29,7 +28,8 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
     classes = [set(target.unique().tolist()) for target in targets] if of_classes else []
     apart = len(classes) > 1 and sum(map(len, classes)) == len(set().union(*classes))  # weighed against one another
     summed, number = sum(float(call.result.detach()) for call in known), sum(map(len, targets))
-    reduction, mean = str(known[0].options.get("reduction")), mean_of(known)
+    reduction = str(known[0].options.get("reduction"))
+    mean = sum(call.mean * call.target.numel() for call in known) / max(sum(call.target.numel() for call in known), 1)
     if apart or not math.isclose(loss, summed, rel_tol=1e-4):  # of rounding in float32
         return
     if reduction == "sum" and number > 1:
