@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from training_checklist import check, instruments, probes
+from training_checklist.__main__ import main
 from training_checklist.catalogue import Catalogue
 from training_checklist.finding import FAILED, REMARK, WARNING
 from training_checklist.lab import examples, jobs
@@ -169,14 +170,26 @@ def test_every_probe_of_an_item_is_judged_or_says_why_not(examine, net, probe):
     assert all(verdict.unjudged.values())
 
 
-def test_probe_of_the_page_is_one_of_a_project_too(net, data, tmp_path, monkeypatch):
-    page = (Path(__file__).parents[1] / "docs/add_a_probe.md").read_text(encoding="utf-8")
-    first = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
-    (tmp_path / "sigmoid_before_argmax.py").write_text(first, encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs/add_a_probe.md").read_text(encoding="utf-8")
+WHOLE = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "PROBE = Probe(" in block]
+
+
+@pytest.mark.parametrize(("module", "text"), zip(("sigmoid_before_argmax", "constant_column"), WHOLE, strict=True))
+def test_probe_of_the_page_has_a_page_and_examples_in_a_project(tmp_path, monkeypatch, capsys, module, text):
+    package = tmp_path / f"own_{module}"
+    package.mkdir()
+    (package / f"{module}.py").write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    probe = import_module("sigmoid_before_argmax").PROBE
+    probe = import_module(f"{package.name}.{module}").PROBE
     assert [each.rule for each in examples.findings(probe, probe.faulty)] == [probe.id]
     assert examples.findings(probe, probe.healthy) == []
+    assert main(["explain", f"{package.name}.{module}"]) == 0
+    assert capsys.readouterr().out.startswith(f"# {probe.id}\n\n**{probe.question}**")
+
+
+def test_probe_of_the_page_is_asked_in_a_project(net, data, tmp_path, monkeypatch):
+    (tmp_path / "sigmoid_before_argmax.py").write_text(WHOLE[0], encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
 
     class Sure(net):
         def loss(self, batch):
@@ -185,7 +198,7 @@ def test_probe_of_the_page_is_one_of_a_project_too(net, data, tmp_path, monkeypa
 
     checks = {"rules": ["sigmoid_before_argmax"]}
     [finding] = check(Sure(), data(), items=["trace"], checks=checks)["trace"].findings
-    assert (finding.rule, finding.what) == (probe.id, "argmax is given what a sigmoid returns")
+    assert (finding.rule, finding.what) == ("network/sigmoid-before-argmax", "argmax is given what a sigmoid returns")
 
 
 def test_every_instrument_is_there():

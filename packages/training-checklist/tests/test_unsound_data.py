@@ -155,7 +155,7 @@ def test_hidden_randomness_leaves_the_rule_without_a_verdict():
         return inputs + torch.from_numpy(hidden.normal(size=8)).float(), label
 
     probe = probes.load("data/sample-depends-on-history")
-    item = examples.run(probe, examples.of_data(lambda: examples.Changed(noisy)))
+    item = examples.run(probe, examples.on_datasets(lambda: examples.MappedDataset(noisy)))
     assert "random in a way" in item.unjudged[probe.id]
 
 

@@ -1,5 +1,5 @@
 """python -m training_checklist rules [TOPIC]        every rule, with its item and its question
-python -m training_checklist explain RULE          the page of a rule
+python -m training_checklist explain RULE          the page of a rule, or of the probe in a module
 python -m training_checklist pages                 the pages of all rules, as one document
 python -m training_checklist explain RULE --json   the same, as data
 python -m training_checklist schema                the JSON Schema of report.json
@@ -39,7 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.command == "schema":
         print(files("training_checklist.reporting").joinpath("report.schema.json").read_text(encoding="utf-8"), end="")
         return 0
-    rules = Catalogue()
+    own = [asked.rule] if asked.command == "explain" and "/" not in asked.rule and "." in asked.rule else []
+    rules = Catalogue(own)
     if asked.command == "rules":
         for rule in (probes.heading(name) for name in rules if name.startswith(asked.topic)):
             print(f"{rule.id:<44}{rule.item:<16}{rule.question}")
@@ -47,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.command == "pages":
         print(pages(rules.values()), end="")
         return 0
-    name = rules.id_of(asked.rule)
+    name = next(iter(rules.projects), rules.id_of(asked.rule))
     if name not in rules:
         print(f"there is no rule {name}{suggestion(name, rules)}", file=sys.stderr)
         return 1

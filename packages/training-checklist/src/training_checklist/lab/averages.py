@@ -16,7 +16,7 @@ from training_checklist.engines.uncopied import after_forward
 from training_checklist.experiments.watch.look import sample
 from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.epochs import EpochListener
-from training_checklist.lab.examples import Example, Small, fed
+from training_checklist.lab.examples import Example, Small, several_steps
 from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import LightningModule, Trainer
 
@@ -222,4 +222,4 @@ def averaging(share: Callable[[int], float]) -> Example:
             for name, weight in self.named_parameters():
                 self.average[name] += share(self.global_step) * (weight.detach() - self.average[name])
 
-    return fed(Averaging, max_epochs=2)
+    return several_steps(Averaging, max_epochs=2)

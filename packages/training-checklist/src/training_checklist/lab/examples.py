@@ -122,7 +122,7 @@ def trained_with(
     return Example(kind, lambda: DataLoader(labelled(16), 16), trainer=trainer, item=short if item is None else item)
 
 
-def fed(
+def several_steps(
     module: type[LightningModule] = Small,
     batch_size: int = 4,
     optimizer: Callable[[Any], Any] | None = None,
@@ -135,10 +135,10 @@ def fed(
     return Example(module, partial(loader, batch_size), trainer=trainer)
 
 
-def attempted(module: type[LightningModule] = Small, rate: float = 0.1, **options: Any) -> Example:
+def with_sgd(module: type[LightningModule] = Small, rate: float = 0.1, **options: Any) -> Example:
     """Return an example whose copies are trained for a few steps; options are those of SGD and of the Trainer."""
     of_trainer = {name: options.pop(name) for name in [*options] if name not in ("weight_decay", "momentum")}
-    example = fed(module, 16, lambda weights: torch.optim.SGD(weights, lr=rate, **options), **of_trainer)
+    example = several_steps(module, 16, lambda weights: torch.optim.SGD(weights, lr=rate, **options), **of_trainer)
     return replace(example, loader=lambda: DataLoader(labelled(64), 16), item=SHORT)
 
 
@@ -211,7 +211,7 @@ def bytes_of_images(numbers: int = 8, levels: int = 256) -> TensorDataset:
     return TensorDataset(shades[torch.randint(levels, (160, numbers))], torch.arange(160) % 4)
 
 
-class Changed(Dataset):
+class MappedDataset(Dataset):
     """Samples of a dataset, each put through a function of its index and its parts."""
 
     def __init__(self, change: Callable[..., Any], dataset: Any = None) -> None:
@@ -224,7 +224,7 @@ class Changed(Dataset):
         return self.change(index, *self.dataset[index])
 
 
-def of_data(
+def on_datasets(
     train: Callable[[], Any] = labelled,
     held_out: Callable[[], Any] = labelled,
     test: Callable[[], Any] | None = None,

@@ -18,7 +18,7 @@ FLAT: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @dataclass
-class Seen:
+class ActivationCall:
     """One call of an activation function, the same in each step.
 
     Args:
@@ -35,7 +35,7 @@ class FlatUnits(Listener):
     """Counts the units that have had no slope in any step so far."""
 
     def __init__(self) -> None:
-        self.calls: list[Seen] = []
+        self.calls: list[ActivationCall] = []
         self._next = 0
 
     def start_step(self) -> None:
@@ -52,7 +52,9 @@ class FlatUnits(Listener):
         # (B, C), (B, C, ...) of convolutions; of three dimensions either may be the channels.
         alive = {dim: sloped.movedim(dim, 0).flatten(1).any(1) for dim in ((1, 2) if value.ndim == 3 else (1,))}
         if self._next == len(self.calls):
-            self.calls.append(Seen(name, call.place, {dim: torch.zeros_like(units) for dim, units in alive.items()}))
+            self.calls.append(
+                ActivationCall(name, call.place, {dim: torch.zeros_like(units) for dim, units in alive.items()})
+            )
         seen = self.calls[self._next]
         self._next += 1
         for dim, units in alive.items():

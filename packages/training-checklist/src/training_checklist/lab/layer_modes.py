@@ -25,23 +25,22 @@ class LayerModes(EpochListener):
     """Sees in which mode BatchNorms and layers with dropout run.
 
     Attributes:
-        live: in training mode during validation.
-        asleep: in eval mode while they train, together with what is around them.
-        put_to_sleep: the line of the project that has put the first of them into eval mode.
-        others: likewise, in training mode: the layers that are not asleep.
-        few: norms with the numbers of samples and of values for each channel in the first batch.
-        unmoved: norms that evaluate by running statistics of 0 and 1, and have weights that are not those of the start.
+        training_in_validation: paths of those in training mode during validation.
+        training_in_training: of those in training mode in a training step.
+        eval_line: the line of the project that has put the first one into eval mode that runs so in a training step.
+        norm_sizes: by path of a BatchNorm, the numbers of samples and of values for each channel in the first batch.
+        norms_without_data: BatchNorms whose weights have changed, and that validate by running statistics of 0 and 1.
     """
 
     def __init__(self, run: TwoEpochs) -> None:
         super().__init__(run)
         module = run.pl_module
-        self.live: list[str] = []
+        self.training_in_validation: list[str] = []
         self.in_eval: list[str] = []
-        self.put_to_sleep = NOWHERE
-        self.others: list[str] = []
-        self.few: dict[str, tuple[int, int]] = {}
-        self.unmoved: list[str] = []
+        self.eval_line = NOWHERE
+        self.training_in_training: list[str] = []
+        self.norm_sizes: dict[str, tuple[int, int]] = {}
+        self.norms_without_data: list[str] = []
         self.dropouts, self.is_first = DropoutCalls(), False
         self.in_validation, self.in_step = Inside(), Inside(partial(self._look_at_root, module))
         if is_overridden("validation_step", module):
@@ -52,13 +51,13 @@ class LayerModes(EpochListener):
                 self.watching.callback(before_forward(part, partial(self._look_at_mode, path, module)).remove)
 
     @property
-    def drops(self) -> list[Place]:
-        """Where dropout is at work during validation."""
+    def dropout_lines(self) -> list[Place]:
+        """Where dropout is at work in validation."""
         return self.dropouts.places
 
     @property
-    def asleep(self) -> list[str]:
-        """In eval mode while they train, together with what is around them; the root where nothing else is known."""
+    def eval_in_training(self) -> list[str]:
+        """Paths of those in eval mode in a training step, with what is around them; the root if it alone is known."""
         root = type(self.run.pl_module).__name__
         return [each for each in self.in_eval if each != root] or self.in_eval
 
@@ -80,23 +79,23 @@ class LayerModes(EpochListener):
             return
         if self.in_validation.entered:  # a hook may have norms take in training samples beside it
             if normalises and not module.training and has_never_seen_data(module):
-                self._add(path, self.unmoved, module)
+                self._add(path, self.norms_without_data, module)
             if module.training and (not normalises or module.track_running_stats):
-                self._add(path, self.live, module)
+                self._add(path, self.training_in_validation, module)
         elif self.in_step.entered and trainable(path, pl_module):  # hooks may look at answers in eval mode beside it
             around = pl_module.get_submodule(path.rpartition(".")[0])
             # A norm alone in eval mode keeps its statistics on purpose; dropout alone is rather forgotten.
             asleep = not module.training and (not around.training or not normalises)
-            self._add(path, self.in_eval if asleep else self.others, module)
+            self._add(path, self.in_eval if asleep else self.training_in_training, module)
             if normalises and module.training and self.is_first and isinstance(inputs[0], Tensor):
                 # Of the first batch: the last one of an epoch may be short.
-                self.few.setdefault(path, (len(inputs[0]), inputs[0].numel() // module.num_features))
+                self.norm_sizes.setdefault(path, (len(inputs[0]), inputs[0].numel() // module.num_features))
 
     def _add(self, path: str, found: list[str], module: nn.Module) -> None:
         if path not in found:
             found.append(path)
-            if found is self.in_eval and self.put_to_sleep == NOWHERE:
-                self.put_to_sleep = self.run.switches.by.get(id(module), NOWHERE)
+            if found is self.in_eval and self.eval_line == NOWHERE:
+                self.eval_line = self.run.switches.by.get(id(module), NOWHERE)
 
 
 class Inside:

@@ -75,6 +75,6 @@ class Numbers(Subject):
         self.shown: dict[str, str] = {}
 
 
-def mixed(loss: Any) -> Example:
+def in_mixed_precision(loss: Any) -> Example:
     """Make an example of a loss that is trained, and tried in FP16, in mixed precision."""
     return Example(project(loss).module, trainer={"precision": "bf16-mixed"})

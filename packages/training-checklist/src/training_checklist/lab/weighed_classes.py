@@ -7,10 +7,10 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from training_checklist.lab.examples import Example, Validated, normal, of_data
+from training_checklist.lab.examples import Example, Validated, normal, on_datasets
 
 
-def weighed(
+def with_class_weights(
     counts: Sequence[int], weights: Sequence[float], drawn: Sequence[int] | None = None, whole: bool = True
 ) -> Example:
     """Return a training set with so many labels of each class.
@@ -36,4 +36,4 @@ def weighed(
         samples = kept if whole else [*kept]
         return DataLoader(samples, -(-len(asked) // 5), sampler=asked)
 
-    return of_data(loader, module=Weighed)
+    return on_datasets(loader, module=Weighed)

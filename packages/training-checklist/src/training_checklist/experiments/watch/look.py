@@ -18,7 +18,7 @@ from training_checklist.engines.batches import tensors
 from training_checklist.engines.tracer import Listener, Tracer
 from training_checklist.engines.uncopied import after_forward
 from training_checklist.lab.along_depth import Signals, learning_modules
-from training_checklist.lab.flat_units import FlatUnits, Seen
+from training_checklist.lab.flat_units import ActivationCall, FlatUnits
 from training_checklist.lab.optimizer_steps import dense
 from training_checklist.lightning import LightningModule
 
@@ -62,7 +62,7 @@ class Looked:
     steps: dict[int, WatchedStep] = field(default_factory=dict)
     gradients: dict[str, float] = field(default_factory=dict)
     scales: dict[str, float] = field(default_factory=dict)
-    units: list[Seen] = field(default_factory=list)
+    units: list[ActivationCall] = field(default_factory=list)
 
 
 class Eager:

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import TOGETHER, Changed, Data, Example, by_index, of_data, seeds_of
+from training_checklist.instruments import TOGETHER, Data, Example, MappedDataset, by_index, on_datasets, seeds_of
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 SHIFT = 1_000_003  # of a seed, to one that no other sample has
@@ -71,7 +71,7 @@ def noisy(strength: float, numbers: int = 1) -> Example:
             kept[index] + strength * torch.randn(numbers, generator=generator),
         )
 
-    return of_data(lambda: Changed(change))
+    return on_datasets(lambda: MappedDataset(change))
 
 
 PROBE = Probe(

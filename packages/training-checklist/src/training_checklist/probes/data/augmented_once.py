@@ -1,7 +1,7 @@
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import UNREAD, Changed, Data, Example, history, of_data
+from training_checklist.instruments import UNREAD, Data, Example, MappedDataset, history, on_datasets
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
@@ -14,7 +14,7 @@ def detect(data: Data, limits: Limits) -> Hits:
         yield Hit(text, seen.place)
 
 
-class Cached(Changed):
+class Cached(MappedDataset):
     """Keeps what it has read, and augments that, or keeps what it has augmented."""
 
     def __init__(self, early: bool) -> None:
@@ -28,7 +28,7 @@ class Cached(Changed):
 
 
 def example(early: bool) -> Example:
-    return of_data(lambda: Cached(early))
+    return on_datasets(lambda: Cached(early))
 
 
 PROBE = Probe(

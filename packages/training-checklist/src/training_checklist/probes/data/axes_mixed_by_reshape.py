@@ -5,14 +5,14 @@ from torch import Tensor
 
 from training_checklist.instruments import (
     Call,
-    Changed,
     Data,
     Listener,
+    MappedDataset,
     Reshape,
     caller_of_numpy,
     exchanges_axes,
-    of_data,
     of_frame,
+    on_datasets,
     to_transpose,
     watch,
 )
@@ -49,7 +49,7 @@ def moved(move: Any) -> Any:
     def change(index: int, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         return x, y, move(torch.zeros(4, 8))
 
-    return of_data(lambda: Changed(change))
+    return on_datasets(lambda: MappedDataset(change))
 
 
 PROBE = Probe(

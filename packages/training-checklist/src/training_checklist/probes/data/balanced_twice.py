@@ -1,4 +1,4 @@
-from training_checklist.instruments import ClassWeights, Data, class_weights, weighed
+from training_checklist.instruments import ClassWeights, Data, class_weights, with_class_weights
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -31,29 +31,29 @@ PROBE = Probe(
     severity=WARNING,
     fix=Fix("draw samples by their class, or weigh classes in the criterion: one of the two"),
     detect=detect,
-    faulty=weighed([120, 20, 20, 20], [1, 4, 4, 4], [20, 20, 20, 20]),
-    healthy=weighed([120, 20, 20, 20], [1, 4, 4, 4], [120, 20, 20, 20]),
+    faulty=with_class_weights([120, 20, 20, 20], [1, 4, 4, 4], [20, 20, 20, 20]),
+    healthy=with_class_weights([120, 20, 20, 20], [1, 4, 4, 4], [120, 20, 20, 20]),
     thresholds={
         "drawn_evenly": Threshold(
             2.0,
             "times as often as in the training set: as a sampler by class draws rare ones",
-            faulty=weighed([120, 20, 20, 20], [1, 6, 6, 6], [30, 20, 20, 20]),
-            healthy=weighed([120, 20, 20, 20], [1, 10, 10, 10], [80, 20, 20, 20]),
+            faulty=with_class_weights([120, 20, 20, 20], [1, 6, 6, 6], [30, 20, 20, 20]),
+            healthy=with_class_weights([120, 20, 20, 20], [1, 10, 10, 10], [80, 20, 20, 20]),
         ),
         "beyond_balance": Threshold(
             2.0,
             "times as much as the frequent class: labels are known to a third at least",
-            healthy=weighed([120, 20, 20, 20], [1, 1.5, 1.5, 1.5], [20, 20, 20, 20]),
+            healthy=with_class_weights([120, 20, 20, 20], [1, 1.5, 1.5, 1.5], [20, 20, 20, 20]),
         ),
         "uneven": Threshold(
             3.0,
             "times as rare; of classes that are nearer to each other a few batches tell nothing",
-            healthy=weighed([40, 20, 20, 20], [1, 4, 4, 4], [10, 20, 20, 20]),
+            healthy=with_class_weights([40, 20, 20, 20], [1, 4, 4, 4], [10, 20, 20, 20]),
         ),
         "seen": Threshold(
             10,
             "labels of the rarest class in the batches; their number is known to a third then",
-            healthy=weighed([120, 20, 20, 20], [1, 4, 4, 4], [5, 5, 5, 5]),
+            healthy=with_class_weights([120, 20, 20, 20], [1, 4, 4, 4], [5, 5, 5, 5]),
         ),
     },
 )

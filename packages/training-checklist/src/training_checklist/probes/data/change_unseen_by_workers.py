@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from training_checklist.instruments import Changed, EpochListener, Example, Small, TwoEpochs, hooks_of, splits
+from training_checklist.instruments import EpochListener, Example, MappedDataset, Small, TwoEpochs, hooks_of, splits
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
@@ -104,7 +104,7 @@ class Ramping(Small):
     persistent = True
 
     def train_dataloader(self) -> DataLoader:
-        self.dataset = Changed(lambda index, inputs, label: (inputs, label))
+        self.dataset = MappedDataset(lambda index, inputs, label: (inputs, label))
         self.dataset.strength = 0.0
         return DataLoader(self.dataset, 16, num_workers=2, persistent_workers=self.persistent)
 

@@ -1,6 +1,6 @@
 from collections import Counter
 
-from training_checklist.instruments import Changed, Data, Example, classes, labels, of_data, part
+from training_checklist.instruments import Data, Example, MappedDataset, classes, labels, on_datasets, part
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -26,8 +26,8 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 def labels_below(number: int) -> Example:
-    split = Changed(lambda index, x, y: (x, y % number))
-    return of_data(lambda: split, lambda: split)
+    split = MappedDataset(lambda index, x, y: (x, y % number))
+    return on_datasets(lambda: split, lambda: split)
 
 
 PROBE = Probe(

@@ -1,4 +1,4 @@
-from training_checklist.instruments import CHANCE, Changed, Data, Split, at_least, counts, of_data
+from training_checklist.instruments import CHANCE, Data, MappedDataset, Split, at_least, counts, on_datasets
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
@@ -20,8 +20,8 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
         )
 
 
-def labels_below(number: int) -> Changed:
-    return Changed(lambda index, x, y: (x, y % number))
+def labels_below(number: int) -> MappedDataset:
+    return MappedDataset(lambda index, x, y: (x, y % number))
 
 
 PROBE = Probe(
@@ -29,9 +29,11 @@ PROBE = Probe(
     why="the network cannot learn what it never sees: the data may have been cut where they are sorted by class",
     fix=Fix("split at random, or by class (stratified)"),
     detect=detect,
-    faulty=of_data(lambda: labels_below(3)),
-    healthy=of_data(lambda: labels_below(3), lambda: labels_below(3)),
+    faulty=on_datasets(lambda: labels_below(3)),
+    healthy=on_datasets(lambda: labels_below(3), lambda: labels_below(3)),
     also_healthy=(
-        of_data(lambda: labels_below(3), lambda: Changed(lambda index, x, y: (x, y % 3 if index else y * 0 + 3))),
+        on_datasets(
+            lambda: labels_below(3), lambda: MappedDataset(lambda index, x, y: (x, y % 3 if index else y * 0 + 3))
+        ),
     ),
 )

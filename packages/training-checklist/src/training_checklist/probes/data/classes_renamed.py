@@ -1,4 +1,4 @@
-from training_checklist.instruments import Changed, Data, Split, agreement, label_fits, of_data
+from training_checklist.instruments import Data, MappedDataset, Split, agreement, label_fits, on_datasets
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
@@ -24,6 +24,6 @@ PROBE = Probe(
     why="metrics there are wrong however good the network is",
     fix=Fix("use one mapping from names to labels in all splits, and look for an offset in how labels are read"),
     detect=detect,
-    faulty=of_data(held_out=lambda: Changed(lambda index, x, y: (x, (y + 1) % 4))),
-    healthy=of_data(held_out=lambda: Changed(lambda index, x, y: (x, (y + 4) % 4))),
+    faulty=on_datasets(held_out=lambda: MappedDataset(lambda index, x, y: (x, (y + 1) % 4))),
+    healthy=on_datasets(held_out=lambda: MappedDataset(lambda index, x, y: (x, (y + 4) % 4))),
 )

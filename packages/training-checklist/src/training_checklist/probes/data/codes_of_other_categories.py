@@ -9,7 +9,7 @@ from training_checklist.instruments import (
     Part,
     Regression,
     Split,
-    of_data,
+    on_datasets,
     shift,
     tables,
     whole_table,
@@ -95,7 +95,7 @@ def exchanged(apart: float, alike: float = 0.0, often: int = 40) -> Example:
     error = float(noise.std()) * (2 / often) ** 0.5
     steps = error * torch.tensor([0.0, apart, 100.0, 100.0 + apart])
     train, held = steps[codes, None] + noise, steps[codes ^ 1, None] + noise + alike * error
-    return of_data(lambda: TensorDataset(codes, train), lambda: TensorDataset(codes, held), module=Looked)
+    return on_datasets(lambda: TensorDataset(codes, train), lambda: TensorDataset(codes, held), module=Looked)
 
 
 PROBE = Probe(

@@ -1,6 +1,6 @@
 import torch
 
-from training_checklist.instruments import Changed, Data, Example, input_scale, of_data
+from training_checklist.instruments import Data, Example, MappedDataset, input_scale, on_datasets
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -25,7 +25,7 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 def moved(mean: float) -> Example:
-    return of_data(lambda: Changed(lambda index, x, y: (x + mean * torch.eye(8)[2], y)))
+    return on_datasets(lambda: MappedDataset(lambda index, x, y: (x + mean * torch.eye(8)[2], y)))
 
 
 PROBE = Probe(

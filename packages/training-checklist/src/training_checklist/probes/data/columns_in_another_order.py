@@ -2,7 +2,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import MOST, Data, Example, Split, normal, of_data, part, shift, tables
+from training_checklist.instruments import MOST, Data, Example, Split, normal, on_datasets, part, shift, tables
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 CHANNELS = {2: 1, 3: 2, 4: 1}  # by the number of dimensions: (N, columns), (N, time, features), (N, channels, H, W)
@@ -53,7 +53,7 @@ def exchanged(apart: float, alike: float = 0.0) -> Example:
     train[:, 1] = train[:, 0] + apart * error
     held = train + 1e-3 * normal(160, 8, seed=1)  # of which no sample is one of training
     held[:, [0, 1]] = held[:, [1, 0]] + alike * error
-    return of_data(lambda: TensorDataset(train, labels), lambda: TensorDataset(held, labels))
+    return on_datasets(lambda: TensorDataset(train, labels), lambda: TensorDataset(held, labels))
 
 
 PROBE = Probe(

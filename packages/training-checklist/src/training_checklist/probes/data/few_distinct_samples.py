@@ -1,7 +1,7 @@
 import torch
 from torch.utils.data import DataLoader, WeightedRandomSampler
 
-from training_checklist.instruments import CHANCE, Data, at_least, labelled, of_data, order_of
+from training_checklist.instruments import CHANCE, Data, at_least, labelled, on_datasets, order_of
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -27,6 +27,6 @@ PROBE = Probe(
     why="the network learns those few by heart and never sees the others",
     fix=Fix("WeightedRandomSampler takes one weight for each sample, as in weights_of_classes[labels]"),
     detect=detect,
-    faulty=of_data(lambda: weighted(torch.tensor([1.0, 2.0, 3.0, 4.0]))),
-    healthy=of_data(lambda: weighted(torch.tensor([1.0, 2.0, 3.0, 4.0])[torch.arange(160) % 4])),
+    faulty=on_datasets(lambda: weighted(torch.tensor([1.0, 2.0, 3.0, 4.0]))),
+    healthy=on_datasets(lambda: weighted(torch.tensor([1.0, 2.0, 3.0, 4.0])[torch.arange(160) % 4])),
 )

@@ -2,7 +2,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import Data, Example, normal, of_data, part, tables
+from training_checklist.instruments import Data, Example, normal, on_datasets, part, tables
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -36,7 +36,7 @@ def filled(number: int, kinds: int = 160) -> Example:
     def split() -> tuple[Tensor, ...]:
         return TensorDataset(inputs, torch.arange(160) % 4)
 
-    return of_data(split, split)
+    return on_datasets(split, split)
 
 
 PROBE = Probe(

@@ -1,7 +1,7 @@
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from training_checklist.instruments import Changed, Data, Form, Validated, of_data
+from training_checklist.instruments import Data, Form, MappedDataset, Validated, on_datasets
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -26,7 +26,7 @@ class Casting(Validated):
 
 
 def double_from(first: int) -> DataLoader:
-    return DataLoader(Changed(lambda index, x, y: (x.double() if index >= first else x, y)), 16)
+    return DataLoader(MappedDataset(lambda index, x, y: (x.double() if index >= first else x, y)), 16)
 
 
 PROBE = Probe(
@@ -35,6 +35,6 @@ PROBE = Probe(
     fix=Fix("make the dataset or collate_fn return one form for every sample, in all splits"),
     aliases=("data/type-differs-between-splits",),
     detect=detect,
-    faulty=of_data(lambda: double_from(32), lambda: double_from(0), module=Casting),
-    healthy=of_data(lambda: double_from(0), lambda: double_from(0), module=Casting),
+    faulty=on_datasets(lambda: double_from(32), lambda: double_from(0), module=Casting),
+    healthy=on_datasets(lambda: double_from(0), lambda: double_from(0), module=Casting),
 )

@@ -1,6 +1,6 @@
 from torch.utils.data import DataLoader, RandomSampler
 
-from training_checklist.instruments import Data, Split, labelled, of_data, order_of
+from training_checklist.instruments import Data, Split, labelled, on_datasets, order_of
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
@@ -26,6 +26,6 @@ PROBE = Probe(
     severity=WARNING,
     fix=Fix("no sampler and shuffle=False for validation and testing"),
     detect=detect,
-    faulty=of_data(held_out=lambda: validated(replacement=True)),
-    healthy=of_data(held_out=lambda: validated(replacement=False)),
+    faulty=on_datasets(held_out=lambda: validated(replacement=True)),
+    healthy=on_datasets(held_out=lambda: validated(replacement=False)),
 )

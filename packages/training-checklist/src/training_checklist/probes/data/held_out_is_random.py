@@ -1,6 +1,6 @@
 import torch
 
-from training_checklist.instruments import Changed, Data, Split, by_index, differing, of_data, reloaded
+from training_checklist.instruments import Data, MappedDataset, Split, by_index, differing, on_datasets, reloaded
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
@@ -38,6 +38,6 @@ PROBE = Probe(
     why="random augmentation of validation or test data: metrics change from one pass to the next",
     fix=Fix("give this split transforms without randomness"),
     detect=detect,
-    faulty=of_data(held_out=lambda: Changed(lambda index, x, y: (x + torch.randn(8), y))),
-    healthy=of_data(held_out=lambda: Changed(lambda index, x, y: (x + index, y))),
+    faulty=on_datasets(held_out=lambda: MappedDataset(lambda index, x, y: (x + torch.randn(8), y))),
+    healthy=on_datasets(held_out=lambda: MappedDataset(lambda index, x, y: (x + index, y))),
 )

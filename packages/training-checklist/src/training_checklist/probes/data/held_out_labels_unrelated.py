@@ -1,4 +1,4 @@
-from training_checklist.instruments import Changed, Data, Split, agreement, fits, is_less, label_fits, of_data
+from training_checklist.instruments import Data, MappedDataset, Split, agreement, fits, is_less, label_fits, on_datasets
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
@@ -24,7 +24,7 @@ PROBE = Probe(
     why="labels of that split are shuffled, or read from other samples: its metrics say nothing",
     fix=Fix("look at some of its samples with their labels"),
     detect=detect,
-    faulty=of_data(held_out=lambda: Changed(lambda index, x, y: (x, y * 0 + index // 4 % 4))),
-    healthy=of_data(held_out=lambda: Changed(lambda index, x, y: (x, y))),
-    also_healthy=(of_data(held_out=lambda: Changed(lambda index, x, y: (x.roll(3), y))),),
+    faulty=on_datasets(held_out=lambda: MappedDataset(lambda index, x, y: (x, y * 0 + index // 4 % 4))),
+    healthy=on_datasets(held_out=lambda: MappedDataset(lambda index, x, y: (x, y))),
+    also_healthy=(on_datasets(held_out=lambda: MappedDataset(lambda index, x, y: (x.roll(3), y))),),
 )

@@ -1,4 +1,4 @@
-from training_checklist.instruments import Changed, Data, of_data
+from training_checklist.instruments import Data, MappedDataset, on_datasets
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -15,6 +15,6 @@ PROBE = Probe(
     why="there is nothing to learn from inputs that are all the same",
     fix=Fix("look for an integer division, or a factor 0, on the way from the file"),
     detect=detect,
-    faulty=of_data(lambda: Changed(lambda index, x, y: (x // 100 * 0, y))),
-    healthy=of_data(lambda: Changed(lambda index, x, y: (x // 1, y))),
+    faulty=on_datasets(lambda: MappedDataset(lambda index, x, y: (x // 100 * 0, y))),
+    healthy=on_datasets(lambda: MappedDataset(lambda index, x, y: (x // 1, y))),
 )

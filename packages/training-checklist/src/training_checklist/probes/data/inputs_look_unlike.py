@@ -2,16 +2,16 @@ import torch
 from torch import Tensor
 
 from training_checklist.instruments import (
-    Changed,
     Data,
     Example,
+    MappedDataset,
     Split,
     agreement,
     fits,
     is_less,
     label_fits,
     labelled,
-    of_data,
+    on_datasets,
 )
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
@@ -37,10 +37,10 @@ def of_another_kind(number: int) -> Example:
     moved = centres.clone()
     moved[4 - number :] = 4 * torch.eye(8)[:number] + 2 * torch.eye(8)[4 : 4 + number]
 
-    def change(places: Tensor) -> Changed:
-        return Changed(lambda index, x, y: (places[y] + 0.3 * torch.randn(8), y), labelled(500))
+    def change(places: Tensor) -> MappedDataset:
+        return MappedDataset(lambda index, x, y: (places[y] + 0.3 * torch.randn(8), y), labelled(500))
 
-    return of_data(lambda: change(centres), lambda: change(moved))
+    return on_datasets(lambda: change(centres), lambda: change(moved))
 
 
 PROBE = Probe(

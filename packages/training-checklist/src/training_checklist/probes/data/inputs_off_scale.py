@@ -2,13 +2,13 @@ from torch import Tensor
 
 from training_checklist.instruments import (
     TWICE,
-    Changed,
     Data,
     Example,
     InputScale,
+    MappedDataset,
     bytes_of_images,
     input_scale,
-    of_data,
+    on_datasets,
 )
 from training_checklist.probe import FAILED, WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
@@ -42,7 +42,7 @@ def scaled(std: float, mean: float = 0.0) -> Example:
     def change(index: int, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return (x.float() - 128) / 74 * std + mean, y
 
-    return of_data(lambda: Changed(change, bytes_of_images()))
+    return on_datasets(lambda: MappedDataset(change, bytes_of_images()))
 
 
 PROBE = Probe(

@@ -4,7 +4,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import Call, Changed, Data, Listener, caller_of_numpy, of_data, of_frame, watch
+from training_checklist.instruments import (
+    Call,
+    Data,
+    Listener,
+    MappedDataset,
+    caller_of_numpy,
+    of_frame,
+    on_datasets,
+    watch,
+)
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 CASTS = {"to", "type", "byte", "char", "short"}
@@ -66,7 +75,7 @@ def brighter(wide: bool) -> Any:
         image = torch.full((4,), 200, dtype=torch.uint8)
         return x, y, (image.int() + 100).clamp(0, 255).to(torch.uint8) if wide else image + 100
 
-    return of_data(lambda: Changed(change))
+    return on_datasets(lambda: MappedDataset(change))
 
 
 PROBE = Probe(

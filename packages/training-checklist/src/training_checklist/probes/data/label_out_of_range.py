@@ -1,4 +1,4 @@
-from training_checklist.instruments import RAISED, Changed, Data, Outside, labels, of_data, outside
+from training_checklist.instruments import RAISED, Data, MappedDataset, Outside, labels, on_datasets, outside
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 VOID = ([255], [-1])  # what unlabelled pixels and tokens have in most datasets
@@ -33,8 +33,8 @@ PROBE = Probe(
     fix=Fix("let labels run from 0 to the number of classes - 1, or give the network more outputs"),
     detect=detect,
     steps=("on_fit_end", RAISED),
-    faulty=of_data(lambda: Changed(lambda index, x, y: (x, y + 1))),
-    healthy=of_data(lambda: Changed(lambda index, x, y: (x, y))),
-    also_faulty=(of_data(lambda: Changed(lambda index, x, y: (x, y + 4 * (index == 150)))),),
-    also_healthy=(of_data(lambda: Changed(lambda index, x, y: (x, y if index % 8 else y * 0 - 100))),),
+    faulty=on_datasets(lambda: MappedDataset(lambda index, x, y: (x, y + 1))),
+    healthy=on_datasets(lambda: MappedDataset(lambda index, x, y: (x, y))),
+    also_faulty=(on_datasets(lambda: MappedDataset(lambda index, x, y: (x, y + 4 * (index == 150)))),),
+    also_healthy=(on_datasets(lambda: MappedDataset(lambda index, x, y: (x, y if index % 8 else y * 0 - 100))),),
 )

@@ -8,7 +8,7 @@ from training_checklist.instruments import (
     Tagger,
     confusion_of_tokens,
     halves,
-    of_data,
+    on_datasets,
     pairs,
     part,
     tagged,
@@ -56,7 +56,7 @@ def moved(by: int, noise: float, tags: int = 2000, alike: float = 0.0) -> Exampl
         labels = own.where(torch.rand(tokens.shape) >= noise, 1 - own)
         return labels.where(torch.rand(tokens.shape) < tags / tokens.numel(), -100)
 
-    return of_data(*[lambda: tagged(16, label=label, length=24)] * 2, module=Tagger)
+    return on_datasets(*[lambda: tagged(16, label=label, length=24)] * 2, module=Tagger)
 
 
 PROBE = Probe(

@@ -9,7 +9,7 @@ from training_checklist.instruments import (
     diagnose,
     isolated,
     labelled,
-    of_data,
+    on_datasets,
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
@@ -48,6 +48,6 @@ PROBE = Probe(
     why="training ends with an exception at the end of its first epoch; the same step works with a whole batch",
     fix=Fix("take the number of samples from the input (x.shape[0], flatten(1)), or drop_last=True"),
     detect=detect,
-    faulty=of_data(lambda: labelled(100), module=OfSixteen),
-    healthy=of_data(lambda: labelled(100)),
+    faulty=on_datasets(lambda: labelled(100), module=OfSixteen),
+    healthy=on_datasets(lambda: labelled(100)),
 )

@@ -1,6 +1,14 @@
 from torch import Tensor, nn
 
-from training_checklist.instruments import Changed, Data, Example, Validated, bytes_of_images, input_scale, of_data
+from training_checklist.instruments import (
+    Data,
+    Example,
+    MappedDataset,
+    Validated,
+    bytes_of_images,
+    input_scale,
+    on_datasets,
+)
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -26,10 +34,10 @@ def of_levels(number: int) -> Example:
     def change(index: int, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return (x > 127).float(), y
 
-    def split() -> Changed:
-        return Changed(change, bytes_of_images(256, number))
+    def split() -> MappedDataset:
+        return MappedDataset(change, bytes_of_images(256, number))
 
-    return of_data(split, split, module=Larger)
+    return on_datasets(split, split, module=Larger)
 
 
 PROBE = Probe(

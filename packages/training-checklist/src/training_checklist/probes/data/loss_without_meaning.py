@@ -2,7 +2,7 @@ import math
 
 from torch import Tensor
 
-from training_checklist.instruments import Data, Validated, of_data
+from training_checklist.instruments import Data, Validated, on_datasets
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -38,6 +38,6 @@ PROBE = Probe(
     fix=Fix(items=("trace",)),
     detect=detect,
     symptom=True,
-    faulty=of_data(module=Nothing),
-    healthy=of_data(module=Hardly),
+    faulty=on_datasets(module=Nothing),
+    healthy=on_datasets(module=Hardly),
 )

@@ -5,14 +5,14 @@ from torch import Tensor
 
 from training_checklist.instruments import (
     SAMPLES,
-    Changed,
     Data,
+    MappedDataset,
     Roles,
     Validated,
     leaves,
     moved_look,
-    of_data,
     of_the_project,
+    on_datasets,
     replaced,
 )
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
@@ -109,8 +109,8 @@ class Masked(Validated):
         return self.loss(self(batch[0] * batch[2]), batch[1])
 
 
-def with_mask() -> Changed:
-    return Changed(lambda index, x, y: (x, y, x > -1))
+def with_mask() -> MappedDataset:
+    return MappedDataset(lambda index, x, y: (x, y, x > -1))
 
 
 PROBE = Probe(
@@ -122,6 +122,6 @@ PROBE = Probe(
         "mask).sum() / mask.sum(), with the mask resized to the loss's resolution"
     ),
     detect=detect,
-    faulty=of_data(with_mask, module=Blind),
-    healthy=of_data(with_mask, module=Masked),
+    faulty=on_datasets(with_mask, module=Blind),
+    healthy=on_datasets(with_mask, module=Masked),
 )

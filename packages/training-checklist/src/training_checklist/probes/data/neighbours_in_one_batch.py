@@ -2,7 +2,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from training_checklist.instruments import Changed, Data, Example, by_index, in_order, load, of_data
+from training_checklist.instruments import Data, Example, MappedDataset, by_index, in_order, load, on_datasets
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 RUNS = 32  # of samples that follow one another, from all over the training set
@@ -63,8 +63,8 @@ def share_between(groups: Tensor) -> float:
 
 
 def waves(noise: float) -> Example:
-    samples = Changed(lambda index, x, y: (torch.tensor(index / 10).sin() + noise * torch.randn(8), y))
-    return of_data(lambda: DataLoader(samples, 16))
+    samples = MappedDataset(lambda index, x, y: (torch.tensor(index / 10).sin() + noise * torch.randn(8), y))
+    return on_datasets(lambda: DataLoader(samples, 16))
 
 
 PROBE = Probe(

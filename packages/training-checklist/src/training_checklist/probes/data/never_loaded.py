@@ -1,6 +1,6 @@
 from torch.utils.data import DataLoader
 
-from training_checklist.instruments import Data, batches, labelled, of_data
+from training_checklist.instruments import Data, batches, labelled, on_datasets
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
@@ -26,6 +26,6 @@ PROBE = Probe(
     severity=WARNING,
     fix=Fix("drop_last=False for validation and testing; shuffle=True for training"),
     detect=detect,
-    faulty=of_data(held_out=lambda: DataLoader(labelled(28), 16, drop_last=True)),
-    healthy=of_data(held_out=lambda: DataLoader(labelled(28), 16, drop_last=True, shuffle=True)),
+    faulty=on_datasets(held_out=lambda: DataLoader(labelled(28), 16, drop_last=True)),
+    healthy=on_datasets(held_out=lambda: DataLoader(labelled(28), 16, drop_last=True, shuffle=True)),
 )

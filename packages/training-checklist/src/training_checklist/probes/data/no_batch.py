@@ -1,6 +1,6 @@
 from torch.utils.data import DataLoader
 
-from training_checklist.instruments import Data, batches, labelled, of_data
+from training_checklist.instruments import Data, batches, labelled, on_datasets
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -19,6 +19,6 @@ PROBE = Probe(
     why="nothing is done with its samples, and the run ends as if it had been",
     fix=Fix("a batch_size of at most the number of samples, or drop_last=False"),
     detect=detect,
-    faulty=of_data(lambda: DataLoader(labelled(10), 16, drop_last=True)),
-    healthy=of_data(lambda: DataLoader(labelled(10), 16)),
+    faulty=on_datasets(lambda: DataLoader(labelled(10), 16, drop_last=True)),
+    healthy=on_datasets(lambda: DataLoader(labelled(10), 16)),
 )

@@ -1,6 +1,6 @@
 import torch
 
-from training_checklist.instruments import Changed, Data, Example, of_data
+from training_checklist.instruments import Data, Example, MappedDataset, on_datasets
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -15,7 +15,7 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 def from_number(first: int) -> Example:
-    return of_data(lambda: Changed(lambda index, x, y: (x, y, torch.tensor(float(first + index)))))
+    return on_datasets(lambda: MappedDataset(lambda index, x, y: (x, y, torch.tensor(float(first + index)))))
 
 
 PROBE = Probe(

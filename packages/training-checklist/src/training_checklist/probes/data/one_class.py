@@ -2,7 +2,7 @@ from collections import Counter
 
 import torch
 
-from training_checklist.instruments import CHANCE, Changed, Data, at_least, classes, counts, of_data
+from training_checklist.instruments import CHANCE, Data, MappedDataset, at_least, classes, counts, on_datasets
 from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Probe
 
 
@@ -27,8 +27,8 @@ def detect(data: Data, limits: Limits) -> Hits:
             )
 
 
-def labels_below(number: int) -> Changed:
-    return Changed(lambda index, x, y: (x, torch.tensor(index % number)))
+def labels_below(number: int) -> MappedDataset:
+    return MappedDataset(lambda index, x, y: (x, torch.tensor(index % number)))
 
 
 PROBE = Probe(
@@ -36,6 +36,6 @@ PROBE = Probe(
     why="with one class there is nothing to tell apart: any constant answer is right",
     fix=Fix("split the data at random or by class, and look at how labels are read"),
     detect=detect,
-    faulty=of_data(lambda: labels_below(1)),
-    healthy=of_data(lambda: labels_below(2)),
+    faulty=on_datasets(lambda: labels_below(1)),
+    healthy=on_datasets(lambda: labels_below(2)),
 )

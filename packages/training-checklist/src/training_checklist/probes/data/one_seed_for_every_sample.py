@@ -1,6 +1,6 @@
 import torch
 
-from training_checklist.instruments import TOGETHER, Changed, Data, by_index, of_data, seeds_of
+from training_checklist.instruments import TOGETHER, Data, MappedDataset, by_index, on_datasets, seeds_of
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -16,8 +16,10 @@ def detect(data: Data, limits: Limits) -> Hits:
             return
 
 
-def noisy(seed: int) -> Changed:
-    return Changed(lambda index, x, y: (x + torch.randn(8, generator=torch.Generator().manual_seed(seed * index)), y))
+def noisy(seed: int) -> MappedDataset:
+    return MappedDataset(
+        lambda index, x, y: (x + torch.randn(8, generator=torch.Generator().manual_seed(seed * index)), y)
+    )
 
 
 PROBE = Probe(
@@ -25,6 +27,6 @@ PROBE = Probe(
     why="augmentation does the very same to every sample in every epoch: it is a fixed change, and no augmentation",
     fix=Fix("draw from torch's own generator, which each worker seeds; or make one generator, outside of __getitem__"),
     detect=detect,
-    faulty=of_data(lambda: noisy(0)),
-    healthy=of_data(lambda: noisy(1)),
+    faulty=on_datasets(lambda: noisy(0)),
+    healthy=on_datasets(lambda: noisy(1)),
 )

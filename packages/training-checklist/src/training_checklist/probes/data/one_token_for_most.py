@@ -1,4 +1,4 @@
-from training_checklist.instruments import Data, Example, Tagger, of_data, part, tagged, tokens_of
+from training_checklist.instruments import Data, Example, Tagger, on_datasets, part, tagged, tokens_of
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -26,7 +26,7 @@ class Enough(Tagger):
 
 
 def mostly(share: float, module: type = Enough) -> Example:
-    return of_data(*[lambda: tagged(40, share)] * 2, module=module)
+    return on_datasets(*[lambda: tagged(40, share)] * 2, module=module)
 
 
 PROBE = Probe(

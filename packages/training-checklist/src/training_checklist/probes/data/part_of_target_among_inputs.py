@@ -3,7 +3,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import LEAST, Data, Example, Regression, Validated, normal, of_data, part
+from training_checklist.instruments import LEAST, Data, Example, Regression, Validated, normal, on_datasets, part
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
 MOST_NUMBERS = 256  # of a target, which are held against each number of a window
@@ -90,7 +90,7 @@ def overlapping(numbers: int) -> Example:
     """Foretell four days by the eight before them, of which so many are the first of the four."""
     series = normal(160, 12)
     split = TensorDataset(series[:, numbers : numbers + 8, None], series[:, 8:])
-    return of_data(lambda: split, lambda: split, module=Regression)
+    return on_datasets(lambda: split, lambda: split, module=Regression)
 
 
 class Ranking(Validated):
@@ -108,7 +108,7 @@ def followed(kinds: int, own: bool = True) -> Example:
     """Foretell one of so many items, which stands in front of the items before it, or another one does."""
     item, noise = torch.arange(160) % kinds, (8 * normal(160, 4)).long() % 50
     split = TensorDataset(torch.cat([(item if own else item.flip(0))[:, None], noise], 1), item)
-    return of_data(lambda: split, lambda: split, module=Ranking)
+    return on_datasets(lambda: split, lambda: split, module=Ranking)
 
 
 PROBE = Probe(

@@ -8,8 +8,8 @@ from torch.utils.data import DataLoader, default_collate
 
 from training_checklist.instruments import (
     TOGETHER,
-    Changed,
     Data,
+    MappedDataset,
     Split,
     by_index,
     digest,
@@ -17,7 +17,7 @@ from training_checklist.instruments import (
     labelled,
     leaves,
     normal,
-    of_data,
+    on_datasets,
 )
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, each_held_out
 
@@ -124,7 +124,7 @@ def reading(in_order: bool) -> DataLoader:
         inputs, labels, rows = default_collate(samples)
         return [inputs, labels, rows.transpose(1, 2) if in_order else rows.view(-1, 3, 4).transpose(1, 2)]
 
-    return DataLoader(Changed(lambda index, x, y: (x, y, normal(4, 3, seed=index))), 16, collate_fn=collate)
+    return DataLoader(MappedDataset(lambda index, x, y: (x, y, normal(4, 3, seed=index))), 16, collate_fn=collate)
 
 
 PROBE = Probe(
@@ -132,8 +132,8 @@ PROBE = Probe(
     why="inputs are learnt with what belongs to others, or as noise",
     fix=Fix("apply one order to all parts of the batch"),
     detect=detect,
-    faulty=of_data(held_out=lambda: sorting(both=False)),
-    also_faulty=(of_data(held_out=lambda: reading(in_order=False)),),
-    healthy=of_data(held_out=lambda: sorting(both=True)),
-    also_healthy=(of_data(held_out=lambda: reading(in_order=True)),),
+    faulty=on_datasets(held_out=lambda: sorting(both=False)),
+    also_faulty=(on_datasets(held_out=lambda: reading(in_order=False)),),
+    healthy=on_datasets(held_out=lambda: sorting(both=True)),
+    also_healthy=(on_datasets(held_out=lambda: reading(in_order=True)),),
 )

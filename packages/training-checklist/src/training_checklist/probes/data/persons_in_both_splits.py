@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from training_checklist.instruments import Changed, Data, Split, labelled, length, of_data, origin
+from training_checklist.instruments import Data, MappedDataset, Split, labelled, length, on_datasets, origin
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 # Of whom networks are asked about others than they were trained on. Users and items of a shop are known ones.
@@ -74,7 +74,7 @@ def read_rows(base: Any, column: list[Any]) -> list[Any] | None:
     return None
 
 
-class Patients(Changed):
+class Patients(MappedDataset):
     """Five samples of each patient, from a first one on."""
 
     def __init__(self, first: int) -> None:
@@ -88,8 +88,8 @@ PROBE = Probe(
     severity=WARNING,
     fix=Fix("split persons and not samples, as sklearn's GroupShuffleSplit does; leave it if they are always known"),
     detect=detect,
-    faulty=of_data(lambda: Patients(0), lambda: Patients(6)),
-    healthy=of_data(lambda: Patients(0), lambda: Patients(14)),
+    faulty=on_datasets(lambda: Patients(0), lambda: Patients(6)),
+    healthy=on_datasets(lambda: Patients(0), lambda: Patients(14)),
     thresholds={
         "max_persons": Threshold(0.5, "of the held-out samples: a few persons may have been counted twice on purpose")
     },

@@ -3,7 +3,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from training_checklist.instruments import CHANCE, Data, Example, Validated, at_least, at_most, labelled, of_data
+from training_checklist.instruments import CHANCE, Data, Example, Validated, at_least, at_most, labelled, on_datasets
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -46,7 +46,7 @@ class Balanced(Weighted):
 
 
 def example(module: type) -> Example:
-    return of_data(lambda: DataLoader(labelled(320), 64), module=module)
+    return on_datasets(lambda: DataLoader(labelled(320), 64), module=module)
 
 
 PROBE = Probe(

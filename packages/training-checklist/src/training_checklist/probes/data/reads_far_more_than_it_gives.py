@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from training_checklist.instruments import TOGETHER, Changed, Data, by_index, in_bytes, isolate_rng, of_data
+from training_checklist.instruments import TOGETHER, Data, MappedDataset, by_index, in_bytes, isolate_rng, on_datasets
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 READ = Path("/proc/self/io")  # Linux's count of the bytes that this process has read
@@ -36,7 +36,7 @@ def read_so_far() -> int:
     return int(re.search(rb"rchar: (\d+)", READ.read_bytes())[1])
 
 
-def reading(size: int, given: int = 1) -> Changed:
+def reading(size: int, given: int = 1) -> MappedDataset:
     """Return samples for which so many bytes are read, and so many numbers given beside their own 40 bytes."""
 
     def change(index: int, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
@@ -44,7 +44,7 @@ def reading(size: int, given: int = 1) -> Changed:
             file.read(size)
         return x, y, torch.zeros(given)
 
-    return Changed(change)
+    return MappedDataset(change)
 
 
 PROBE = Probe(
@@ -53,14 +53,14 @@ PROBE = Probe(
     severity=WARNING,
     fix=Fix("read it once in __init__, or let numpy.load(..., mmap_mode='r') read parts of an .npy file"),
     detect=detect,
-    faulty=of_data(lambda: reading(100_000)),
-    healthy=of_data(lambda: reading(40_000)),
+    faulty=on_datasets(lambda: reading(100_000)),
+    healthy=on_datasets(lambda: reading(40_000)),
     thresholds={
         "times_read": Threshold(
             100,
             "times its size: a crop of 224x224 from a photograph of 12 megapixels reads five times its own",
-            faulty=of_data(lambda: reading(200_000, 240)),
-            healthy=of_data(lambda: reading(200_000, 990)),
+            faulty=on_datasets(lambda: reading(200_000, 240)),
+            healthy=on_datasets(lambda: reading(200_000, 990)),
         ),
         "least_read": Threshold(65_536, "bytes: opening a file reads its first blocks, of 4 to 16 KiB"),
     },

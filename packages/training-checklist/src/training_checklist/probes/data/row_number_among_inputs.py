@@ -1,7 +1,7 @@
 import torch
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import Data, Example, normal, of_data, tables, whole_table
+from training_checklist.instruments import Data, Example, normal, on_datasets, tables, whole_table
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -36,7 +36,7 @@ def numbered(rows: int = 240, apart: int = 1, alike: int = 1, off: float = 0.0) 
     """
     inputs, numbers = normal(rows, 8), torch.arange(rows)
     inputs[:, 0] = apart * (numbers // alike) - (apart - 1) * (numbers == rows - 1) + off / 2 * (numbers % 2)
-    return of_data(lambda: TensorDataset(inputs, numbers % 4))
+    return on_datasets(lambda: TensorDataset(inputs, numbers % 4))
 
 
 PROBE = Probe(

@@ -14,7 +14,7 @@ from training_checklist.instruments import (
     load,
     mixed_by_collate,
     normal,
-    of_data,
+    on_datasets,
     part,
     seed_all,
 )
@@ -67,7 +67,7 @@ def contradicting(number: int) -> Example:
     """Give so many of 160 samples the input of the sample before, whose label is another one."""
     inputs = normal(160, 8)
     inputs[1 : 2 * number : 2] = inputs[: 2 * number : 2]
-    return of_data(lambda: TensorDataset(inputs, torch.arange(160) % 4))
+    return on_datasets(lambda: TensorDataset(inputs, torch.arange(160) % 4))
 
 
 PROBE = Probe(

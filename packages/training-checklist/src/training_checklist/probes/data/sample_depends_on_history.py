@@ -3,7 +3,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import UNREAD, Changed, Data, history, of_data
+from training_checklist.instruments import UNREAD, Data, MappedDataset, history, on_datasets
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -34,7 +34,7 @@ def detect(data: Data, limits: Limits) -> Hits:
         )
 
 
-class ByDay(Changed):
+class ByDay(MappedDataset):
     """Knows a sample by a part of its index, or by all of it."""
 
     def __init__(self, days: int) -> None:
@@ -52,11 +52,11 @@ PROBE = Probe(
     fix=Fix("key the cache in __getitem__ by the whole index"),
     steps=(UNREAD,),
     detect=detect,
-    faulty=of_data(lambda: ByDay(16)),
-    healthy=of_data(lambda: ByDay(160)),
+    faulty=on_datasets(lambda: ByDay(16)),
+    healthy=on_datasets(lambda: ByDay(160)),
     also_faulty=(
-        of_data(lambda: Changed(lambda index, x, y: (x.mul_(2), y))),
-        of_data(lambda: Changed(lambda index, x, y: (x.add_(torch.rand(())), y))),
+        on_datasets(lambda: MappedDataset(lambda index, x, y: (x.mul_(2), y))),
+        on_datasets(lambda: MappedDataset(lambda index, x, y: (x.add_(torch.rand(())), y))),
     ),
-    also_healthy=(of_data(lambda: Changed(lambda index, x, y: (x + torch.rand(()), y))),),
+    also_healthy=(on_datasets(lambda: MappedDataset(lambda index, x, y: (x + torch.rand(()), y))),),
 )

@@ -2,7 +2,7 @@ import time
 
 from torch.utils.data import DataLoader, default_collate
 
-from training_checklist.instruments import RAISED, Changed, Data, by_index, of_data, row_size, tensors
+from training_checklist.instruments import RAISED, Data, MappedDataset, by_index, on_datasets, row_size, tensors
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -29,8 +29,8 @@ def detect(data: Data, limits: Limits) -> Hits:
             )
 
 
-def cut() -> Changed:
-    return Changed(lambda index, x, y: (x[:7] if index == 10 else x, y))
+def cut() -> MappedDataset:
+    return MappedDataset(lambda index, x, y: (x[:7] if index == 10 else x, y))
 
 
 PROBE = Probe(
@@ -39,8 +39,8 @@ PROBE = Probe(
     fix=Fix("resize, crop or pad them in the dataset, or give the DataLoader a collate_fn that can"),
     steps=("on_fit_end", RAISED),
     detect=detect,
-    faulty=of_data(lambda: DataLoader(cut(), 16)),
-    healthy=of_data(
+    faulty=on_datasets(lambda: DataLoader(cut(), 16)),
+    healthy=on_datasets(
         lambda: DataLoader(
             cut(), 16, collate_fn=lambda all_: default_collate([(x[[*range(7), -1]], y) for x, y in all_])
         )

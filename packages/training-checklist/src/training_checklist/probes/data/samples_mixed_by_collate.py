@@ -1,7 +1,7 @@
 import torch
 from torch.utils.data import DataLoader, default_collate
 
-from training_checklist.instruments import Data, Split, hooks_of, labelled, mixed_by_collate, of_data
+from training_checklist.instruments import Data, Split, hooks_of, labelled, mixed_by_collate, on_datasets
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, each_held_out
 
 HOOKS = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
@@ -32,6 +32,6 @@ PROBE = Probe(
     severity=WARNING,
     fix=Fix("use statistics of the whole training set in collate_fn and in transfer hooks, not those of the batch"),
     detect=detect,
-    faulty=of_data(held_out=lambda: collated(reduce=True)),
-    healthy=of_data(held_out=lambda: collated(reduce=False)),
+    faulty=on_datasets(held_out=lambda: collated(reduce=True)),
+    healthy=on_datasets(held_out=lambda: collated(reduce=False)),
 )

@@ -1,7 +1,7 @@
 import torch
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import Data, Example, Split, normal, of_data, scaling
+from training_checklist.instruments import Data, Example, Split, normal, on_datasets, scaling
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
@@ -25,7 +25,7 @@ def standardised(together: bool) -> Example:
     train, held = normal(160, 8), normal(160, 8, seed=1)
     by, labels = torch.cat([train, held]) if together else train, (train[:, 0] > 0).long()
     train, held = ((each - by.mean(0)) / by.std(0) for each in (train, held))
-    return of_data(lambda: TensorDataset(train, labels), lambda: TensorDataset(held, labels))
+    return on_datasets(lambda: TensorDataset(train, labels), lambda: TensorDataset(held, labels))
 
 
 PROBE = Probe(

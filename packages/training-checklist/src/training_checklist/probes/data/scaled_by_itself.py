@@ -1,6 +1,6 @@
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import Data, Example, Split, normal, of_data, scaling
+from training_checklist.instruments import Data, Example, Split, normal, on_datasets, scaling
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
@@ -19,7 +19,7 @@ def standardised(by_itself: bool) -> Example:
     train, held = normal(160, 8), normal(160, 8, seed=1) + 0.5
     by, labels = held if by_itself else train, (train[:, 0] > 0).long()
     train, held = (train - train.mean(0)) / train.std(0), (held - by.mean(0)) / by.std(0)
-    return of_data(lambda: TensorDataset(train, labels), lambda: TensorDataset(held, labels))
+    return on_datasets(lambda: TensorDataset(train, labels), lambda: TensorDataset(held, labels))
 
 
 PROBE = Probe(

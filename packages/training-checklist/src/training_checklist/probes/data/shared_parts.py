@@ -2,7 +2,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import Data, Example, Regression, Split, normal, of_data, part
+from training_checklist.instruments import Data, Example, Regression, Split, normal, on_datasets, part
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 SHORTEST = 4  # numbers in a row
@@ -76,19 +76,19 @@ def fingerprints(values: Tensor, length: int, filling: Tensor) -> Tensor:
     return torch.where(changes & full, keys, 0).flatten(1)
 
 
-def with_copies(number: int, of: int, train: int = 160) -> Example:
+def with_duplicates(number: int, of: int, train: int = 160) -> Example:
     """Hold out samples of which so many have the target of a training sample."""
     inputs, targets = (normal(train, 8), normal(of, 8, seed=1)), (normal(train, 4), normal(of, 4, seed=1))
     targets[1][:number] = targets[0][:number]
     train, held = (TensorDataset(*each) for each in zip(inputs, targets, strict=True))
-    return of_data(lambda: train, lambda: held, module=Regression)
+    return on_datasets(lambda: train, lambda: held, module=Regression)
 
 
 def images(shades: int) -> Example:
     """Hold out images of the training set, whose 1,280 pixels have so many shades."""
     inputs = normal(160, 1, 1, 8).flatten().argsort().view(160, 1, 1, 8) % shades / shades
     train, held = (TensorDataset(inputs, normal(160, 4, seed=seed)) for seed in range(2))
-    return of_data(lambda: train, lambda: held, module=Regression)
+    return on_datasets(lambda: train, lambda: held, module=Regression)
 
 
 PROBE = Probe(
@@ -97,14 +97,14 @@ PROBE = Probe(
     "metrics there say nothing about new data",
     fix=Fix("split the recordings or scenes first, by time or by place, and cut each part into windows or tiles then"),
     detect=detect,
-    faulty=with_copies(2, of=100),
-    healthy=with_copies(1, of=200),
+    faulty=with_duplicates(2, of=100),
+    healthy=with_duplicates(1, of=200),
     thresholds={
         "max_same": Threshold(
             1e-4,
             "probability that any of the runs that are compared is the same by chance",
             factor=10.0,
-            healthy=with_copies(50, of=100, train=60),
+            healthy=with_duplicates(50, of=100, train=60),
         ),
         "different_values": Threshold(
             0.1,

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from training_checklist.instruments import Changed, Data, Example, Split, digest_row, normal, of_data, origin
+from training_checklist.instruments import Data, Example, MappedDataset, Split, digest_row, normal, on_datasets, origin
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 
@@ -35,7 +35,7 @@ def tensors_in(kept: Any, limits: Limits) -> list[Any]:
     return list(kept) if whole and all(len(each.reshape(-1)) >= limits.least_numbers for each in kept) else []
 
 
-class Windows(Changed):
+class Windows(MappedDataset):
     """A window of each of its recordings."""
 
     def __init__(self, series: list[Tensor]) -> None:
@@ -43,10 +43,10 @@ class Windows(Changed):
         self.series = series
 
 
-def with_copies(number: int, of: int, numbers: int = 20) -> Example:
+def with_duplicates(number: int, of: int, numbers: int = 20) -> Example:
     train, held = normal(260, numbers), normal(of, numbers, seed=1)
     held[:number] = train[:number]
-    return of_data(lambda: Windows([*train]), lambda: Windows([*held]))
+    return on_datasets(lambda: Windows([*train]), lambda: Windows([*held]))
 
 
 PROBE = Probe(
@@ -55,15 +55,18 @@ PROBE = Probe(
     "nothing about new data",
     fix=Fix("read each split from files of its own, and split before samples are cut"),
     detect=detect,
-    faulty=with_copies(2, of=100),
-    healthy=with_copies(1, of=200),
+    faulty=with_duplicates(2, of=100),
+    healthy=with_duplicates(1, of=200),
     thresholds={
         "max_recordings": Threshold(0.01, "share of recordings with an exact copy, as for samples (shared-samples)"),
         "least_recordings": Threshold(
-            3, "tensors, and fewer are no list of recordings", faulty=with_copies(4, of=4), healthy=with_copies(2, of=2)
+            3,
+            "tensors, and fewer are no list of recordings",
+            faulty=with_duplicates(4, of=4),
+            healthy=with_duplicates(2, of=2),
         ),
         "least_numbers": Threshold(
-            16, "numbers of a recording, in which two of them differ", healthy=with_copies(2, of=100, numbers=10)
+            16, "numbers of a recording, in which two of them differ", healthy=with_duplicates(2, of=100, numbers=10)
         ),
     },
 )

@@ -17,8 +17,8 @@ from training_checklist.instruments import (
     labelled,
     leaves,
     normal,
-    of_data,
     of_the_project,
+    on_datasets,
     shared_samples,
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
@@ -67,18 +67,18 @@ def takes_other_parts(data: Data, split: Split) -> bool:
     return all(pieces) and pieces[0].isdisjoint(pieces[1])
 
 
-def with_copies(number: int, of: int) -> Example:
+def with_duplicates(number: int, of: int) -> Example:
     """Hold out so many copies of training samples, among others."""
     train, held = normal(160, 8), normal(of, 8, seed=1)
     held[:number] = train[:number]
     train, held = ((each, (each[:, 0] > 0).long()) for each in (train, held))
-    return of_data(lambda: TensorDataset(*train), lambda: TensorDataset(*held))
+    return on_datasets(lambda: TensorDataset(*train), lambda: TensorDataset(*held))
 
 
 def of_one(first: int) -> Example:
     """Train with the first 100 samples of a dataset, and hold out those from another one on."""
     samples = labelled()
-    return of_data(lambda: Subset(samples, range(100)), lambda: Subset(samples, range(first, 160)))
+    return on_datasets(lambda: Subset(samples, range(100)), lambda: Subset(samples, range(first, 160)))
 
 
 PROBE = Probe(
@@ -93,8 +93,8 @@ PROBE = Probe(
             0.01,
             "share of held-out samples with an exact copy among the training ones; CIFAR-10 has 3.3 % near duplicates "
             "(Barz and Denzler 2020), of which few are exact, and MNIST's sample and scikit-learn's digits have none",
-            faulty=with_copies(2, of=100),
-            healthy=with_copies(1, of=200),
+            faulty=with_duplicates(2, of=100),
+            healthy=with_duplicates(1, of=200),
         )
     },
 )

@@ -2,7 +2,7 @@ import math
 
 from torch.utils.data import DataLoader, TensorDataset
 
-from training_checklist.instruments import CHANCE, Data, classes, in_order, labelled, labels, of_data, part
+from training_checklist.instruments import CHANCE, Data, classes, in_order, labelled, labels, on_datasets, part
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -40,6 +40,6 @@ PROBE = Probe(
     why="every batch holds one class or two: the network forgets the others, and the loss swings",
     fix=Fix("shuffle=True in train_dataloader"),
     detect=detect,
-    faulty=of_data(lambda: by_class(shuffle=False)),
-    healthy=of_data(lambda: by_class(shuffle=True)),
+    faulty=on_datasets(lambda: by_class(shuffle=False)),
+    healthy=on_datasets(lambda: by_class(shuffle=True)),
 )

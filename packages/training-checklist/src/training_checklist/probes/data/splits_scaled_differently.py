@@ -1,6 +1,16 @@
 from torch import Tensor
 
-from training_checklist.instruments import Changed, Data, Example, Split, differ, labelled, of_data, part, scale_of
+from training_checklist.instruments import (
+    Data,
+    Example,
+    MappedDataset,
+    Split,
+    differ,
+    labelled,
+    on_datasets,
+    part,
+    scale_of,
+)
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 
@@ -20,7 +30,7 @@ def scaled(factor: float = 1.0, shift: float = 0.0) -> Example:
     def change(index: int, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return factor * x + shift, y
 
-    return of_data(lambda: labelled(500), lambda: Changed(change, labelled(500)))
+    return on_datasets(lambda: labelled(500), lambda: MappedDataset(change, labelled(500)))
 
 
 PROBE = Probe(

@@ -1,7 +1,16 @@
 import torch
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import LEAST, Data, Example, Regression, normal, numbers_of_targets, of_data, part
+from training_checklist.instruments import (
+    LEAST,
+    Data,
+    Example,
+    Regression,
+    normal,
+    numbers_of_targets,
+    on_datasets,
+    part,
+)
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -55,7 +64,7 @@ def leaving(*rests: float) -> Example:
     inputs, target = normal(160, 8), normal(160, 1, seed=1)
     share = torch.tensor(rests)
     inputs[:, : len(rests)] = target + (share / (1 - share)).sqrt() * inputs[:, : len(rests)]
-    return of_data(lambda: TensorDataset(inputs, target), lambda: TensorDataset(inputs, target), module=Regression)
+    return on_datasets(lambda: TensorDataset(inputs, target), lambda: TensorDataset(inputs, target), module=Regression)
 
 
 PROBE = Probe(

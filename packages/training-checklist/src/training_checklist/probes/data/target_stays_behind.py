@@ -2,7 +2,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import Data, Example, Part, Roles, Split, Validated, normal, of_data, part
+from training_checklist.instruments import Data, Example, Part, Roles, Split, Validated, normal, on_datasets, part
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 SAMPLES = 128
@@ -88,7 +88,7 @@ def mirrored(number: int, classes: int = 2, noise: float = 0.1) -> Example:
     images = 2 * targets[:, None] / classes + noise * normal(128, 1, 8, 8, seed=1)
     train = images.clone()
     train[:number] = images[:number].flip(-1)
-    return of_data(lambda: TensorDataset(train, targets), lambda: TensorDataset(images, targets), module=Segmenter)
+    return on_datasets(lambda: TensorDataset(train, targets), lambda: TensorDataset(images, targets), module=Segmenter)
 
 
 PROBE = Probe(

@@ -11,7 +11,7 @@ from training_checklist.instruments import (
     differ,
     normal,
     numbers_of_targets,
-    of_data,
+    on_datasets,
     part,
     scale_of,
 )
@@ -53,7 +53,7 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
 
 def scaled(factor: float = 1.0, shift: float = 0.0) -> Example:
     inputs, targets = normal(500, 8), normal(500, 1, seed=1)
-    return of_data(
+    return on_datasets(
         lambda: TensorDataset(inputs, targets),
         lambda: TensorDataset(inputs, factor * targets + shift),
         module=Regression,

@@ -1,4 +1,4 @@
-from training_checklist.instruments import Data, labelled, of_data, tested
+from training_checklist.instruments import Data, labelled, on_datasets, tested
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -19,6 +19,6 @@ PROBE = Probe(
     severity=WARNING,
     fix=Fix(items=("fast_dev_run",)),
     detect=detect,
-    faulty=of_data(test=missing),
-    healthy=of_data(test=labelled),
+    faulty=on_datasets(test=missing),
+    healthy=on_datasets(test=labelled),
 )

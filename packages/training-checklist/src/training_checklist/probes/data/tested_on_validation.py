@@ -2,7 +2,7 @@ from itertools import product
 
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import Data, Example, normal, of_data, shared_samples
+from training_checklist.instruments import Data, Example, normal, on_datasets, shared_samples
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -17,12 +17,12 @@ def detect(data: Data, limits: Limits) -> Hits:
             yield Hit(text, tested.place)
 
 
-def with_copies(number: int, of: int) -> Example:
+def with_duplicates(number: int, of: int) -> Example:
     """Test with so many copies of samples that are validated with, among others."""
     held, test = normal(160, 8), normal(of, 8, seed=1)
     test[:number] = held[:number]
     held, test = ((each, (each[:, 0] > 0).long()) for each in (held, test))
-    return of_data(held_out=lambda: TensorDataset(*held), test=lambda: TensorDataset(*test))
+    return on_datasets(held_out=lambda: TensorDataset(*held), test=lambda: TensorDataset(*test))
 
 
 PROBE = Probe(
@@ -31,8 +31,8 @@ PROBE = Probe(
     severity=WARNING,
     fix=Fix("give test_dataloader a split of its own; where there is none, leave test_dataloader out"),
     detect=detect,
-    faulty=with_copies(2, of=100),
-    healthy=with_copies(1, of=200),
+    faulty=with_duplicates(2, of=100),
+    healthy=with_duplicates(1, of=200),
     thresholds={
         "max_tested_again": Threshold(
             0.01, "share of the test set with an exact copy among the others, as for training samples (shared-samples)"

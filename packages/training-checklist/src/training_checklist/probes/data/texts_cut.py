@@ -6,7 +6,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
 
-from training_checklist.instruments import LEAST, Data, Example, Tagger, by_index, of_data
+from training_checklist.instruments import LEAST, Data, Example, Tagger, by_index, on_datasets
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 TEXTS = 200
@@ -42,7 +42,7 @@ def cut(number: int) -> Example:
         padded = pad_sequence(samples, batch_first=True)
         return [padded, padded % 4]
 
-    return of_data(*[lambda: DataLoader(texts, 16, collate_fn=collate)] * 2, module=Tagger)
+    return on_datasets(*[lambda: DataLoader(texts, 16, collate_fn=collate)] * 2, module=Tagger)
 
 
 PROBE = Probe(

@@ -1,6 +1,6 @@
 import torch
 
-from training_checklist.instruments import Data, Example, Split, Tagger, of_data, part, tagged, tokens_of
+from training_checklist.instruments import Data, Example, Split, Tagger, on_datasets, part, tagged, tokens_of
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 
@@ -26,7 +26,7 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
 
 
 def often(train: float, held: float) -> Example:
-    return of_data(lambda: tagged(often=train), lambda: tagged(often=held), module=Tagger)
+    return on_datasets(lambda: tagged(often=train), lambda: tagged(often=held), module=Tagger)
 
 
 PROBE = Probe(

@@ -1,6 +1,6 @@
 import torch
 
-from training_checklist.instruments import RAISED, Data, Outside, Tagger, of_data, outside, part, tagged
+from training_checklist.instruments import RAISED, Data, Outside, Tagger, on_datasets, outside, part, tagged
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -36,6 +36,6 @@ PROBE = Probe(
     fix=Fix("num_embeddings of at least the largest index + 1; count special tokens and unknown categories too"),
     detect=detect,
     steps=("on_fit_end", RAISED),
-    faulty=of_data(lambda: tagged(words=101), lambda: tagged(), module=Tagger),
-    healthy=of_data(lambda: tagged(words=100), lambda: tagged(), module=Tagger),
+    faulty=on_datasets(lambda: tagged(words=101), lambda: tagged(), module=Tagger),
+    healthy=on_datasets(lambda: tagged(words=100), lambda: tagged(), module=Tagger),
 )

@@ -1,4 +1,4 @@
-from training_checklist.instruments import Changed, Data, Split, agreement, fits, is_less, of_data, plain_fit
+from training_checklist.instruments import Data, MappedDataset, Split, agreement, fits, is_less, on_datasets, plain_fit
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
@@ -23,7 +23,7 @@ PROBE = Probe(
     fix=Fix("look for inputs and labels that were shuffled, sorted or filtered apart from one another"),
     detect=detect,
     symptom=True,
-    faulty=of_data(lambda: Changed(lambda index, x, y: (x, y * 0 + index // 4 % 4))),
-    healthy=of_data(lambda: Changed(lambda index, x, y: (x, y))),
-    also_healthy=(of_data(held_out=lambda: Changed(lambda index, x, y: (x.roll(3), y))),),
+    faulty=on_datasets(lambda: MappedDataset(lambda index, x, y: (x, y * 0 + index // 4 % 4))),
+    healthy=on_datasets(lambda: MappedDataset(lambda index, x, y: (x, y))),
+    also_healthy=(on_datasets(held_out=lambda: MappedDataset(lambda index, x, y: (x.roll(3), y))),),
 )

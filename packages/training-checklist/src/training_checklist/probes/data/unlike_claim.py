@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import Changed, Data, Example, bytes_of_images, input_scale, of_data
+from training_checklist.instruments import Data, Example, MappedDataset, bytes_of_images, input_scale, on_datasets
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -30,7 +30,7 @@ class Normalize:
         return (image - self.mean) / self.std
 
 
-class Normalised(Changed):
+class Normalised(MappedDataset):
     def __init__(self, times: int) -> None:
         super().__init__(self.normalised, bytes_of_images())
         self.times, self.transform = times, Normalize(0.5, 0.29)
@@ -43,7 +43,7 @@ class Normalised(Changed):
 
 
 def example(times: int) -> Example:
-    return of_data(lambda: Normalised(times))
+    return on_datasets(lambda: Normalised(times))
 
 
 PROBE = Probe(

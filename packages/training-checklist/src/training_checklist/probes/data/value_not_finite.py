@@ -1,6 +1,6 @@
 import torch
 
-from training_checklist.instruments import Changed, Data, not_finite, of_data, part
+from training_checklist.instruments import Data, MappedDataset, not_finite, on_datasets, part
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -16,8 +16,8 @@ def detect(data: Data, limits: Limits) -> Hits:
                 yield Hit(*found)
 
 
-def without(index: int) -> Changed:
-    return Changed(lambda other, x, y: (x.where(torch.tensor(other != index), torch.nan), y))
+def without(index: int) -> MappedDataset:
+    return MappedDataset(lambda other, x, y: (x.where(torch.tensor(other != index), torch.nan), y))
 
 
 PROBE = Probe(
@@ -25,6 +25,6 @@ PROBE = Probe(
     why="one such value makes the loss NaN, and after the next step every weight",
     fix=Fix("look at that sample; drop or repair it in the dataset"),
     detect=detect,
-    faulty=of_data(lambda: without(7)),
-    healthy=of_data(lambda: without(-1)),
+    faulty=on_datasets(lambda: without(7)),
+    healthy=on_datasets(lambda: without(-1)),
 )

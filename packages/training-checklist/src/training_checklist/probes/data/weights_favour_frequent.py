@@ -1,4 +1,12 @@
-from training_checklist.instruments import CHANCE, ClassWeights, Data, at_least, class_weights, of_one_order, weighed
+from training_checklist.instruments import (
+    CHANCE,
+    ClassWeights,
+    Data,
+    at_least,
+    class_weights,
+    of_one_order,
+    with_class_weights,
+)
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -36,8 +44,8 @@ PROBE = Probe(
     severity=WARNING,
     fix=Fix("weight each class by the inverse of its frequency: weight = counts.sum() / (len(counts) * counts)"),
     detect=detect,
-    faulty=weighed([240, 120, 60, 30], [4, 3, 2, 1]),
-    healthy=weighed([240, 120, 60, 30], [4, 3, 1, 2]),
+    faulty=with_class_weights([240, 120, 60, 30], [4, 3, 2, 1]),
+    healthy=with_class_weights([240, 120, 60, 30], [4, 3, 1, 2]),
     thresholds={
         "max_order_chance": Threshold(
             0.05,

@@ -1,4 +1,4 @@
-from training_checklist.instruments import ClassWeights, Data, class_weights, weighed
+from training_checklist.instruments import ClassWeights, Data, class_weights, with_class_weights
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 POWERS = (1.0, 0.5)  # the inverse of the frequency, and of its root
@@ -39,35 +39,35 @@ PROBE = Probe(
     why="weights that were computed in another order, such as that of frequency, make up for other classes",
     fix=Fix("count in the order of the labels: torch.bincount(labels, minlength=classes)"),
     detect=detect,
-    faulty=weighed([400, 50, 200, 100], [1, 2, 4, 8]),
-    healthy=weighed([400, 50, 200, 100], [1, 8, 2, 4]),
+    faulty=with_class_weights([400, 50, 200, 100], [1, 2, 4, 8]),
+    healthy=with_class_weights([400, 50, 200, 100], [1, 8, 2, 4]),
     thresholds={
         "weights_alike": Threshold(
             1.05,
             "factor between ratios: weights may be rounded to two digits",
             factor=1.1,
-            healthy=weighed([400, 50, 200, 100], [1.1, 2, 4, 8]),
+            healthy=with_class_weights([400, 50, 200, 100], [1.1, 2, 4, 8]),
         ),
         "weights_apart": Threshold(
             1.2,
             "factor between ratios in place: a class has another one's weight",
             factor=1.1,
-            faulty=weighed([100, 114, 100, 114], [1.14, 1.14, 1, 1]),
-            healthy=weighed([100, 107, 100, 107], [1.07, 1.07, 1, 1]),
+            faulty=with_class_weights([100, 114, 100, 114], [1.14, 1.14, 1, 1]),
+            healthy=with_class_weights([100, 107, 100, 107], [1.07, 1.07, 1, 1]),
         ),
         "weights_of_sample": Threshold(
             1.6,
             "likewise, of frequencies that are known to a quarter, up and down",
             factor=1.5,
-            faulty=weighed([800, 100, 400, 200], [1.3, 2, 4, 8], whole=False),
-            healthy=weighed([800, 100, 400, 200], [2.0, 2, 4, 8], whole=False),
+            faulty=with_class_weights([800, 100, 400, 200], [1.3, 2, 4, 8], whole=False),
+            healthy=with_class_weights([800, 100, 400, 200], [2.0, 2, 4, 8], whole=False),
         ),
         "weights_far_apart": Threshold(
             2.5,
             "likewise in place: further apart than such frequencies are vague",
             factor=1.5,
-            faulty=weighed([400, 720, 400, 720], [1.8, 1.8, 1, 1], whole=False),
-            healthy=weighed([400, 580, 400, 580], [1.45, 1.45, 1, 1], whole=False),
+            faulty=with_class_weights([400, 720, 400, 720], [1.8, 1.8, 1, 1], whole=False),
+            healthy=with_class_weights([400, 580, 400, 580], [1.45, 1.45, 1, 1], whole=False),
         ),
     },
 )

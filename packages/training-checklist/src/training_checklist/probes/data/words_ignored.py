@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import torch
 
-from training_checklist.instruments import Data, Example, Tagger, of_data, pairs, part, tagged
+from training_checklist.instruments import Data, Example, Tagger, on_datasets, pairs, part, tagged
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 NO_LABEL = -(2**31)
@@ -34,7 +34,7 @@ def ignoring(kinds: int) -> Example:
     def label(tokens: torch.Tensor) -> torch.Tensor:
         return torch.where((tokens >= 10) & (tokens < 10 + kinds), 0, 1 + tokens % 3)
 
-    return of_data(*[lambda: tagged(label=label)] * 2, module=Ignoring)
+    return on_datasets(*[lambda: tagged(label=label)] * 2, module=Ignoring)
 
 
 PROBE = Probe(

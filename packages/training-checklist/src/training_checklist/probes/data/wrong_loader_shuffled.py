@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 from torch.utils.data import DataLoader
 
-from training_checklist.instruments import Data, Order, labelled, of_data, order_of
+from training_checklist.instruments import Data, Order, labelled, on_datasets, order_of
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -40,6 +40,6 @@ PROBE = Probe(
     why="it looks as if shuffle=True had been given to the wrong loader",
     fix=Fix("shuffle=True for the training loader, shuffle=False for the others"),
     detect=detect,
-    faulty=of_data(lambda: DataLoader(labelled(), 16), lambda: DataLoader(labelled(), 16, shuffle=True)),
-    healthy=of_data(lambda: DataLoader(labelled(), 16)),
+    faulty=on_datasets(lambda: DataLoader(labelled(), 16), lambda: DataLoader(labelled(), 16, shuffle=True)),
+    healthy=on_datasets(lambda: DataLoader(labelled(), 16)),
 )

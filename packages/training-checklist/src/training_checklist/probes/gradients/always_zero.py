@@ -1,7 +1,7 @@
 import torch
 from torch import Tensor, nn
 
-from training_checklist.instruments import FirstSteps, Small, fed, shown, with_part
+from training_checklist.instruments import FirstSteps, Small, several_steps, shown, with_part
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -35,7 +35,9 @@ PROBE = Probe(
     "zeros: the weights behind it stay as they are",
     fix=Fix("it shows what goes in and out of each module", items=("trace",)),
     detect=detect,
-    faulty=fed(Scaled),
-    healthy=fed(type("Weighted", (Scaled,), {"factor": 0.1})),
-    also_healthy=(fed(with_part(lambda: nn.Parameter(torch.zeros(4)), lambda bias, answers: answers + 0 * bias)),),
+    faulty=several_steps(Scaled),
+    healthy=several_steps(type("Weighted", (Scaled,), {"factor": 0.1})),
+    also_healthy=(
+        several_steps(with_part(lambda: nn.Parameter(torch.zeros(4)), lambda bias, answers: answers + 0 * bias)),
+    ),
 )

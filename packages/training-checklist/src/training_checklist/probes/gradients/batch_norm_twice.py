@@ -1,7 +1,7 @@
 import torch
 from torch import Tensor, nn
 
-from training_checklist.instruments import FirstSteps, fed, with_part
+from training_checklist.instruments import FirstSteps, several_steps, with_part
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -34,6 +34,6 @@ PROBE = Probe(
     severity=WARNING,
     fix=Fix("call the network once and use its output for the loss and for the metrics"),
     detect=detect,
-    faulty=fed(Normed),
-    healthy=fed(type("TwoViews", (Normed,), {"again": False})),
+    faulty=several_steps(Normed),
+    healthy=several_steps(type("TwoViews", (Normed,), {"again": False})),
 )

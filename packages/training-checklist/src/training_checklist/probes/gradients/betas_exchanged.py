@@ -1,6 +1,6 @@
 import torch
 
-from training_checklist.instruments import Example, FirstSteps, fed
+from training_checklist.instruments import Example, FirstSteps, several_steps
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
@@ -15,7 +15,7 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
 
 
 def adam(*betas: float) -> Example:
-    return fed(optimizer=lambda weights: torch.optim.Adam(weights, betas=betas))
+    return several_steps(optimizer=lambda weights: torch.optim.Adam(weights, betas=betas))
 
 
 PROBE = Probe(

@@ -1,7 +1,7 @@
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import FirstSteps, Small, fed, missing_in_part, shown
+from training_checklist.instruments import FirstSteps, Small, missing_in_part, several_steps, shown
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
@@ -36,6 +36,6 @@ PROBE = Probe(
     why="they stay as they are, whatever the loss does",
     fix=Fix("take the operation out"),
     detect=detect,
-    faulty=fed(Cut),
-    healthy=fed(Frozen),
+    faulty=several_steps(Cut),
+    healthy=several_steps(Frozen),
 )

@@ -1,7 +1,7 @@
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import Example, FirstSteps, Small, fed
+from training_checklist.instruments import Example, FirstSteps, Small, several_steps
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -27,7 +27,7 @@ def flat(number: int, epochs: int = 5) -> Example:
         def forward(self, inputs: Tensor) -> Tensor:
             return self.head(torch.relu(self.first(inputs) - 200.0 * (torch.arange(16) < number)))
 
-    return fed(Flat, batch_size=16, max_epochs=epochs)
+    return several_steps(Flat, batch_size=16, max_epochs=epochs)
 
 
 PROBE = Probe(

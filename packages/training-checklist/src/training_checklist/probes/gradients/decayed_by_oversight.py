@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from training_checklist.instruments import FirstSteps, fed, shown, with_part
+from training_checklist.instruments import FirstSteps, several_steps, shown, with_part
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
@@ -56,7 +56,7 @@ PROBE = Probe(
     severity=WARNING,
     fix=Fix("choose them by what they are: parameters with fewer than two dimensions"),
     detect=detect,
-    faulty=fed(Normed),
-    healthy=fed(type("Exempt", (Normed,), {"forgotten": ()})),
-    also_healthy=(fed(type("Decayed", (Normed,), {"forgotten": ("weight", "bias")})),),
+    faulty=several_steps(Normed),
+    healthy=several_steps(type("Exempt", (Normed,), {"forgotten": ()})),
+    also_healthy=(several_steps(type("Decayed", (Normed,), {"forgotten": ("weight", "bias")})),),
 )

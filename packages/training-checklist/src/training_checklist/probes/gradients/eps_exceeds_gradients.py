@@ -3,7 +3,7 @@ from inspect import signature
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import Example, FirstSteps, OptimizerSteps, fed
+from training_checklist.instruments import Example, FirstSteps, OptimizerSteps, several_steps
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 SAMPLED = 10_000  # values of each weight, of which the median is known to a hundredth of its distribution
@@ -45,7 +45,7 @@ def second_moments(steps: OptimizerSteps) -> Tensor:
 
 
 def adam(eps: float) -> Example:
-    return fed(optimizer=lambda weights: torch.optim.Adam(weights, eps=eps))
+    return several_steps(optimizer=lambda weights: torch.optim.Adam(weights, eps=eps))
 
 
 PROBE = Probe(

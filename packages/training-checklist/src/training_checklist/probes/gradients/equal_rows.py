@@ -1,6 +1,6 @@
 from torch import nn
 
-from training_checklist.instruments import FirstSteps, Small, fed, shown
+from training_checklist.instruments import FirstSteps, Small, several_steps, shown
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -27,6 +27,6 @@ PROBE = Probe(
     why="units that start equal get equal gradients: the layer has one unit, however wide it is",
     fix=Fix("initialise at random (nn.init.kaiming_normal_, xavier_uniform_); a constant is for biases and norms"),
     detect=detect,
-    faulty=fed(Constant),
-    healthy=fed(type("ZeroHead", (Constant,), {"layer": "head", "value": 0.0})),
+    faulty=several_steps(Constant),
+    healthy=several_steps(type("ZeroHead", (Constant,), {"layer": "head", "value": 0.0})),
 )

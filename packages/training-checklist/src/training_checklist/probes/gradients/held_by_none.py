@@ -3,7 +3,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
-from training_checklist.instruments import FirstSteps, Small, counted, fed, gather, shown
+from training_checklist.instruments import FirstSteps, Small, counted, gather, several_steps, shown
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -46,6 +46,6 @@ PROBE = Probe(
     why="they get gradients and never change: what they compute stays as random as it began",
     fix=Fix("give the optimizer self.parameters()"),
     detect=detect,
-    faulty=fed(Partly),
-    healthy=fed(WithTeacher),
+    faulty=several_steps(Partly),
+    healthy=several_steps(WithTeacher),
 )

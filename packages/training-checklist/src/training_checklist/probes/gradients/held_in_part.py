@@ -1,7 +1,7 @@
 import torch
 from torch.optim import Optimizer
 
-from training_checklist.instruments import FirstSteps, Small, fed, shown
+from training_checklist.instruments import FirstSteps, Small, several_steps, shown
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
@@ -34,6 +34,6 @@ PROBE = Probe(
         "look at how configure_optimizers sorts parameters into groups: each belongs to one, vector, matrix or kernel"
     ),
     detect=detect,
-    faulty=fed(Later),
-    healthy=fed(type("Whole", (Later,), {"left": ""})),
+    faulty=several_steps(Later),
+    healthy=several_steps(type("Whole", (Later,), {"left": ""})),
 )

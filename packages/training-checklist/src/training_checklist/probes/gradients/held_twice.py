@@ -1,7 +1,7 @@
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import FirstSteps, Small, counted, fed, gather, shown
+from training_checklist.instruments import FirstSteps, Small, counted, gather, several_steps, shown
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -42,6 +42,6 @@ PROBE = Probe(
     why="each of them moves the weights by its own state, against the other",
     fix=Fix("give every parameter to one optimizer only"),
     detect=detect,
-    faulty=fed(Two),
-    healthy=fed(type("Apart", (Two,), {"also": ()})),
+    faulty=several_steps(Two),
+    healthy=several_steps(type("Apart", (Two,), {"also": ()})),
 )

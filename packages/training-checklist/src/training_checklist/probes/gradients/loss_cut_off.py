@@ -1,6 +1,6 @@
 from torch import Tensor
 
-from training_checklist.instruments import FirstSteps, Small, fed, missing_gradients, new_loss
+from training_checklist.instruments import FirstSteps, Small, missing_gradients, new_loss, several_steps
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -29,6 +29,6 @@ PROBE = Probe(
     why="nothing is trained, whatever the loss does",
     fix=Fix("return the loss that the criterion gave; .item(), .detach(), no_grad and torch.tensor(loss) cut it off"),
     detect=detect,
-    faulty=fed(Detached),
-    healthy=fed(DetachedInPart),
+    faulty=several_steps(Detached),
+    healthy=several_steps(DetachedInPart),
 )

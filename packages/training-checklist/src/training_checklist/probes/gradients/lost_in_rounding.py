@@ -2,7 +2,7 @@ from statistics import median
 
 import torch
 
-from training_checklist.instruments import Example, FirstSteps, fed, shown
+from training_checklist.instruments import Example, FirstSteps, several_steps, shown
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 PLACE = Place(key="trainer.precision")
@@ -26,7 +26,7 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
 
 
 def in_bfloat16(rate: float) -> Example:
-    return fed(optimizer=lambda weights: torch.optim.Adam(weights, lr=rate), precision="bf16-true")
+    return several_steps(optimizer=lambda weights: torch.optim.Adam(weights, lr=rate), precision="bf16-true")
 
 
 PROBE = Probe(

@@ -1,6 +1,6 @@
 from typing import Any
 
-from training_checklist.instruments import FirstSteps, Small, fed
+from training_checklist.instruments import FirstSteps, Small, several_steps
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -32,6 +32,6 @@ PROBE = Probe(
     why="a step follows the sum of the gradients of steps before it, which belong to other weights",
     fix=Fix("optimizer.zero_grad() before each backward pass; to accumulate: trainer.accumulate_grad_batches=4"),
     detect=detect,
-    faulty=fed(Adding),
-    healthy=fed(type("Every", (Adding,), {"every": 1})),
+    faulty=several_steps(Adding),
+    healthy=several_steps(type("Every", (Adding,), {"every": 1})),
 )

@@ -2,7 +2,7 @@ from typing import Any
 
 from torch import nn
 
-from training_checklist.instruments import FirstSteps, Small, fed, is_overridden, of_function
+from training_checklist.instruments import FirstSteps, Small, is_overridden, of_function, several_steps
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
@@ -46,6 +46,6 @@ PROBE = Probe(
             1.01, "of the limit: clipping divides by the norm in float32, or in bfloat16", factor=1.015
         )
     },
-    faulty=fed(Clipped, gradient_clip_val=0.05),
-    healthy=fed(type("Exactly", (Clipped,), {"times": 1.0}), gradient_clip_val=0.05),
+    faulty=several_steps(Clipped, gradient_clip_val=0.05),
+    healthy=several_steps(type("Exactly", (Clipped,), {"times": 1.0}), gradient_clip_val=0.05),
 )

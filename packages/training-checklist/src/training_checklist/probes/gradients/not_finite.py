@@ -2,7 +2,7 @@ import math
 
 from torch import Tensor
 
-from training_checklist.instruments import FirstSteps, Small, fed, shown
+from training_checklist.instruments import FirstSteps, Small, several_steps, shown
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -36,7 +36,7 @@ PROBE = Probe(
     why="every weight that they update is NaN after this step",
     fix=Fix(items=("anomaly", "overflow")),
     detect=detect,
-    faulty=fed(Rooted),
-    healthy=fed(type("Above0", (Rooted,), {"added": 1.0})),
+    faulty=several_steps(Rooted),
+    healthy=several_steps(type("Above0", (Rooted,), {"added": 1.0})),
     symptom=True,
 )

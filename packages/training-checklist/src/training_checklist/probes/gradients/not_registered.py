@@ -1,6 +1,6 @@
 from torch import Tensor, nn
 
-from training_checklist.instruments import FirstSteps, Small, fed, shown
+from training_checklist.instruments import FirstSteps, Small, several_steps, shown
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -29,6 +29,6 @@ PROBE = Probe(
     why="no optimizer holds them, no checkpoint has them, and they stay on the CPU",
     fix=Fix("assign their module to an attribute, or keep it in nn.ModuleList or nn.ModuleDict"),
     detect=detect,
-    faulty=fed(Listed),
-    healthy=fed(type("InModuleList", (Listed,), {"kind": nn.ModuleList})),
+    faulty=several_steps(Listed),
+    healthy=several_steps(type("InModuleList", (Listed,), {"kind": nn.ModuleList})),
 )

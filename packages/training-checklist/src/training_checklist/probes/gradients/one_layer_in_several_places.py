@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from training_checklist.instruments import Example, FirstSteps, fed, shown, with_part
+from training_checklist.instruments import Example, FirstSteps, several_steps, shown, with_part
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -23,7 +23,7 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
 
 
 def layers(make: Callable[[], list[nn.Module]]) -> Example:
-    return fed(with_part(lambda: nn.Sequential(*make()), lambda part, answers: part(answers)))
+    return several_steps(with_part(lambda: nn.Sequential(*make()), lambda part, answers: part(answers)))
 
 
 PROBE = Probe(

@@ -11,12 +11,12 @@ from training_checklist.instruments import (
     Listener,
     Small,
     Tracer,
-    fed,
     first_difference,
     isolated,
     of_function,
     of_the_project,
     seed_all,
+    several_steps,
     tensors,
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
@@ -157,6 +157,6 @@ PROBE = Probe(
     why="what the model answers for a sample depends on what happens to be beside it, also in eval mode",
     fix=Fix("let it work along the features: softmax(dim=-1), mean(dim=1), batch_first=True"),
     detect=detect,
-    faulty=fed(Softmax, batch_size=6),
-    healthy=fed(type("OverFeatures", (Softmax,), {"over": 1}), batch_size=6),
+    faulty=several_steps(Softmax, batch_size=6),
+    healthy=several_steps(type("OverFeatures", (Softmax,), {"over": 1}), batch_size=6),
 )

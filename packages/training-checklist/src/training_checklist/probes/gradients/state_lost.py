@@ -3,7 +3,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from training_checklist.instruments import FirstSteps, Small, fed
+from training_checklist.instruments import FirstSteps, Small, several_steps
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -38,6 +38,6 @@ PROBE = Probe(
     why="without its averages over past gradients each step has the size of the first, whatever the slope",
     fix=Fix("leave optimizer.state alone, and build the optimizer once, in configure_optimizers"),
     detect=detect,
-    faulty=fed(Forgetful),
-    healthy=fed(type("Keeping", (Forgetful,), {"forgets": False})),
+    faulty=several_steps(Forgetful),
+    healthy=several_steps(type("Keeping", (Forgetful,), {"forgets": False})),
 )

@@ -3,7 +3,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from training_checklist.instruments import Example, FirstSteps, Small, fed
+from training_checklist.instruments import Example, FirstSteps, Small, several_steps
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
@@ -54,7 +54,7 @@ class Turning(torch.optim.SGD):
 
 
 def steered(share: float, rise: float) -> Example:
-    return fed(type("Kind", (Steered,), {"share": share, "rise": rise}))
+    return several_steps(type("Kind", (Steered,), {"share": share, "rise": rise}))
 
 
 PROBE = Probe(

@@ -1,6 +1,6 @@
 from typing import Any
 
-from training_checklist.instruments import FirstSteps, OptimizerSteps, Small, fed
+from training_checklist.instruments import FirstSteps, OptimizerSteps, Small, several_steps
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -63,6 +63,6 @@ PROBE = Probe(
     why="nothing is trained: an update of exactly 0 is no matter of a small learning rate",
     fix=Fix("look at what comes between backward and the step"),
     detect=detect,
-    faulty=fed(Zeroing),
-    healthy=fed(ZeroingHalf),
+    faulty=several_steps(Zeroing),
+    healthy=several_steps(ZeroingHalf),
 )

@@ -2,7 +2,7 @@ from statistics import median
 
 from torch import Tensor, nn
 
-from training_checklist.instruments import AlongDepth, FirstSteps, deep, fed
+from training_checklist.instruments import AlongDepth, FirstSteps, deep, several_steps
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -23,8 +23,8 @@ class Stepped(deep(6, nn.Identity)):
         return self.head(self.deep[6:](1e6 * self.deep[:6](self.first(inputs))))
 
 
-EXPLODING = fed(deep(9, nn.Identity, 1.0), gradient_clip_val=1e-3)
-NOT_EXPLODING = fed(deep(6, nn.Identity, 1.0), gradient_clip_val=1e-3)
+EXPLODING = several_steps(deep(9, nn.Identity, 1.0), gradient_clip_val=1e-3)
+NOT_EXPLODING = several_steps(deep(6, nn.Identity, 1.0), gradient_clip_val=1e-3)
 
 PROBE = Probe(
     question="Are the gradients of the first layers of about the same size as those of the last (none vanishing or "
@@ -49,8 +49,8 @@ PROBE = Probe(
             healthy=NOT_EXPLODING,
         ),
     },
-    faulty=fed(deep(10, nn.Sigmoid)),
-    healthy=fed(deep(7, nn.Sigmoid)),
+    faulty=several_steps(deep(10, nn.Sigmoid)),
+    healthy=several_steps(deep(7, nn.Sigmoid)),
     also_faulty=(EXPLODING,),
-    also_healthy=(NOT_EXPLODING, fed(Stepped, gradient_clip_val=1e-3)),
+    also_healthy=(NOT_EXPLODING, several_steps(Stepped, gradient_clip_val=1e-3)),
 )

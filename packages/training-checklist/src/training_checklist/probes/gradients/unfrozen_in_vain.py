@@ -12,12 +12,12 @@ from training_checklist.instruments import (
     FirstSteps,
     Small,
     counted,
-    fed,
     is_overridden,
     is_own_class,
     isolate_rng,
     of_function,
     of_the_project,
+    several_steps,
     shown,
     stand_in,
 )
@@ -97,6 +97,6 @@ PROBE = Probe(
         "optimizer.add_param_group when they are unfrozen"
     ),
     detect=detect,
-    faulty=fed(Unfreezing),
-    healthy=fed(type("AllHeld", (Unfreezing,), {"all_held": True})),
+    faulty=several_steps(Unfreezing),
+    healthy=several_steps(type("AllHeld", (Unfreezing,), {"all_held": True})),
 )

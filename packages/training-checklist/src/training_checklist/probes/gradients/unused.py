@@ -1,6 +1,6 @@
 from torch import Tensor, nn
 
-from training_checklist.instruments import FirstSteps, fed, missing_in_part, shown, with_part
+from training_checklist.instruments import FirstSteps, missing_in_part, several_steps, shown, with_part
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -28,6 +28,6 @@ PROBE = Probe(
     why="they stay as they are, and DDP raises for them",
     fix=Fix("use it, remove it, or freeze it"),
     detect=detect,
-    faulty=fed(extra(used=False)),
-    healthy=fed(extra(used=True)),
+    faulty=several_steps(extra(used=False)),
+    healthy=several_steps(extra(used=True)),
 )

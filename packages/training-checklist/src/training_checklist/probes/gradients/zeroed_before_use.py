@@ -1,6 +1,6 @@
 from torch import Tensor
 
-from training_checklist.instruments import FirstSteps, Small, fed
+from training_checklist.instruments import FirstSteps, Small, several_steps
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -42,6 +42,6 @@ PROBE = Probe(
     why="what is to be accumulated over several batches is the last one's gradient alone",
     fix=Fix("optimizer.zero_grad() after optimizer.step(), and not before each backward pass"),
     detect=detect,
-    faulty=fed(Accumulating),
-    healthy=fed(type("ZeroedAfter", (Accumulating,), {"zeroed_first": False})),
+    faulty=several_steps(Accumulating),
+    healthy=several_steps(type("ZeroedAfter", (Accumulating,), {"zeroed_first": False})),
 )

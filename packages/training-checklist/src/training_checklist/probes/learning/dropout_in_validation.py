@@ -7,7 +7,7 @@ from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     modes = run.heard()
-    for place in modes.drops:
+    for place in modes.dropout_lines:
         yield Hit("dropout is at work during validation", place)
 
 

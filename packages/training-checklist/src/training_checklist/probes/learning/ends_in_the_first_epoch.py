@@ -1,6 +1,6 @@
 import math
 
-from training_checklist.instruments import TwoEpochs, fed
+from training_checklist.instruments import TwoEpochs, several_steps
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -24,6 +24,6 @@ PROBE = Probe(
     severity=WARNING,
     detect=detect,
     fix=Fix("max_steps=-1, or max_epochs=1 where so short a run is meant"),
-    faulty=fed(max_steps=5, max_epochs=8),
-    healthy=fed(max_steps=50, max_epochs=8),
+    faulty=several_steps(max_steps=5, max_epochs=8),
+    healthy=several_steps(max_steps=50, max_epochs=8),
 )

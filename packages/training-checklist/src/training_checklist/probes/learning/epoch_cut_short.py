@@ -1,6 +1,6 @@
 from typing import Any
 
-from training_checklist.instruments import EpochListener, Small, TwoEpochs, fed, hooks_of
+from training_checklist.instruments import EpochListener, Small, TwoEpochs, hooks_of, several_steps
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
@@ -52,6 +52,6 @@ PROBE = Probe(
     listener=EpochLength,
     detect=detect,
     fix=Fix("return nothing from on_train_batch_start; to leave a batch out, return None from training_step"),
-    faulty=fed(Ending),
-    healthy=fed(type("Whole", (Ending,), {"last": None})),
+    faulty=several_steps(Ending),
+    healthy=several_steps(type("Whole", (Ending,), {"last": None})),
 )

@@ -6,11 +6,11 @@ from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Pr
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     modes = run.heard()
-    if modes.asleep:
+    if modes.eval_in_training:
         yield Hit(
-            f"{', '.join(modes.asleep[:3])}.training is False while parameters of it train",
-            modes.put_to_sleep.beside(module=", ".join(modes.asleep)),
-            severity=WARNING if modes.others else FAILED,
+            f"{', '.join(modes.eval_in_training[:3])}.training is False while parameters of it train",
+            modes.eval_line.beside(module=", ".join(modes.eval_in_training)),
+            severity=WARNING if modes.training_in_training else FAILED,
         )
 
 

@@ -28,7 +28,7 @@ WITH_MODES = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm, nn
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     """Also hooks that call eval() every so many steps alone."""
-    if run.heard().asleep:
+    if run.heard().eval_in_training:
         raise CannotJudge("the line that puts modules into eval mode is known already")
     for call, place in left_in_eval(run.trainer, run.pl_module):
         yield Hit(f"{call} amid training, and no train() after it: what follows trains in eval mode", place)

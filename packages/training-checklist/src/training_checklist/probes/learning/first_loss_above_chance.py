@@ -2,7 +2,7 @@ import math
 
 from torch import Tensor
 
-from training_checklist.instruments import Example, Small, TwoEpochs, attempted, first_losses
+from training_checklist.instruments import Example, Small, TwoEpochs, first_losses, with_sgd
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -25,7 +25,7 @@ def scaled(factor: float) -> Example:
         def forward(self, inputs: Tensor) -> Tensor:
             return factor * super().forward(inputs)
 
-    return attempted(Scaled)
+    return with_sgd(Scaled)
 
 
 PROBE = Probe(

@@ -1,6 +1,6 @@
 from torch import Tensor
 
-from training_checklist.instruments import Example, Small, TwoEpochs, attempted, effect_of_labels
+from training_checklist.instruments import Example, Small, TwoEpochs, effect_of_labels, with_sgd
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
@@ -15,7 +15,7 @@ def weakly(factor: float) -> Example:
         def forward(self, inputs: Tensor) -> Tensor:
             return super().forward(factor * inputs)
 
-    return attempted(Weakly)
+    return with_sgd(Weakly)
 
 
 PROBE = Probe(

@@ -6,9 +6,9 @@ from torch.utils.data import DataLoader, TensorDataset
 from training_checklist.instruments import (
     Example,
     TwoEpochs,
-    attempted,
     labelled,
     labels_of_copies,
+    with_sgd,
 )
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
@@ -41,7 +41,7 @@ def drawn(share: float, steps: int = 200, samples: int = 64, rate: float = 0.1) 
         return TensorDataset(inputs, torch.where(drawn, torch.randint(4, (256,)), labels))
 
     many = {"samples": samples, "steps": 20, "max_steps": steps}
-    return replace(attempted(rate=rate), loader=lambda: DataLoader(samples_with_noise(), 16), item=many)
+    return replace(with_sgd(rate=rate), loader=lambda: DataLoader(samples_with_noise(), 16), item=many)
 
 
 PROBE = Probe(

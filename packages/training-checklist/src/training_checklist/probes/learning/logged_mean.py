@@ -4,7 +4,16 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from training_checklist.instruments import Call, Criteria, Example, MetricStates, TwoEpochs, Validated, batch_size, fed
+from training_checklist.instruments import (
+    Call,
+    Criteria,
+    Example,
+    MetricStates,
+    TwoEpochs,
+    Validated,
+    batch_size,
+    several_steps,
+)
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
@@ -112,7 +121,7 @@ def logged(more: float) -> Example:
             loss = functional.l1_loss(torch.full((len(batch[1]),), 1 + more * batch_idx), torch.zeros(len(batch[1])))
             self.log("val/loss", loss, batch_size=1)
 
-    return fed(Logging, 24)
+    return several_steps(Logging, 24)
 
 
 PROBE = Probe(

@@ -7,9 +7,9 @@ from torch.nn import functional
 from training_checklist.instruments import (
     Small,
     TwoEpochs,
-    attempted,
     first_losses,
     leaves,
+    with_sgd,
 )
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
@@ -66,6 +66,6 @@ PROBE = Probe(
     severity=WARNING,
     detect=detect,
     fix=Fix("divide by the number of parts, or give the criterion reduction=mean"),
-    faulty=attempted(Summed, rate=0.001),
-    healthy=attempted(type("Mean", (Summed,), {"reduction": "mean"})),
+    faulty=with_sgd(Summed, rate=0.001),
+    healthy=with_sgd(type("Mean", (Summed,), {"reduction": "mean"})),
 )

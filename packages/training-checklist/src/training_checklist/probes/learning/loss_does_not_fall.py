@@ -1,6 +1,6 @@
 from torch import Tensor
 
-from training_checklist.instruments import Small, TwoEpochs, attempted, range_test
+from training_checklist.instruments import Small, TwoEpochs, range_test, with_sgd
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -36,7 +36,7 @@ PROBE = Probe(
     severity=WARNING,
     detect=detect,
     fix=Fix("where no loss is to fall, as with rewards, silence this rule", items=("overfit", "gradients")),
-    faulty=attempted(AtItsLeast),
-    healthy=attempted(type("Falling", (AtItsLeast,), {"weight": 1.0})),
+    faulty=with_sgd(AtItsLeast),
+    healthy=with_sgd(type("Falling", (AtItsLeast,), {"weight": 1.0})),
     symptom=True,
 )

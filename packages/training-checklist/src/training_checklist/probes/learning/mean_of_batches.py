@@ -19,10 +19,10 @@ from training_checklist.instruments import (
     TwoEpochs,
     Validated,
     batch_size,
-    fed,
     is_own,
     pass_on,
     put,
+    several_steps,
 )
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
@@ -238,7 +238,7 @@ def rooted(more: float) -> Example:
         def validation_step(self, batch: list, batch_idx: int) -> None:
             self.log("val/rmse", torch.sqrt(torch.tensor(1 + more * batch_idx)), batch_size=len(batch[1]))
 
-    return fed(Rooted, 16)
+    return several_steps(Rooted, 16)
 
 
 PROBE = Probe(

@@ -1,12 +1,12 @@
 from torch import nn
 
-from training_checklist.instruments import Example, LayerModes, TwoEpochs, fed, with_part
+from training_checklist.instruments import Example, LayerModes, TwoEpochs, several_steps, with_part
 from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     modes = run.heard()
-    few = {path: sizes for path, sizes in modes.few.items() if sizes[0] < limits.min_norm_samples}
+    few = {path: sizes for path, sizes in modes.norm_sizes.items() if sizes[0] < limits.min_norm_samples}
     if few and run.trainer.world_size == 1:  # SyncBatchNorm adds up the batches of all ranks
         samples, values = min(few.values())
         yield Hit(
@@ -17,7 +17,7 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
 
 
 def normed(samples: int) -> Example:
-    return fed(with_part(lambda: nn.BatchNorm1d(4), lambda norm, answers: norm(answers)), samples)
+    return several_steps(with_part(lambda: nn.BatchNorm1d(4), lambda norm, answers: norm(answers)), samples)
 
 
 PROBE = Probe(

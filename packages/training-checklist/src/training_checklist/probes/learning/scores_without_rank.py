@@ -8,9 +8,9 @@ from training_checklist.instruments import (
     RankedScores,
     RankingMetrics,
     Validated,
-    fed,
     of_each,
     samples,
+    several_steps,
 )
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
 
@@ -40,7 +40,7 @@ class Ranked(Validated):
 
 
 def few(number: int) -> Example:
-    return replace(fed(Ranked), held_out=lambda: DataLoader(samples()[:number], 4))
+    return replace(several_steps(Ranked), held_out=lambda: DataLoader(samples()[:number], 4))
 
 
 PROBE = Probe(

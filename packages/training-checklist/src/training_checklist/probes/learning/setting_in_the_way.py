@@ -1,4 +1,4 @@
-from training_checklist.instruments import CLIPPING, RATE, TwoEpochs, attempted, range_test
+from training_checklist.instruments import CLIPPING, RATE, TwoEpochs, range_test, with_sgd
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
@@ -40,12 +40,12 @@ PROBE = Probe(
             "times as far the loss falls with the other setting: rates that are tried differ by powers of ten, and "
             "nearer together both trainings learn",
             factor=2.0,
-            faulty=attempted(gradient_clip_val=0.03),
-            healthy=attempted(gradient_clip_val=0.06),
+            faulty=with_sgd(gradient_clip_val=0.03),
+            healthy=with_sgd(gradient_clip_val=0.06),
         ),
     },
-    faulty=attempted(rate=1e-4),
-    also_faulty=(attempted(weight_decay=25.0), attempted(gradient_clip_val=1e-6)),
-    healthy=attempted(rate=1e-3),
-    also_healthy=(attempted(weight_decay=0.01, gradient_clip_val=1.0),),
+    faulty=with_sgd(rate=1e-4),
+    also_faulty=(with_sgd(weight_decay=25.0), with_sgd(gradient_clip_val=1e-6)),
+    healthy=with_sgd(rate=1e-3),
+    also_healthy=(with_sgd(weight_decay=0.01, gradient_clip_val=1.0),),
 )

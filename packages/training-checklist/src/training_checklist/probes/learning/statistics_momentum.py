@@ -1,6 +1,6 @@
 from torch import nn
 
-from training_checklist.instruments import Example, Norm, fed, norms, of_each, with_part
+from training_checklist.instruments import Example, Norm, norms, of_each, several_steps, with_part
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
@@ -27,7 +27,7 @@ def detect(norm: Norm, limits: Limits) -> Hits:
 
 def normed(momentum: float) -> Example:
     part = with_part(lambda: nn.BatchNorm1d(4, momentum=momentum), lambda norm, answers: norm(answers))
-    return fed(part, max_epochs=8)
+    return several_steps(part, max_epochs=8)
 
 
 PROBE = Probe(

@@ -9,7 +9,9 @@ from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     modes = run.heard()
-    unmoved = [path for path in modes.unmoved if path not in modes.asleep]  # those are another rule's
+    unmoved = [
+        path for path in modes.norms_without_data if path not in modes.eval_in_training
+    ]  # those are another rule's
     if unmoved:
         yield Hit(
             f"validation normalises by running statistics that are still 0 and 1 in {', '.join(unmoved[:3])}, "

@@ -6,9 +6,10 @@ from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     modes = run.heard()
-    if modes.live:
+    if modes.training_in_validation:
         yield Hit(
-            f"{', '.join(modes.live[:3])}.training is True during validation", Place(module=", ".join(modes.live))
+            f"{', '.join(modes.training_in_validation[:3])}.training is True during validation",
+            Place(module=", ".join(modes.training_in_validation)),
         )
 
 

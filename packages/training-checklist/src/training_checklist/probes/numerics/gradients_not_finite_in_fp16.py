@@ -1,6 +1,6 @@
 from torch.nn import functional
 
-from training_checklist.instruments import Numbers, mixed
+from training_checklist.instruments import Numbers, in_mixed_precision
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -22,10 +22,10 @@ PROBE = Probe(
     why="a slope is beyond 65504, or an eps that keeps an operand away from 0 is itself 0 in FP16",
     detect=detect,
     fix=Fix("keep the operand away from the edge with an eps of 1e-4 or more", ("trainer.precision=bf16-mixed",)),
-    faulty=mixed(
+    faulty=in_mixed_precision(
         lambda answers, labels: functional.cross_entropy(answers + ((answers - answers).abs() + 1e-8).sqrt(), labels)
     ),
-    healthy=mixed(
+    healthy=in_mixed_precision(
         lambda answers, labels: functional.cross_entropy(answers + ((answers - answers).abs() + 1e-4).sqrt(), labels)
     ),
 )

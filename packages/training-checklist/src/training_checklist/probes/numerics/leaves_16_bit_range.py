@@ -1,6 +1,6 @@
 from torch.nn import functional
 
-from training_checklist.instruments import Numbers, mixed
+from training_checklist.instruments import Numbers, in_mixed_precision
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -28,6 +28,6 @@ PROBE = Probe(
     why="it leaves the 16-bit range, which ends at 65504, and below 6e-8 everything is 0: NaN follows",
     detect=detect,
     fix=Fix("run the module in FP32"),
-    faulty=mixed(lambda answers, labels: functional.cross_entropy(6e5 * answers / 6e5, labels)),
-    healthy=mixed(lambda answers, labels: functional.cross_entropy(6e2 * answers / 6e2, labels)),
+    faulty=in_mixed_precision(lambda answers, labels: functional.cross_entropy(6e5 * answers / 6e5, labels)),
+    healthy=in_mixed_precision(lambda answers, labels: functional.cross_entropy(6e2 * answers / 6e2, labels)),
 )

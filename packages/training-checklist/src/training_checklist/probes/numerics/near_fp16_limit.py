@@ -1,7 +1,7 @@
 import torch
 from torch.nn import functional
 
-from training_checklist.instruments import Numbers, mixed
+from training_checklist.instruments import Numbers, in_mixed_precision
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
 FP16_MAX = torch.finfo(torch.float16).max
@@ -24,6 +24,6 @@ PROBE = Probe(
     thresholds={
         "near": Threshold(0.5, "share of 65504: FP16 has no value twice as large, one more binary digit is Inf")
     },
-    faulty=mixed(lambda answers, labels: functional.cross_entropy(5e4 * answers.cos() / 5e4, labels)),
-    healthy=mixed(lambda answers, labels: functional.cross_entropy(2e4 * answers.cos() / 2e4, labels)),
+    faulty=in_mixed_precision(lambda answers, labels: functional.cross_entropy(5e4 * answers.cos() / 5e4, labels)),
+    healthy=in_mixed_precision(lambda answers, labels: functional.cross_entropy(2e4 * answers.cos() / 2e4, labels)),
 )

@@ -5,7 +5,7 @@ import numpy
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from training_checklist.instruments import Changed, Example, SeededRuns, worker_draws
+from training_checklist.instruments import Example, MappedDataset, SeededRuns, worker_draws
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
@@ -29,13 +29,13 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
 def loading(draws: Callable[[], Callable[[], float]], **options: Any) -> Example:
     """Make one whose two workers add what a function draws, which is made with the dataset."""
 
-    def noisy() -> Changed:
+    def noisy() -> MappedDataset:
         draw = draws()
 
         def add(index: int, inputs: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
             return inputs + draw(), label
 
-        return Changed(add)
+        return MappedDataset(add)
 
     brief = {"max_epochs": 1, "limit_train_batches": 1}
     return Example(loader=lambda: DataLoader(noisy(), 16, num_workers=2, **options), trainer=brief)
