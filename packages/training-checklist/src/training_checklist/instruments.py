@@ -122,7 +122,7 @@ MODULES = {
     "lab.reshapes": ("exchanges_axes", "to_transpose"),
     "lab.roles": ("Roles",),
     "lab.scales": ("differ", "numbers_of_targets", "scale_of"),
-    "lab.averages": ("Average", "Averages", "Copies", "averaging"),
+    "lab.averages": ("Average", "Averages", "Copies", "averaging", "share_of_way"),
     "lab.epochs": ("EpochListener",),
     "lab.layer_modes": ("LayerModes", "Norm", "norms"),
     "lab.metrics": ("MetricListener", "MetricState", "MetricStates", "RankedScores", "RankingMetrics"),

@@ -1,4 +1,4 @@
-"""Averages of weights, known by their course: each time they go a share of the way to what the weights are now."""
+"""Moving averages of weights, known by their steps: each time they go a share of the way to the present weights."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -62,10 +62,10 @@ class Copies:
 
 
 class Averages(EpochListener):
-    """Looks after each batch at what has the shape of a weight, is none, and begins where the weight does.
+    """Looks after each batch at tensors that are no weights, but have the shape of one and begin with its values.
 
     Attributes:
-        aliases: what is a weight itself.
+        aliases: names of what shares its memory with a weight that trains.
         trained: number of weights that train.
     """
 
@@ -75,10 +75,10 @@ class Averages(EpochListener):
         self.weights = [weight for _, weight in largest if weight.requires_grad and weight.ndim > 1][:LOOKED_AT]
         self.before_batch: dict[str, Tensor] = {}
         self.shares: dict[str, list[float]] = {}
-        self.none: set[str] = set()  # what has gone elsewhere
+        self.others: set[str] = set()  # names of what has moved, and not towards a weight
         self.aliases: set[str] = set()
         self.trained = 0
-        self.moves = 0  # batches after which the weights were others
+        self.moves = 0  # batches that have changed the weights
         self._last: list[Tensor] = []
         self.asked: set[str] = set()  # modules that a training step asks: a target network is slow on purpose
         self.copies = list(self._copies())
@@ -102,7 +102,7 @@ class Averages(EpochListener):
         known = trained(pl_module)
         for name, tensor in self._candidates():
             for weight, values in zip(self.weights, zip(now, last, strict=True), strict=True):
-                if tensor.shape != weight.shape or tensor.data_ptr() in known or name in self.none:
+                if tensor.shape != weight.shape or tensor.data_ptr() in known or name in self.others:
                     continue
                 own = sample(tensor).clone()
                 if moved and name in self.before_batch:
@@ -136,19 +136,16 @@ class Averages(EpochListener):
 
     def _compare(self, name: str, before: Tensor, own: Tensor, weights: tuple[Tensor, ...]) -> None:
         """Look which share of the way an average has gone; the project's hooks come after this, or before it."""
-        step = (own - before).double()
-        if not step.any():
+        step = float((own - before).double().norm())
+        if not step:
             return
         rounding = ROUNDINGS * torch.finfo(own.dtype).eps * float(own.double().norm())
         for weight in weights:
-            way = (weight - before).double()
-            length = float(way.square().sum())
-            share = float((step * way).sum()) / length if length else 0.0
-            off = float((step - share * way).norm())
-            if 0 < share < 1 + OFF and off < OFF * float(step.norm()) + rounding:
+            share, off = share_of_way(before, own, weight)
+            if 0 < share < 1 + OFF and off < OFF * step + rounding:
                 self.shares.setdefault(name, []).append(share)
                 return
-        self.none.add(name)
+        self.others.add(name)
 
     def _copies(self) -> Iterator["Copy"]:
         """Yield what is equal to one weight that trains, and to no other."""
@@ -178,7 +175,7 @@ class Averages(EpochListener):
             # The first are of differences that are hardly more than their roundings.
             Average(name, shares[len(shares) // 2 :], self.run.steps * len(shares) / self.moves, Place(parameter=name))
             for name, shares in self.shares.items()
-            if name not in self.none and self.moves and name.rpartition(".")[0] not in self.asked
+            if name not in self.others and self.moves and name.rpartition(".")[0] not in self.asked
         ][:1]
 
 
@@ -209,6 +206,14 @@ class Copy:
 def trained(pl_module: LightningModule) -> set[int]:
     """Return where the weights that train have their numbers."""
     return {weight.data_ptr() for weight in pl_module.parameters() if weight.requires_grad and weight.numel()}
+
+
+def share_of_way(before: Tensor, now: Tensor, weight: Tensor) -> tuple[float, float]:
+    """Return which share of the way to a weight a tensor has gone, and the norm of what has led elsewhere."""
+    way, step = (weight - before).double(), (now - before).double()
+    length = float(way.square().sum())
+    share = float((step * way).sum()) / length if length else 0.0
+    return share, float((step - share * way).norm())
 
 
 def averaging(share: Callable[[int], float]) -> Example:

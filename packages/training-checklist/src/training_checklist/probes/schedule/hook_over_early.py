@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.optim import SGD
 
 from training_checklist.instruments import (
@@ -24,6 +23,7 @@ from training_checklist.instruments import (
     loader,
     of_function,
     of_the_project,
+    share_of_way,
     stand_in,
 )
 from training_checklist.lightning import Callback, Checkpoint, LightningModule, Trainer
@@ -149,20 +149,13 @@ class HookRehearsal:
                 taken = [name for name in inspect.signature(getattr(base, self.hook)).parameters if name != "self"]
                 getattr(owner, self.hook)(*(given[name] for name in taken))
             for earlier, now in zip(before, others, strict=True):
-                if now.ndim > 1 and (share := share_of_way(earlier, now, trained)) is not None:
-                    return {"the share of the new weights in an average": share}
+                for weight in trained if now.ndim > 1 else ():
+                    if weight.shape == now.shape:
+                        share, off = share_of_way(earlier, now, weight)
+                        if off <= OFF * float((now - earlier).double().norm()):
+                            # Sums of float32 differ from step to step.
+                            return {"the share of the new weights in an average": round(share, 6)}
         return {}
-
-
-def share_of_way(earlier: Tensor, now: Tensor, weights: list[Tensor]) -> float | None:
-    """Return which share of the way to some weight of its form a tensor has gone; None where it went nowhere."""
-    for weight in weights:
-        if weight.shape == now.shape:
-            way, step = (weight - earlier).double(), (now - earlier).double()
-            share = float((step * way).sum() / way.square().sum())
-            if float((step - share * way).norm()) <= OFF * float(step.norm()):
-                return round(share, 6)  # of float32, whose sums differ from step to step
-    return None
 
 
 def settings(groups: list[dict[str, Any]]) -> Settings:
