@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     if name not in rules:
         print(f"there is no rule {name}{suggestion(name, rules)}", file=sys.stderr)
         return 1
-    topic = (probes.heading(each) for each in rules if each.partition("/")[0] == name.partition("/")[0])
+    topic = (probes.heading(each) for each in probes.names() if each.partition("/")[0] == name.partition("/")[0])
     print(json.dumps(as_data(rules[name]), indent=2, ensure_ascii=False) if asked.json else page(rules[name], topic))
     return 0
 

@@ -13,7 +13,7 @@ from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 DEPTH = 3  # of objects in a dataset: its transforms, and what they are made of
-FEW = 16  # parts of a list, or numbers of a tensor, that are settings rather than data
+MOST = 16  # parts of a list, or numbers of a tensor, that are settings rather than data
 BETWEEN = ("on_train_epoch_end", "on_validation_end", "on_validation_epoch_end", "on_train_epoch_start")
 LOADING = ("__iter__", "__next__", "__getitem__", "__getitems__")
 ASSIGNED = re.compile(r"self\.(\w+)\s*[-+*/]?=[^=]")
@@ -77,9 +77,9 @@ def plain(thing: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
 def of_part(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
     if isinstance(value, (bool, int, float, str)):
         yield path, value
-    elif isinstance(value, Tensor) and value.numel() <= FEW and not value.is_shared():
+    elif isinstance(value, Tensor) and value.numel() <= MOST and not value.is_shared():
         yield path, value.tolist()
-    elif isinstance(value, (list, tuple)) and len(value) <= FEW:
+    elif isinstance(value, (list, tuple)) and len(value) <= MOST:
         for index, each in enumerate(value):
             yield from of_part(each, f"{path}[{index}]", depth)
     elif depth > 1 and not isinstance(value, (type, *OF_ARRAYS)):

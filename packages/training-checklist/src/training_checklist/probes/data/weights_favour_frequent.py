@@ -53,5 +53,5 @@ PROBE = Probe(
             factor=4.0,
         )
     },
-    also_healthy=(weighed([63, 62, 61, 60], [4, 3, 2, 1]),),
+    also_healthy=(with_class_weights([63, 62, 61, 60], [4, 3, 2, 1]),),
 )

@@ -1,16 +1,15 @@
+import math
 from contextlib import suppress
-from math import isclose
 from typing import Any
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric, R2Score
 
-from training_checklist.instruments import MetricListener, Places, TwoEpochs, Validated, leaves, same
+from training_checklist.instruments import MetricListener, Places, TwoEpochs, Validated, leaves, same, several_steps
 from training_checklist.lightning import LightningModule, Trainer
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
-FEW = 8  # numbers, of which any two tensors may have the same differences by chance
 ROUNDING = 1e-6  # of a correlation: float32 keeps 7 digits, and predictions that are as near have nothing to learn
 
 
@@ -19,13 +18,14 @@ class FirstUpdates(MetricListener):
 
     Attributes:
         found: by path: places in the batch of predictions and targets, "" where they are no part of it; the metric's
-            values of the two as they are given and exchanged, none where it has none; the line and the metric.
+            values of the two as they are given and exchanged, none where it has none; how many numbers tell where
+            predictions in another unit come from; the line and the metric.
     """
 
     def __init__(self, run: TwoEpochs) -> None:
         super().__init__(run)
         self.batch: Any = None
-        self.found: dict[str, tuple[list[str], list[float], Place]] = {}
+        self.found: dict[str, tuple[list[str], list[float], float, Place]] = {}
         self.before_update(self._look)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
@@ -43,7 +43,8 @@ class FirstUpdates(MetricListener):
         if places[0] and not places[1]:
             with suppress(Exception):  # of a metric that takes them in one order only
                 values = [value_of(metric, {**given, "preds": one, "target": two}) for one, two in (pair, pair[::-1])]
-        self.found[path] = places, values, place
+        is_plain = places[0] and same(pair[0], known[places[0]])
+        self.found[path] = places, values, math.inf if is_plain else pair[0].numel(), place
 
 
 def is_of(value: Any, leaf: Tensor) -> bool:
@@ -52,7 +53,7 @@ def is_of(value: Any, leaf: Tensor) -> bool:
         return False
     if same(value, leaf):
         return True
-    if value.numel() < FEW or not value.is_floating_point() or not value.isfinite().all():
+    if not value.is_floating_point() or not value.isfinite().all():
         return False
     pairs = torch.stack([value.flatten().double(), leaf.flatten().double()])
     return bool(pairs.std(1).min() > 0) and 1 - float(torch.corrcoef(pairs)[0, 1].abs()) < ROUNDING
@@ -69,13 +70,13 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
     found = run.heard().found
     if not found:
         raise CannotJudge("no metric compares predictions with targets")
-    for path, ((first, second), values, place) in found.items():
-        if not first or second:
+    for path, ((first, second), values, numbers, place) in found.items():
+        if not first or second or numbers < limits.min_told:
             continue
         if not values:
             raise CannotJudge(f"{path} computes nothing from its arguments the other way round")
         value, exchanged = values
-        if not isclose(value, exchanged, rel_tol=1e-6):  # more than rounding: float32 has 7 digits
+        if not math.isclose(value, exchanged, rel_tol=1e-6):  # more than rounding: float32 has 7 digits
             yield Hit(
                 f"{path} is given {first} as the predictions, and what the network answers as the target: {value:.4g} "
                 f"in this batch, and {exchanged:.4g} the other way round",
@@ -84,16 +85,19 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
 
 
 class Scored(Validated):
-    exchanged = True
+    exchanged, unit = True, 1
 
     def __init__(self) -> None:
         super().__init__()
         self.score = R2Score()
 
     def validation_step(self, batch: list, batch_idx: int) -> None:
-        given = self(batch[0])[:, 0], batch[1].float()
+        given = self(batch[0])[:, 0], self.unit * batch[1].float()
         self.score.update(*(given[::-1] if self.exchanged else given))
         self.log("val/r2", self.score)
+
+
+Scaled = type("Scaled", (Scored,), {"unit": 100})
 
 
 PROBE = Probe(
@@ -102,6 +106,14 @@ PROBE = Probe(
     listener=FirstUpdates,
     detect=detect,
     fix=Fix("metrics of torchmetrics take (predictions, targets); name them: update(preds=..., target=...)"),
+    thresholds={
+        "min_told": Threshold(
+            8,
+            "numbers: of so few, any two tensors in other units may have the same differences by chance",
+            faulty=several_steps(Scaled, 16),
+            healthy=several_steps(Scaled, 4),
+        )
+    },
     faulty=Scored,
     healthy=type("Rightly", (Scored,), {"exchanged": False}),
 )

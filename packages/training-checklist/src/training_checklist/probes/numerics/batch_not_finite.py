@@ -22,7 +22,7 @@ def loader(number: float) -> DataLoader:
 PROBE = Probe(
     item="overflow",
     question="Are all values of the batch finite where the loss is NaN or Inf?",
-    why="Inf or NaN is in the data, and not made by the network",
+    why="the data hold Inf or NaN, which the network has not made",
     detect=detect,
     fix=Fix(items=("limit_batches",)),
     symptom=True,

@@ -24,8 +24,8 @@ def detect(numbers: Numbers, limits: Limits) -> Hits:
 PROBE = Probe(
     item="overflow",
     question="Is the loss finite where batch and weights are finite and no value is too large for FP16?",
-    why="FP32 has it too, so that the range of 16 bits is not to blame: a division by 0, a log or root at the edge, "
-    "exp of too much, or Inf - Inf",
+    why="it happens in FP32, too, so that the range of 16 bits is not to blame: a division by 0, a log or root at "
+    "the edge, exp of too much, or Inf - Inf",
     detect=detect,
     fix=Fix("keep the operand away from the edge: x / (std + 1e-6), x.clamp_min(1e-6).log()"),
     faulty=lambda answers, labels: (0 * functional.cross_entropy(answers, labels)).log(),

@@ -37,7 +37,7 @@ COUNTS = re.compile(r"global_step|current_epoch")
 SETS = re.compile(r"param_groups|\b(?:lerp|mul|add|sub|copy)_\(|\.data\b")
 SEEN = re.compile(r"\b(?:save\w*|open|write\w*|log\w*|print|experiment|mkdir|unlink|remove)\(|should_stop")
 PARTS = 20  # of a fall that are looked at
-OFF = 1e-3  # of the way: what of an average's step may lead elsewhere, by rounding
+ROUNDING = 1e-3  # of an average's step: what may lead elsewhere than to the weights
 
 STEPS = 40  # of the examples: 5 epochs of 8 batches
 
@@ -152,7 +152,7 @@ class HookRehearsal:
                 for weight in trained if now.ndim > 1 else ():
                     if weight.shape == now.shape:
                         share, off = share_of_way(earlier, now, weight)
-                        if off <= OFF * float((now - earlier).double().norm()):
+                        if off <= ROUNDING * float((now - earlier).double().norm()):
                             # Sums of float32 differ from step to step.
                             return {"the share of the new weights in an average": round(share, 6)}
         return {}
