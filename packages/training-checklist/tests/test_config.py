@@ -307,6 +307,14 @@ def test_added_key_that_nothing_reads_fails(judge):
     assert finding(judge("+learning_rate=0.1"))["what"].startswith("nothing reads learning_rate")
 
 
+@pytest.mark.parametrize("reader", ["conf/callbacks/named.yaml", "conf/other.yaml", None])
+def test_key_that_an_option_reads_which_is_not_chosen_now_is_in_use(judge, reader):
+    files = {"conf/train.yaml": FILES["conf/train.yaml"] + "run_name: digits\n"}
+    if reader is not None:
+        files[reader] = "checkpoint:\n  filename: ${run_name}-{epoch}\n"
+    assert len(judge(files=files)["findings"]) == (reader is None)
+
+
 def test_misspelt_key_of_a_file_fails_with_the_meant_one(judge):
     misspelt = FILES["conf/experiment/base.yaml"] + "trainr:\n  max_epochs: 9\n"
     found = finding(judge("experiment=base", files={"conf/experiment/base.yaml": misspelt}))

@@ -6,6 +6,7 @@ import pytest
 import torch
 from pytorch_lightning import Callback
 from torch.utils.data import DataLoader, Dataset
+from training_checklist import check
 from training_checklist.lab.step_times import StepTimes
 from training_checklist.probes.profile.waiting_for_data import PROBE
 
@@ -49,6 +50,15 @@ def test_data_at_hand_pass_and_leave_a_trace(examine, busy, data, tmp_path, caps
     assert any("aten::" in event.get("name", "") for event in trace["traceEvents"])
     assert "trace of 3 steps" in capsys.readouterr().out
     assert verdict.facts["operations"]
+
+
+def test_epochs_of_one_batch_are_skipped_before_a_step_is_taken(net, data):
+    class Rollout(net):
+        def training_step(self, batch, batch_idx):
+            raise AssertionError
+
+    verdict = check(Rollout(), data(batch_size=1000), items=["profile"])["profile"]
+    assert verdict.skipped == "an epoch has one batch, so that no step waits for the next one"
 
 
 def test_slow_dataset_is_named_with_the_setting_to_try(examine, net, slow):

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from training_checklist.ending import FitEnded
 from training_checklist.engines.hooks import restore
 from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import pass_on
@@ -64,6 +65,9 @@ class Profile(Experiment):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         limit, batches = trainer.limit_train_batches, trainer.num_training_batches
+        if batches == 1:
+            self.skip("an epoch has one batch, so that no step waits for the next one")
+            raise FitEnded(self.skipped)
         if isinstance(limit, int) and batches < limit:  # so few in an epoch that it takes several
             epochs = math.ceil(limit / batches)
             trainer.fit_loop.max_epochs = trainer.current_epoch + epochs
@@ -123,7 +127,7 @@ class Profile(Experiment):
         self._stop()
 
     def conclude(self, folder: Path) -> None:
-        if not self.waited or not self.computed:
+        if self.skipped is None and not (self.waited and self.computed):
             self.skip(f"too few steps to measure; the first {self.warm_up} don't count")
         if self.profiler is None:
             return

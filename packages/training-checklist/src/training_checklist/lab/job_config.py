@@ -53,9 +53,20 @@ class JobConfig(Subject):
 
     @cached_property
     def references(self) -> set[str]:
-        """Every dotted word inside of interpolations: keys that they read, and more."""
+        """Every dotted word inside of interpolations: keys that they read, and more; also in options not chosen now."""
         texts = (as_written(node, key) for _, node, key in walk(self.job))
-        return {word.rstrip(".") for text in texts if "${" in text for word in DOTTED.findall(text)}
+        lines = [*texts, *(line for file in self.options for line in file.read_text(errors="replace").splitlines())]
+        return {word.rstrip(".") for text in lines if "${" in text for word in DOTTED.findall(text)}
+
+    @property
+    def options(self) -> Iterator[Path]:
+        """The files of all options of those groups from which this job takes one, and the files beside them."""
+        runtime = self.config.hydra.runtime
+        groups = ["", *{f"{group.partition('@')[0]}/**/" for group in runtime.choices}]
+        for source in runtime.config_sources:
+            if source.schema == "file":
+                for group in groups:
+                    yield from Path(source.path).glob(f"{group}*.yaml")
 
     def place(self, key: str) -> Place:
         """Return a key with its origin: "conf/data/digits.yaml:2, over conf/train.yaml:15"."""

@@ -1,13 +1,15 @@
 from omegaconf import OmegaConf
 
-from training_checklist.instruments import Job, JobConfig, ModelCheckpoint, callbacks, given_to
+from training_checklist.instruments import Job, JobConfig, ModelCheckpoint, callbacks, given_to, monitor_of
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
+    waiting = [monitor_of(call) for call in callbacks(config) if monitor_of(call)]
     for key, node, every in given_to(config, "check_val_every_n_epoch"):
-        if is_beyond(every, node.get("max_epochs")):
-            yield hit(config.place(key), every, node.max_epochs, "it is never validated")
+        if waiting and is_beyond(every, node.get("max_epochs")):  # without one, validation may come after training
+            so = f"it is never validated, and callbacks wait for {waiting[0]}"
+            yield hit(config.place(key), every, node.max_epochs, so)
     epochs = OmegaConf.select(config.job, "trainer.max_epochs")
     for call in callbacks(config, ModelCheckpoint):
         every = call.node.get("every_n_epochs")
@@ -25,6 +27,8 @@ def hit(place: Place, every: int, epochs: int, so: str) -> Hit:
     return Hit(f"{place.key}={every}, and the run has {epochs} epochs: {so}", place, fix=Fix("", (f"{place.key}=1",)))
 
 
+NEVER = ("+trainer.max_epochs=6", "+trainer.check_val_every_n_epoch=7")
+
 PROBE = Probe(
     question="Are check_val_every_n_epoch and ModelCheckpoint.every_n_epochs at most max_epochs, so that the run "
     "validates and saves at all?",
@@ -33,8 +37,9 @@ PROBE = Probe(
     aliases=("config/never-saves", "config/never-validates"),
     detect=detect,
     faulty=Job(("+trainer.max_epochs=6", "+callbacks.checkpoint.every_n_epochs=7")),
-    also_faulty=(Job(("+trainer.max_epochs=6", "+trainer.check_val_every_n_epoch=7")),),
+    also_faulty=(Job((*NEVER, "+callbacks.checkpoint.monitor=val/loss")),),
     healthy=Job(
         ("+trainer.max_epochs=6", "+callbacks.checkpoint.every_n_epochs=6", "+trainer.check_val_every_n_epoch=6")
     ),
+    also_healthy=(Job(NEVER),),  # as where training has no validation, or trainer.validate() comes after it
 )
