@@ -32,8 +32,42 @@ def test_two_causes_stay_two_and_a_symptom_that_fits_neither_stands_for_itself()
     assert [item for item, _ in found[0].witnesses] == ["gradients"]
 
 
-def test_same_crash_of_several_items_is_one_thing_and_a_warning_is_none():
+def test_same_crash_of_several_items_is_one_thing_and_so_is_a_warning():
     crash = finding("crash/matrix-product", file="net.py", line=7)
     verdicts = [Verdict(item, "", [crash, finding("a/b", WARNING)]) for item in ("trace", "device")]
-    [only] = conclusions(verdicts)
+    only, doubt = conclusions(verdicts)
+    assert (doubt.severity, len(doubt.witnesses)) == (WARNING, 1)
     assert str(only).startswith("seen by crash/matrix-product (net.py:7): trace [crash/matrix-product]")
+
+
+def test_warnings_alone_make_conclusions_and_stand_below_failures():
+    doubt, cause = finding("a/doubt", WARNING, key="optimizer.lr"), finding("b/cause", module="net.extra")
+    follows = finding("c/follows", WARNING, symptom=True)
+    assert [str(each) for each in conclusions([Verdict("config", "", [doubt, follows])])] == [
+        "warning: seen by a/doubt (optimizer.lr): config [a/doubt]; seen by config [c/follows], too"
+    ]
+    found = conclusions([Verdict("config", "", [doubt]), Verdict("trace", "", [cause])])
+    assert [each.finding.rule for each in found] == ["b/cause", "a/doubt"]
+
+
+def test_what_only_may_be_wrong_explains_no_failure():
+    verdicts = [
+        Verdict("config", "", [finding("a/doubt", WARNING, key="optimizer.lr")]),
+        Verdict("overfit", "", [finding("overfit/not-memorised", symptom=True)]),
+    ]
+    assert [each.finding.rule for each in conclusions(verdicts)] == ["overfit/not-memorised", "a/doubt"]
+
+
+def test_symptom_that_is_met_before_its_cause_stands_below_it():
+    """Items of one process crash where a ddp project needs several; what is wrong with it comes from another item."""
+    crash = finding("crash/unknown", symptom=True, file="train.py", line=7)
+    other = finding("crash/collective", symptom=True, file="train.py", line=9)
+    causes = [finding("distributed/rank-hangs", rank="0"), finding("distributed/same-data", loader="train_dataloader")]
+    verdicts = [
+        Verdict("trace", "", [crash]),
+        Verdict("overfit", "", [crash, other]),
+        Verdict("distributed", "", causes),
+    ]
+    found = conclusions(verdicts)
+    assert [each.finding.rule for each in found][:2] == ["distributed/rank-hangs", "distributed/same-data"]
+    assert [each.item for each in found[2:]] == ["trace", "overfit"]

@@ -112,6 +112,16 @@ def test_rules_are_listed_and_explained(capsys):
     assert told["example"]["what"] in shown
 
 
+def test_page_says_which_healthy_training_looks_alike_and_what_to_do_then(capsys):
+    name = "learning/training-mode-in-validation"
+    assert command_line.main(["explain", name]) == 0
+    shown = capsys.readouterr().out
+    assert "When it may be wrong: Monte Carlo dropout" in shown
+    assert f"`checks: {{silence: {{{name}: your reason}}}}`" in shown
+    assert command_line.main(["explain", name, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["may_be_wrong"].startswith("Monte Carlo dropout")
+
+
 def test_page_names_first_the_rules_of_its_kind_that_ask_most_alike_and_a_document_links_to_them():
     rules = [Catalogue()[name] for name in ("data/shared-parts", "data/no-batch", "data/shared-samples", RULE)]
     assert [rule.id for rule in of_its_kind(rules[0], rules)] == ["data/shared-samples", "data/no-batch"]

@@ -102,6 +102,7 @@ class Probe:
         why: why a hit matters.
         severity: FAILED for what is surely wrong, WARNING for what may be meant.
         fix: what to do next.
+        may_be_wrong: a healthy training that looks alike, where there is one.
         thresholds: by the name under which a project sets one: checks.<item>.<name>.
         symptom: whether a hit may only follow from another fault, which other probes may name.
         aliases: ids of probes that were merged into this one: projects that silence by them go on to do so.
@@ -123,6 +124,7 @@ class Probe:
     why: str
     severity: str = FAILED
     fix: Fix
+    may_be_wrong: str = ""
     thresholds: Mapping[str, Threshold] = field(default_factory=dict)
     symptom: bool = False
     aliases: tuple[str, ...] = ()

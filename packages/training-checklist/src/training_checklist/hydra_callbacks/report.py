@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,15 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.types import TaskFunction
 from omegaconf import DictConfig
+from training_config.processes import needs_processes
 from training_config.secret_values import secret_values
 
 from training_checklist import session
 from training_checklist.diagnosis.config_place import with_origin
 from training_checklist.ending import CheckFailed, FitEnded, Refused, ToolError, launched_rank
 from training_checklist.engines.own_code import is_tool_error
-from training_checklist.finding import ERROR, FAILED, Verdict
+from training_checklist.engines.own_config import own_config
+from training_checklist.finding import ERROR, FAILED, Finding, Verdict
 from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
 from training_checklist.hydra_callbacks.one_device import force_one_device
 from training_checklist.reporting.files import masked, with_code, write_report
@@ -164,6 +166,8 @@ class Report(Callback):
         if error is None or over:  # what comes after training takes nothing away from what was seen in it
             conclude(self.experiments, folder)
         verdicts = judge(self.items, error, self.started)
+        if error is not None and self._is_alone():
+            verdicts = [replace(each, findings=[*map(met_alone, each.findings)]) for each in verdicts]
         crashes = [crashed(each, diagnose(each), True) for found in self.experiments for each in found.crashes]
         if error is not None and not any(each.has_raised(error) for each in self.experiments):
             last = [verdict.findings[-1] for verdict in verdicts if verdict.findings]
@@ -191,11 +195,22 @@ class Report(Callback):
             print_report(verdicts, folder / "debug", notes)
         end_job(job_return, verdicts, error)
 
+    def _is_alone(self) -> bool:
+        """Whether this run is of one process, where the project's own command asks for several."""
+        config = own_config() if self.one_device else None
+        return config is not None and needs_processes(config.get("trainer") or {})
+
     def _is_over(self, error: Exception) -> bool:
         """Whether an exception ended the training function after all that an item asked for."""
         if isinstance(error, FitEnded):
             return True
         return any(each.is_over for each in self.experiments) and not is_tool_error(error)
+
+
+def met_alone(finding: Finding) -> Finding:
+    """Return an exception that may come of the one process that an item has made of several as what may follow."""
+    why = f"{finding.why}; the item ran in one process, and the command asks for several: there it may not arise"
+    return replace(finding, symptom=True, why=why) if finding.rule.startswith("crash/") else finding
 
 
 def end_job(job_return: JobReturn, verdicts: list[Verdict], error: Exception | None) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from training_checklist.finding import FAILED, Finding, Verdict
+from training_checklist.finding import FAILED, Finding, Verdict, worst
 
 
 @dataclass
@@ -19,22 +19,27 @@ class Conclusion:
     finding: Finding
     witnesses: list[tuple[str, Finding]] = field(default_factory=list)
 
+    @property
+    def severity(self) -> str:
+        return worst([self.finding.severity, *(finding.severity for _, finding in self.witnesses)]) or FAILED
+
     def __str__(self) -> str:
         first, place = self.finding.what.splitlines()[0], self.finding.where.splitlines()
         told = f"{first} ({place[0]})" if place else first
         seen = ", ".join(dict.fromkeys(f"{item} [{finding.rule}]" for item, finding in self.witnesses))
-        return f"{told}: {self.item} [{self.finding.rule}]" + (f"; seen by {seen}, too" if seen else "")
+        mark = "" if self.severity == FAILED else f"{self.severity}: "
+        return f"{mark}{told}: {self.item} [{self.finding.rule}]" + (f"; seen by {seen}, too" if seen else "")
 
 
 def conclusions(verdicts: list[Verdict]) -> list[Conclusion]:
-    """Return what is wrong, most telling first.
+    """Return what is wrong: failures before warnings, and of either kind causes before symptoms.
 
-    Findings at one place (a key of the config, a line, a parameter, a module) are one thing. A symptom goes with the
-    cause at its place, and where it has none with the only cause that there is; else it stands for itself, last.
+    Findings at one place (a key of the config, a line, a parameter, a module) are one thing. A symptom goes with what
+    is known of its place, and where that is nothing with the only cause that there is; else it stands for itself. What
+    only may be wrong explains no failure.
     """
-    found = [
-        (verdict.item, finding) for verdict in verdicts for finding in verdict.findings if finding.severity == FAILED
-    ]
+    found = [(verdict.item, finding) for verdict in verdicts for finding in verdict.counted]
+    found.sort(key=lambda each: each[1].severity != FAILED)
     gathered: list[Conclusion] = []
     for item, finding in [each for each in found if not each[1].symptom]:
         same = next((each for each in gathered if is_one_thing(each, finding)), None)
@@ -44,14 +49,15 @@ def conclusions(verdicts: list[Verdict]) -> list[Conclusion]:
             same.witnesses.append((item, finding))
     causes = list(gathered)
     for item, finding in [each for each in found if each[1].symptom]:
+        grave = [each for each in causes if finding.severity != FAILED or each.severity == FAILED]
         same = next((each for each in gathered if is_one_thing(each, finding)), None)
-        if same is None and len(causes) == 1:
-            [same] = causes
+        if same is None and len(grave) == 1:
+            [same] = grave
         if same is None:
             gathered.append(Conclusion(item, finding))
         else:
             same.witnesses.append((item, finding))
-    return gathered
+    return sorted(gathered, key=lambda each: each.severity != FAILED)
 
 
 def is_one_thing(known: Conclusion, finding: Finding) -> bool:

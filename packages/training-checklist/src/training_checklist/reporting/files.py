@@ -14,7 +14,7 @@ from typing import Any
 from training_config.overrides import task_overrides
 from training_config.secret_values import redact_texts
 
-from training_checklist.finding import Finding, Place, Verdict, worst
+from training_checklist.finding import FAILED, Finding, Place, Verdict, worst
 from training_checklist.probe import Probe
 from training_checklist.reporting.conclusions import conclusions
 from training_checklist.reporting.junit import write_junit
@@ -87,7 +87,8 @@ def markdown(verdicts: list[Verdict], overrides: list[str], notes: list[str]) ->
         seen = summary(verdict).replace("|", "\\|")
         lines.append(f"| {verdict.item} | {verdict.status} | {verdict.seconds:.1f} | {seen} |")
     found = conclusions(verdicts)
-    lines += ["", "What is wrong:", "", *(f"{number}. {each}" for number, each in enumerate(found, 1))] if found else []
+    title = "What is wrong:" if FAILED in {each.severity for each in found} else "What may be wrong:"
+    lines += ["", title, "", *(f"{number}. {each}" for number, each in enumerate(found, 1))] if found else []
     lines += ["", *(f"- {note}" for note in notes)] if notes else []
     told: list[Finding] = []
     for verdict in verdicts:

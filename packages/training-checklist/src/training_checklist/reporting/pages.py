@@ -35,6 +35,8 @@ def page(rule: Probe, others: Iterable[Probe | Heading] = (), level: int = 1) ->
         for name, each in rule.thresholds.items():
             lines.append(f"| `{KEY}.{rule.item}.{name}` | {each.value} | {each.reason} |")
     lines += ["", "For example:", "", "```text", *example(rule), "```"]
+    if rule.may_be_wrong:
+        lines += ["", f"When it may be wrong: {rule.may_be_wrong}. Then silence it, with that as the reason."]
     lines += ["", f"To silence it: `{KEY}: {{silence: {{{rule.id}: your reason}}}}`"]
     near = [f"- {each.id if level == 1 else link(each)}: {each.question}" for each in of_its_kind(rule, others)]
     return "\n".join([*lines, *(["", "Of its kind:", "", *near] if near else [])])
@@ -62,6 +64,7 @@ def as_data(rule: Probe) -> dict[str, Any]:
         "item": rule.item,
         "question": rule.question,
         "why": rule.why,
+        "may_be_wrong": rule.may_be_wrong,
         "severity": rule.severity,
         "aliases": list(rule.aliases),
         "thresholds": {

@@ -34,11 +34,17 @@ def print_report(verdicts: list[Verdict], folder: Path, notes: list[str]) -> Non
 
 
 def print_conclusions(console: Console, verdicts: list[Verdict]) -> None:
-    """Say first what is wrong, where several items tell of it."""
+    """Say first what is wrong, and what may be, where there are several findings."""
     found = conclusions(verdicts)
     if sum(1 + len(each.witnesses) for each in found) < 2:
         return
-    console.print(Text(f"{len(found)} thing{'s are' if len(found) > 1 else ' is'} wrong:", "bold red"))
+    wrong = sum(each.severity == FAILED for each in found)
+    maybe = len(found) - wrong
+    said = [f"{wrong} thing{'s are' if wrong > 1 else ' is'} wrong"] if wrong else []
+    said += (
+        [f"{maybe}{' more' * (wrong > 0)} may be"] if maybe and wrong else [f"{maybe} may be wrong"] if maybe else []
+    )
+    console.print(Text(f"{', and '.join(said)}:", COLOURS[FAILED if wrong else WARNING]))
     for number, each in enumerate(found, 1):
         console.print(Text(f"  {number}. {each}"), soft_wrap=True)
     console.print()

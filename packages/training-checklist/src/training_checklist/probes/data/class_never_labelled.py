@@ -35,6 +35,7 @@ PROBE = Probe(
     why="its output is never right, and no metric shows it: the mapping from codes to classes may have lost the class,"
     " or num_classes is too large",
     severity=WARNING,
+    may_be_wrong="a head is made wider than its data where the labels are those of another task or of a later one",
     fix=Fix("compare the codes in the files with the map to classes, and with num_classes"),
     detect=detect,
     faulty=labels_below(3),

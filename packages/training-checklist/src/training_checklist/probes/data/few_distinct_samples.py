@@ -25,6 +25,7 @@ def weighted(weights: torch.Tensor) -> DataLoader:
 PROBE = Probe(
     question="Can the sampler draw every sample of the training set?",
     why="the network learns those few by heart and never sees the others",
+    may_be_wrong="active learning, and training on a chosen subset, draw few samples on purpose",
     fix=Fix("WeightedRandomSampler takes one weight for each sample, as in weights_of_classes[labels]"),
     detect=detect,
     faulty=on_datasets(lambda: weighted(torch.tensor([1.0, 2.0, 3.0, 4.0]))),

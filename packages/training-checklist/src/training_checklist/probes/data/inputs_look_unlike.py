@@ -48,6 +48,7 @@ PROBE = Probe(
     why="the network is validated on another kind of input than it is trained on: compare height and width, "
     "orientation, colours and crops",
     severity=WARNING,
+    may_be_wrong="validation on another domain, scanner or year is meant to look different",
     fix=Fix("let both splits go through the same transforms, but for random ones"),
     detect=detect,
     faulty=of_another_kind(2),

@@ -49,6 +49,8 @@ PROBE = Probe(
     question="Do images enter the network with a mean near 0 and a standard deviation near 1?",
     why="weights and learning rates are made for such inputs",
     severity=WARNING,
+    may_be_wrong="a network whose first layer normalises, or one that was pretrained on pixels of 0..255, takes them "
+    "as they are",
     fix=Fix("normalise once, with mean and std of the training set; or let the network begin with a norm"),
     detect=detect,
     faulty=scaled(4.0),

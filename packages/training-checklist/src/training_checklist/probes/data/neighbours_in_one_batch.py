@@ -72,6 +72,7 @@ PROBE = Probe(
     why="windows of one series, or rows of one person, follow one another: each step learns these and forgets others, "
     "and the last ones of an epoch are favoured",
     severity=WARNING,
+    may_be_wrong="recurrent networks that keep their state from batch to batch, and curricula, read the data in order",
     fix=Fix("shuffle=True in train_dataloader, unless the network carries its state from one batch to the next"),
     detect=detect,
     faulty=waves(0.46),

@@ -86,6 +86,8 @@ PROBE = Probe(
     question="Do the validation and test sets have other persons (patients, speakers) than the training set?",
     why="a network that knows a person by their other samples is better on these than it will be on somebody new",
     severity=WARNING,
+    may_be_wrong="where the network will meet the same persons again, as in personalisation and recommendation, splits "
+    "share them",
     fix=Fix("split persons and not samples, as sklearn's GroupShuffleSplit does; leave it if they are always known"),
     detect=detect,
     faulty=on_datasets(lambda: Patients(0), lambda: Patients(6)),

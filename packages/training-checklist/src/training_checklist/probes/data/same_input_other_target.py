@@ -74,6 +74,7 @@ PROBE = Probe(
     question="Do training samples with equal inputs have equal targets?",
     why="no network can give two answers to one input: inputs and targets are read from different positions, or what "
     "tells samples apart is lost on the way",
+    may_be_wrong="where several people label one sample, their answers may stand side by side",
     fix=Fix("look at how the dataset makes a position of an index, for the input and for the target"),
     detect=detect,
     faulty=contradicting(10),

@@ -80,6 +80,7 @@ PROBE = Probe(
     question="Are training data shuffled anew in each epoch?",
     why="batches hold the same samples together again and again, and come in one order: shuffled once and never again",
     severity=WARNING,
+    may_be_wrong="streams, curricula and benchmarks of speed may read in one order on purpose",
     fix=Fix(
         "draw by seed and epoch: generator.manual_seed(self.seed + self.epoch), with set_epoch, which Lightning calls"
     ),

@@ -84,6 +84,8 @@ def of_one(first: int) -> Example:
 PROBE = Probe(
     question="Are validation and test samples absent from the training set?",
     why="the network knows them by heart: its metrics there say nothing about new data",
+    may_be_wrong="images that are all alike, such as blank tiles, and records of few columns may be equal without "
+    "being one sample",
     fix=Fix("make the splits disjoint: one permutation of the indices, cut once"),
     detect=detect,
     faulty=of_one(95),

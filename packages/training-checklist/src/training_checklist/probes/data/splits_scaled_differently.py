@@ -36,6 +36,7 @@ def scaled(factor: float = 1.0, shift: float = 0.0) -> Example:
 PROBE = Probe(
     question="Do inputs have the same scale in all splits?",
     why="the network is trained on one scale and validated on another: validation looks worse than it is",
+    may_be_wrong="a split by time or by site may differ in scale, and its inputs then tell what awaits the network",
     fix=Fix("let all splits go through the same normalisation"),
     detect=detect,
     faulty=scaled(shift=1.0),

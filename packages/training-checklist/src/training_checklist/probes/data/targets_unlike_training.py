@@ -63,6 +63,7 @@ def scaled(factor: float = 1.0, shift: float = 0.0) -> Example:
 PROBE = Probe(
     question="Do the targets of a regression have the same scale and range in all splits?",
     why="the network learns to answer on one scale and is held against another",
+    may_be_wrong="targets that are split by time may grow from one split to the next, as prices do",
     fix=Fix("let the targets of all splits go through the same transform, with the training set's statistics"),
     detect=detect,
     faulty=scaled(shift=4.0),

@@ -29,6 +29,7 @@ PROBE = Probe(
     question="Are test samples absent from the validation set?",
     why="epochs, rates and networks are chosen by validation, so that the score of the same samples is too good",
     severity=WARNING,
+    may_be_wrong="a project without a test set may name validation twice and say so",
     fix=Fix("give test_dataloader a split of its own; where there is none, leave test_dataloader out"),
     detect=detect,
     faulty=with_duplicates(2, of=100),

@@ -34,6 +34,8 @@ class Frozen(Cut):
 PROBE = Probe(
     question="Does the graph lead from the loss to every parameter, with nothing detached on the way?",
     why="they stay as they are, whatever the loss does",
+    may_be_wrong="a teacher, a target network or a frozen backbone is cut off on purpose; then requires_grad_(False) "
+    "says so",
     fix=Fix("take the operation out"),
     detect=detect,
     faulty=several_steps(Cut),

@@ -35,6 +35,7 @@ PROBE = Probe(
     why="such a unit gives the same for all inputs, and nothing is trained through it; a bias or an input far from 0, "
     "or a step that was too long, fits",
     severity=WARNING,
+    may_be_wrong="a network that is to be sparse, by an L1 penalty or top-k, has many units without a gradient",
     fix=Fix("normalise the inputs, or look at the initialisation; trace shows the ranges", items=("trace",)),
     detect=detect,
     thresholds={

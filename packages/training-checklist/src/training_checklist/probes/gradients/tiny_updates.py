@@ -24,6 +24,7 @@ PROBE = Probe(
     why="a million such steps in one direction would change the weights by their own size; a small learning rate fits, "
     "clipping, or fine-tuning that is meant",
     severity=WARNING,
+    may_be_wrong="fine-tuning with a small rate, and the first steps of a warm-up, hardly change the weights",
     fix=Fix("it tries other learning rates", items=("learning",)),
     detect=detect,
     thresholds={

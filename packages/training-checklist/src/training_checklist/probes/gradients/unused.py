@@ -26,6 +26,8 @@ def extra(used: bool) -> type:
 PROBE = Probe(
     question="Does every trainable parameter take part in computing the loss?",
     why="they stay as they are, and DDP raises for them",
+    may_be_wrong="a part that is trained in a later phase, or that no sample of the first steps has chosen, has no "
+    "gradient yet",
     fix=Fix("use it, remove it, or freeze it"),
     detect=detect,
     faulty=several_steps(extra(used=False)),

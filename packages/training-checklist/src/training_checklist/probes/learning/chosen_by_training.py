@@ -19,6 +19,7 @@ PROBE = Probe(
     why="a training metric goes on improving after the network has begun to overfit",
     severity=WARNING,
     detect=detect,
+    may_be_wrong="where there is no validation, the training metric is all that can choose",
     fix=Fix("monitor a metric of validation"),
     faulty=type("ByTraining", (Monitored,), {"monitor": "train/loss"}),
     healthy=Monitored,

@@ -23,6 +23,7 @@ PROBE = Probe(
     why="each pass over the same data gives another result, worse than what the network can do",
     listener=LayerModes,
     detect=detect,
+    may_be_wrong="Monte Carlo dropout draws in validation on purpose",
     fix=Fix("F.dropout(x, p, training=self.training), nn.Dropout, or no train() in validation"),
     faulty=Dropping,
     healthy=type("InTraining", (Dropping,), {"always": False}),

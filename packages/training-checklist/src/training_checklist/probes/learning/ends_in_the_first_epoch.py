@@ -23,6 +23,7 @@ PROBE = Probe(
     why="whichever limit comes first ends the run: most samples are never seen, and no epoch is validated as a whole",
     severity=WARNING,
     detect=detect,
+    may_be_wrong="pretraining on a set that is read less than once ends there as planned",
     fix=Fix("max_steps=-1, or max_epochs=1 where so short a run is meant"),
     faulty=several_steps(max_steps=5, max_epochs=8),
     healthy=several_steps(max_steps=50, max_epochs=8),

@@ -26,6 +26,8 @@ PROBE = Probe(
     why="dropout does nothing then, and BatchNorm keeps its first statistics; Lightning leaves eval() as it is",
     listener=LayerModes,
     detect=detect,
+    may_be_wrong="BatchNorm keeps the statistics of pretraining on purpose in fine-tuning, while its scale and shift "
+    "train",
     fix=Fix("no eval() outside of validation, or train() before fit; freeze what is to stay as it is"),
     faulty=Normed,
     healthy=type("Training", (Normed,), {"mode": True}),

@@ -127,6 +127,8 @@ PROBE = Probe(
     severity=WARNING,
     listener=LayerModes,
     detect=detect,
+    may_be_wrong="a backbone is kept in eval mode on purpose in fine-tuning; where its parameters are frozen, too, by "
+    "requires_grad_(False), the rule is silent",
     fix=Fix("was = module.training; module.eval(); ...; module.train(was)"),
     faulty=Sampling,
     healthy=PuttingBack,

@@ -32,6 +32,7 @@ PROBE = Probe(
     question="Is the first loss no higher than that of random guessing (ln C for C classes)?",
     why="the network is sure of wrong answers before training, which has to undo that first",
     detect=detect,
+    may_be_wrong="a pretrained network may be sure of wrong answers before it is fine-tuned",
     fix=Fix("scale inputs to standard deviation 1, and the last layer's weights", items=("trace", "limit_batches")),
     thresholds={
         "max_first_excess": Threshold(

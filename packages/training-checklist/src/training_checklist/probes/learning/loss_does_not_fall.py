@@ -35,6 +35,7 @@ PROBE = Probe(
     why="a step along its gradient lowers a loss, unless the step is far too long or too short",
     severity=WARNING,
     detect=detect,
+    may_be_wrong="a loss of rewards, or of a critic and a generator that work against one another, is not to fall",
     fix=Fix("where no loss is to fall, as with rewards, silence this rule", items=("overfit", "gradients")),
     faulty=with_sgd(AtItsLeast),
     healthy=with_sgd(type("Falling", (AtItsLeast,), {"weight": 1.0})),

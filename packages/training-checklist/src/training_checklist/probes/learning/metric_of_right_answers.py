@@ -70,6 +70,7 @@ PROBE = Probe(
     question="Does each metric reach its best value when all predictions are right?",
     why="the metric looks at something else than the criterion, in another unit, or along another dimension",
     detect=detect,
+    may_be_wrong="where targets are mixed or noisy on purpose, as by mixup, a metric may be one of the unmixed labels",
     fix=Fix("give the metric the answers and targets that the criterion gets: of classes, argmax(dim=1)"),
     thresholds={
         "from_best": Threshold(

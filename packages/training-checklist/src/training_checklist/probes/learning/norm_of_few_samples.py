@@ -25,6 +25,7 @@ PROBE = Probe(
     why="statistics of so few samples are noise, and validation uses others",
     listener=LayerModes,
     detect=detect,
+    may_be_wrong="SyncBatchNorm adds up the samples of all ranks, which one process does not show",
     fix=Fix("GroupNorm or LayerNorm", overrides=("data.batch_size=32",)),
     thresholds={
         "min_norm_samples": Threshold(

@@ -26,6 +26,8 @@ PROBE = Probe(
     why="norms then use the batch and not their running statistics, learn from validation data, and dropout is on",
     listener=LayerModes,
     detect=detect,
+    may_be_wrong="Monte Carlo dropout, and norms that are to use the batch at test time, are kept in training mode on "
+    "purpose",
     fix=Fix("no train() in validation; Lightning switches modes itself"),
     faulty=Normed,
     healthy=type("InEval", (Normed,), {"mode": False}),

@@ -197,6 +197,8 @@ PROBE = Probe(
     why="other samples of the batch take part in its output: nodes of another graph, padding to the length of the "
     "longest one, a sum over the whole batch",
     severity=WARNING,
+    may_be_wrong="attention across samples, retrieval within a batch and losses of pairs let samples see one another "
+    "on purpose",
     fix=Fix("count indices of nodes on from sample to sample in the collate function, and add up within samples only"),
     thresholds={
         "answers_moved": replace(

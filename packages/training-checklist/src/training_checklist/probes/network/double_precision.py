@@ -29,6 +29,7 @@ PROBE = Probe(
     question="Are the parameters float32 or smaller, unless trainer.precision asks for 64 bits?",
     why="they take twice the memory and several times the time; many accelerators have next to no units for float64",
     severity=WARNING,
+    may_be_wrong="physics, and solvers inside a network, may need float64",
     fix=Fix("no .double() and no set_default_dtype(torch.float64); data from NumPy are float64: .float()"),
     detect=detect,
     faulty=Double,

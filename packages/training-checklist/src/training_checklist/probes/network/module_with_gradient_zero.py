@@ -33,6 +33,7 @@ class Added(Zeroed):
 PROBE = Probe(
     question="Does every module have gradients that are not all exactly 0?",
     why="it is multiplied by 0, or what follows it is dead (a ReLU at 0) or constant (softmax over one value)",
+    may_be_wrong="a term of the loss whose weight is warmed up from 0 gives its branch no gradient at first",
     fix=Fix(
         "look in the table above for abs-max 0, or for abs-min and abs-max that are the same", items=("gradients",)
     ),

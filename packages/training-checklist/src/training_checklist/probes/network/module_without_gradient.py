@@ -47,6 +47,7 @@ class Used(Unused):
 PROBE = Probe(
     question="Does every module whose parameters the optimizer holds get a gradient?",
     why="what it returns never reaches the loss",
+    may_be_wrong="a step that trains one of several losses in turn leaves the parts of the others without a gradient",
     fix=Fix("use it, remove it, or freeze it with requires_grad_(False)", items=("gradients",)),
     listener=Copies,
     detect=detect,

@@ -16,6 +16,7 @@ PROBE = Probe(
     question="Does the loss change when the targets of the batch are given to other samples?",
     why="each output is compared with the targets of all samples, as where (B, 1) is broadcast against (B,): the best "
     "output is one and the same for all",
+    may_be_wrong="a loss that compares distributions, as of a GAN, has no target for each sample",
     fix=Fix("give both one shape before they are compared; print the shape of the loss before its mean"),
     detect=detect,
     faulty=lambda answers, labels: (answers[:, None, 0] - labels).square().mean(),

@@ -45,6 +45,7 @@ PROBE = Probe(
     question="Does every term that is added to the loss have a gradient?",
     why="it changes the loss that is logged and no weight: its factor, whatever it is, does nothing",
     severity=WARNING,
+    may_be_wrong="a constant of the likelihood moves the loss that is logged, and needs no gradient",
     fix=Fix(
         "compute it from the answers themselves, without detach(), .data, .item(), argmax, a comparison or "
         "torch.no_grad() on the way"

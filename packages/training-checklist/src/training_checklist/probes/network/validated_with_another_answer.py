@@ -72,6 +72,7 @@ PROBE = Probe(
     why="the two losses are of different outputs, so that neither overfitting nor the best epoch shows in them; a "
     "decoder that is validated on its own earlier tokens is meant so",
     severity=WARNING,
+    may_be_wrong="an averaged copy of the weights, or an inference path of its own, is validated on purpose",
     fix=Fix("compute the outputs in one method that both steps call"),
     steps=("validation_step",),
     detect=detect,

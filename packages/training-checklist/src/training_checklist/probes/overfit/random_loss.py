@@ -29,6 +29,8 @@ class Together(Small):
 PROBE = Probe(
     question="Is the loss of the same batch the same in every step (no random labels, masks or noise)?",
     why="training_step draws at random what is to be learnt: labels, masks, noise, functional.dropout",
+    may_be_wrong="diffusion, a VAE and strong augmentation draw in each step by design: what is to be memorised is "
+    "another thing each time",
     fix=Fix("take out what draws at random", items=("reproducibility",)),
     detect=detect,
     faulty=trained_with(module=Shuffling),

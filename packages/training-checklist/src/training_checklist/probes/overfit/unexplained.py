@@ -61,7 +61,8 @@ def clue(batch: OneBatch) -> tuple[Place, str, Fix]:
         return Place(note="the network or its inputs"), f"{why} reach the outputs", INPUTS
     if batch.is_constant:
         return step, "one answer for all samples, such as the mean of the targets, would do as well", INPUTS
-    why = "weights have gradients and move: the network may be too narrow, or its outputs may not fit the criterion"
+    why = f"the gradient of all weights together has a norm of {batch.grad_norm:.2g}: the network may be too narrow, or"
+    why += " its outputs may not fit the criterion"
     return Place(note="the network or the criterion"), why, Fix(items=("trace", "gradients"))
 
 
@@ -87,6 +88,8 @@ class Detached(Small):
 PROBE = Probe(
     question="Does the network memorise one batch, or does another check say why not?",
     why="what cannot learn one batch by heart learns nothing from many",
+    may_be_wrong="a bottleneck, or inputs that do not tell the whole target, keep a network from memorising even one "
+    "batch",
     fix=Fix(items=("trace", "gradients")),
     detect=detect,
     faulty=trained_with(module=Detached),

@@ -60,11 +60,13 @@ def directing_key(files: RunFiles, path: Path, below: str) -> str:
 
 def fix_of(files: RunFiles, key: str, line: str, path: Path) -> Fix:
     last = key.rpartition(".")[2]
-    folder = "/checkpoints" if last == "dirpath" else f"/{path.name}" if Path(last).suffix else ""
-    if key and isinstance(OmegaConf.select(job(files), key, default=None), str):
+    value = OmegaConf.select(job(files), key, default=None) if key else None
+    if isinstance(value, str):
+        is_file = path == Path(os.path.realpath(files.here / value))
+        folder = "/checkpoints" if last == "dirpath" else f"/{path.name}" if is_file else ""
         return Fix(overrides=(f"{key}={OUTPUT_DIR}{folder}",))
     if key and last != key:
-        return Fix(overrides=(f"+{key}.{'dirpath' if path.suffix == '.ckpt' else 'save_dir'}={OUTPUT_DIR}",))
+        return Fix(overrides=(f"++{key}.{'dirpath' if path.suffix == '.ckpt' else 'save_dir'}={OUTPUT_DIR}",))
     if line:
         return Fix(f"in {line}: Path(HydraConfig.get().runtime.output_dir) / {path.name!r}")
     mark = "" if "default_root_dir" in (job(files).get("trainer") or {}) else "+"
@@ -89,6 +91,7 @@ def named(files: RunFiles, name: str) -> str:
 PROBE = Probe(
     question="Does everything that a run writes lie in its own directory?",
     why="the files of all runs mix there, the next run overwrites them, and none can be told from another",
+    may_be_wrong="a cache that all runs share, such as prepared data, belongs outside of them",
     fix=Fix("write below HydraConfig.get().runtime.output_dir"),
     detect=detect,
     faulty=Job(("logger.csv.save_dir=logs",)),

@@ -54,6 +54,7 @@ def paused(seconds: float, batch_size: int = 32, computing: float = 0.0) -> Exam
 PROBE = Probe(
     question="Is the next batch ready in time, so that a step waits little for data?",
     why="the processor or accelerator has nothing to do until then",
+    may_be_wrong="the first run after a start reads from a cold disk; a second one tells",
     fix=Fix("load the next batch in another process while this one trains"),
     detect=detect,
     thresholds={

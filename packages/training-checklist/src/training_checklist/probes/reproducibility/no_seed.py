@@ -37,6 +37,8 @@ class Begun(Small):
 PROBE = Probe(
     question="Is a seed set (seed_everything), so that two runs of one command begin with the same one?",
     why="a process begins with a seed that torch draws: nothing that comes out can be had once more",
+    may_be_wrong="where the spread of results between runs is what is measured, each run has a seed of its own: set "
+    "and record it",
     fix=Fix("seed_everything(cfg.seed, workers=True) as the training function's first line"),
     detect=detect,
     faulty=Begun,

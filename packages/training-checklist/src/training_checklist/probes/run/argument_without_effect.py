@@ -142,6 +142,7 @@ PROBE = Probe(
     question="Is every constructor argument of the project's classes read by some code?",
     why="whoever gives it, in the config or in code, believes in a value that nothing uses",
     severity=WARNING,
+    may_be_wrong="an argument that is kept for checkpoints of an older version is not read",
     fix=Fix("use it, pass it on where it was meant for (super().__init__, a loader, a layer), or take it out"),
     detect=detect,
     faulty=Example(lambda: Unscaled(0.5)),

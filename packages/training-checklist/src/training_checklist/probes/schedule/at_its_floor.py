@@ -29,6 +29,7 @@ PROBE = Probe(
     question="Does the lr_scheduler reach its lowest learning rate only near the end of the run?",
     why="the rest of the run trains at the lowest rate, and learns next to nothing",
     severity=WARNING,
+    may_be_wrong="a schedule that is followed by training at a low constant rate reaches its floor early on purpose",
     fix=Fix("make it for all steps: trainer.estimated_stepping_batches, with interval=step"),
     detect=detect,
     thresholds={

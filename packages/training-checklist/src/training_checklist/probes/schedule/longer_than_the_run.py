@@ -25,6 +25,7 @@ def cycle(steps: int, interval: str = "step") -> object:
 PROBE = Probe(
     question="Does the lr_scheduler come to its end, or to its first change, before the run ends?",
     why="the run ends long before the schedule does, which was to lower the rate in the end",
+    may_be_wrong="a run that is stopped early and resumed later sees the rest of its schedule then",
     fix=Fix("total_steps=trainer.estimated_stepping_batches with interval=step"),
     detect=detect,
     thresholds={

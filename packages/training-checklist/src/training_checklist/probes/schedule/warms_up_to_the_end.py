@@ -18,6 +18,7 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
 PROBE = Probe(
     question="Does the warm-up of the learning rate end before the run does?",
     why="the run never gets to the rate that was meant, nor to the decay after it: the schedule is made for more steps",
+    may_be_wrong="a run that is the first part of a longer one may be all warm-up",
     fix=Fix("count what it is stepped by: trainer.estimated_stepping_batches with interval=step"),
     detect=detect,
     thresholds={

@@ -40,6 +40,7 @@ PROBE = Probe(
     why="a step works on more and more: a list, a graph or a metric that every step adds to fits; so do inputs that "
     "are meant to grow",
     severity=WARNING,
+    may_be_wrong="other work on the machine slows steps down; a run alone tells",
     fix=Fix("see what grows, and where a step spends its time", items=("memory", "profile")),
     detect=detect,
     thresholds={
