@@ -8,7 +8,7 @@ import pytest
 from omegaconf import OmegaConf
 from own_project import run_project
 from pytorch_lightning import Callback
-from training_checklist.reporting.wording import spelled
+from training_checklist.reporting.wording import reaching
 
 
 class Raising(Callback):
@@ -189,7 +189,8 @@ def test_failed_item_ends_without_hydras_error_and_names_the_projects_own_keys(t
     ("override", "known"),
     [
         ("optimizer.lr=0.1", "model.optimizer.lr=0.1"),
-        ("++optimizer.eps=1", "++optimizer.eps=1"),
+        ("++optimizer.eps=1", "++model.optimizer.eps=1"),  # at the top, nothing would read it
+        ("scheduler.interval=epoch", None),
         ("++optimizer.lr=1", "model.optimizer.lr=1"),
         ("trainer.accelerator=gpu", "trainer.accelerator=gpu"),
         ("trainer.precision=bf16-mixed", "++trainer.precision=bf16-mixed"),
@@ -198,7 +199,7 @@ def test_failed_item_ends_without_hydras_error_and_names_the_projects_own_keys(t
 )
 def test_command_names_keys_that_the_config_has_or_adds_them(override, known):
     config = OmegaConf.create({"model": {"optimizer": {"lr": 0.1}}, "trainer": {"accelerator": "cpu"}})
-    assert spelled(config, override) == known
+    assert reaching(config, override) == known
 
 
 def test_batch_is_memorised_whatever_item_comes_after(train):

@@ -141,10 +141,11 @@ def reaching(config: DictConfig | None, override: str) -> str | None:
     alike = alike or [other for other in keys if f".{other}".endswith(f".{name}")]
     if len(alike) == 1 and owner != TRAINER:
         return f"{sign.removeprefix('++')}{alike[0]}{value or ''}"
-    node = OmegaConf.select(config, owner) if owner else None
+    inside = [owner] if owner in keys else [each for each in keys if owner and each.endswith(f".{owner}")]
+    node = OmegaConf.select(config, inside[0]) if len(inside) == 1 else None
     if not isinstance(node, DictConfig) or not takes(node, name):
         return None
-    return override if sign else f"++{override}"
+    return f"{sign or '++'}{inside[0]}.{name}{value or ''}"
 
 
 def takes(node: DictConfig, name: str) -> bool:
