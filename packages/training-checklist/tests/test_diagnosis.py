@@ -462,6 +462,15 @@ def test_killed_loader_worker_is_told_with_what_kills_it():
     assert "num_workers=0" in told(finding)
 
 
+def test_killed_loader_worker_has_no_traceback_unless_all_is_asked_for(capfd, monkeypatch):
+    error = RuntimeError("DataLoader worker (pid 748) is killed by signal: Killed.")
+    print_traceback(error)
+    assert capfd.readouterr().err == ""
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    print_traceback(error)
+    assert "killed by signal" in capfd.readouterr().err
+
+
 def suicide(index):
     signal.raise_signal(signal.SIGKILL)
 

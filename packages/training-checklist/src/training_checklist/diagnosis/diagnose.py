@@ -53,11 +53,15 @@ def plain(error: BaseException) -> CompactHydraException | None:
 
 
 def print_traceback(error: BaseException) -> None:
-    """Print an exception as Python does, with the project's own frames and the last one, which is what others know."""
-    if plain(error) is not None:
+    """Print an exception as Python does, with the project's own frames and the last one, which is what others know.
+
+    Nothing of a loader worker that was killed: the frames are only of the process that waited for it.
+    """
+    everything = os.environ.get("HYDRA_FULL_ERROR", "0") == "1"
+    if plain(error) is not None or (training_causes.WORKER_ENDED.search(str(error)) and not everything):
         return
     shown, left_out = traceback.TracebackException.from_exception(error), 0
-    for part in chain(shown) if os.environ.get("HYDRA_FULL_ERROR", "0") != "1" else ():
+    for part in () if everything else chain(shown):
         frames = [frame for frame in part.stack[:-1] if is_own(frame.filename)] + part.stack[-1:]
         left_out += len(part.stack) - len(frames)
         part.stack = traceback.StackSummary.from_list(frames)

@@ -24,6 +24,7 @@ from training_checklist.lightning import LightningModule
 
 PREFIXES = ("module.", "_orig_mod.", "_forward_module.", "model.", "net.", "backbone.")
 NAMES_SHOWN = 4
+WORKER_ENDED = re.compile(r"DataLoader worker \(pid.*(?:killed by signal|exited unexpectedly)")
 GRAPH_NODES = 100_000  # beyond that the graph is not searched
 
 
@@ -579,7 +580,7 @@ PATTERNS: list[Pattern] = [
     (r"must be (?:int|tuple of ints|integers?), not float|slice indices must be integers", size_is_fraction),
     (r"backward through the graph a second time", twice),
     (r"Function '(\w+)' returned nan values in its (\d+)th output", nan_in_backward),
-    (r"DataLoader worker \(pid.*(?:killed by signal|exited unexpectedly)|unable to (?:mmap|open shared)", worker_died),
+    (rf"{WORKER_ENDED.pattern}|unable to (?:mmap|open shared)", worker_died),
     (r"Too many open files|received \d+ items of ancdata", too_many_files),
     (r"[Cc]an't pickle|[Cc]annot pickle|Can't get local object", not_picklable),
     (r"num_samples should be a positive integer value, but got num_samples=0", empty_dataset),
