@@ -71,3 +71,19 @@ def test_symptom_that_is_met_before_its_cause_stands_below_it():
     found = conclusions(verdicts)
     assert [each.finding.rule for each in found][:2] == ["distributed/rank-hangs", "distributed/same-data"]
     assert [each.item for each in found[2:]] == ["trace", "overfit"]
+
+
+def test_parts_that_one_line_cuts_off_are_one_thing_and_it_begins_with_the_line():
+    parts = [
+        finding("network/without-gradient", module=f"net.stage{n}", parameter=f"net.stage{n}.weight, net.stage{n}.bias")
+        for n in (1, 2, 3)
+    ]
+    cut = finding(
+        "gradients/cut-off",
+        module="net (CNN)",
+        parameter="net.stage1.weight, net.stage1.bias and 4 more",
+        file="cnn.py",
+        line=32,
+    )
+    [only] = conclusions([Verdict("trace", "", parts), Verdict("gradients", "", [cut])])
+    assert (only.finding, [each for _, each in only.witnesses]) == (cut, parts)

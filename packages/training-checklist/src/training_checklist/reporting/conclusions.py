@@ -1,8 +1,11 @@
 """Several findings that have one cause, told once: the cause on top, what else it shows in beneath."""
 
+import re
 from dataclasses import dataclass, field
 
-from training_checklist.finding import FAILED, Finding, Verdict, worst
+from training_checklist.finding import FAILED, Finding, Place, Verdict, worst
+
+MORE = re.compile(r" and \d+ more$")  # of a list that is not shown to its end
 
 
 @dataclass
@@ -42,11 +45,12 @@ def conclusions(verdicts: list[Verdict]) -> list[Conclusion]:
     found.sort(key=lambda each: each[1].severity != FAILED)
     gathered: list[Conclusion] = []
     for item, finding in [each for each in found if not each[1].symptom]:
-        same = next((each for each in gathered if is_one_thing(each, finding)), None)
-        if same is None:
-            gathered.append(Conclusion(item, finding))
-        elif (item, finding) != (same.item, same.finding):
-            same.witnesses.append((item, finding))
+        one = [each for each in gathered if is_one_thing(each, finding)]
+        seen = [*(pair for each in one for pair in ((each.item, each.finding), *each.witnesses)), (item, finding)]
+        first, *others = sorted(dict.fromkeys(seen), key=weight)
+        place = gathered.index(one[0]) if one else len(gathered)
+        gathered = [each for each in gathered if each not in one]
+        gathered.insert(place, Conclusion(*first, others))
     causes = list(gathered)
     for item, finding in [each for each in found if each[1].symptom]:
         grave = [each for each in causes if finding.severity != FAILED or each.severity == FAILED]
@@ -69,10 +73,26 @@ def at_one_place(one: Finding, other: Finding) -> bool:
     if (one.rule, one.what) == (other.rule, other.what):
         return True
     mine, others = one.place, other.place
+    if not parameters(mine).isdisjoint(parameters(others)) or holds(mine, others) or holds(others, mine):
+        return True
     pairs = (
         (mine.key, others.key),
         (mine.line and (mine.file, mine.line), others.line and (others.file, others.line)),
-        (mine.parameter, others.parameter),
         (mine.module.partition(" ")[0], others.module.partition(" ")[0]),
     )
     return any(own and own == their for own, their in pairs)
+
+
+def weight(seen: tuple[str, Finding]) -> tuple[bool, bool]:
+    """By which the one that says most comes first: the gravest, and of these one that leads to a line."""
+    return seen[1].severity != FAILED, seen[1].place.spot is None
+
+
+def parameters(place: Place) -> set[str]:
+    return {*filter(None, MORE.sub("", place.parameter).split(", "))}
+
+
+def holds(place: Place, other: Place) -> bool:
+    """Whether parameters of a module are named, but for some, and those of a module inside it by the other place."""
+    inner, outer = (each.module.partition(" ")[0] for each in (other, place))
+    return bool(MORE.search(place.parameter) and other.parameter and inner.startswith(f"{outer}."))

@@ -21,6 +21,7 @@ def weakly(factor: float) -> Example:
 PROBE = Probe(
     question="Do the network's outputs depend on its inputs?",
     why="its outputs do not depend on its inputs: a network fed zeros learns as well",
+    symptom=True,
     detect=detect,
     fix=Fix("the first looks at the network, the second at the inputs", items=("trace", "limit_batches")),
     thresholds={

@@ -59,6 +59,7 @@ PROBE = Probe(
     why="an output that all samples share cannot tell them apart",
     fix=Fix("look at abs-min and abs-max in the table above"),
     thresholds={"same_output": SAME},
+    symptom=True,
     detect=detect,
     faulty=lambda answers, labels: functional.cross_entropy(nearly_ones(answers, 2.4e-7), labels),
     healthy=lambda answers, labels: functional.cross_entropy(nearly_ones(answers, 9.6e-7), labels),
