@@ -14,7 +14,8 @@ from training_checklist.__main__ import main
 from training_checklist.catalogue import Catalogue
 from training_checklist.finding import FAILED, REMARK, WARNING
 from training_checklist.lab import examples, jobs
-from training_checklist.probe import kept
+from training_checklist.lab.shared import Subject, of_each
+from training_checklist.probe import CannotJudge, Fix, Hit, Probe, kept
 from training_checklist.reporting.sarif import location
 from training_checklist.reporting.wording import in_words
 from typed import assert_works, said_in
@@ -205,6 +206,25 @@ def test_every_instrument_is_there():
     for module, names in instruments.MODULES.items():
         held = vars(import_module(f"training_checklist.{module}"))
         assert [name for name in names if getattr(instruments, name) is not held[name]] == []
+
+
+@pytest.mark.parametrize(("things", "unknown"), [(["a", "dark", "b"], "it is dark"), (["a"], "")])
+def test_of_several_things_those_that_cannot_be_judged_keep_their_reason(things, unknown):
+    def look(thing, limits):
+        if thing == "dark":
+            raise CannotJudge("it is dark")
+        if thing == "b":
+            yield Hit("b")
+
+    detect = of_each(lambda lab: lab.things, "nothing is there")(look)
+    probe = Probe(id="own/thing", item="own", question="?", why="-", fix=Fix("-"), detect=detect)
+    lab = Subject()
+    lab.things = things
+    found, reason = probe.look(lab, {})
+    assert ([each.what for each in found], reason) == (["b"] if "b" in things else [], unknown)
+    lab.things = ["dark"]
+    with pytest.raises(CannotJudge, match="it is dark"):
+        probe.look(lab, {})
 
 
 def test_one_probe_can_be_asked_for_alone():

@@ -1,9 +1,9 @@
 """What a probe is: a question with the detector that answers it, in a file of its own. Nothing here imports torch."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +23,10 @@ Limits = SimpleNamespace  # thresholds, by their names
 
 class CannotJudge(Exception):
     """There is nothing to judge by; the message says why."""
+
+
+class JudgedInPart(CannotJudge):
+    """Some of what was to be looked at could be judged; the message says why the rest could not."""
 
 
 @dataclass(frozen=True)
@@ -78,16 +82,28 @@ def each_held_out(look: Callable[[Any, Any, Limits], Hits]) -> Callable[[Any, Li
 
     @wraps(look)
     def detect(data: Any, limits: Limits) -> Hits:
-        reasons = []
-        for split in data.held_out:
-            try:
-                yield from look(data, split, limits)
-            except CannotJudge as reason:
-                reasons.append(reason)
-        if len(reasons) == len(data.held_out):
-            raise CannotJudge(next(map(str, reasons), "nothing is held out"))
+        yield from each_judged([partial(look, data, split, limits) for split in data.held_out], "nothing is held out")
 
     return detect
+
+
+def each_judged(looks: Sequence[Callable[[], Hits]], none: str) -> Hits:
+    """Yield what several looks find.
+
+    Raises:
+        CannotJudge: none of them can judge, or there is none, which is said as `none`.
+        JudgedInPart: one of them cannot.
+    """
+    reasons = []
+    for look in looks:
+        try:
+            yield from look()
+        except CannotJudge as reason:
+            reasons.append(reason)
+    if sum(not isinstance(reason, JudgedInPart) for reason in reasons) == len(looks):
+        raise reasons[-1] if reasons else CannotJudge(none)
+    if reasons:
+        raise JudgedInPart(str(reasons[-1]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,14 +188,23 @@ class Probe:
         Raises:
             CannotJudge: there is nothing to judge by.
         """
+        return self.look(lab, chosen)[0]
+
+    def look(self, lab: Any, chosen: Mapping[str, Any]) -> tuple[list[Finding], str]:
+        """Return what the probe finds, and why some of what it was to look at could not be judged, "" where all was.
+
+        Raises:
+            CannotJudge: there is nothing to judge by.
+        """
         found: list[Finding] = []
         try:
             for hit in self.detect(lab.asked_by(self), self.limits(chosen)):
                 found.append(self.finding(hit))
-        except CannotJudge:
-            if not found:  # what is known counts, where the rest is not
+        except CannotJudge as reason:
+            if not found and not isinstance(reason, JudgedInPart):  # what is known counts, where the rest is not
                 raise
-        return found
+            return found, str(reason)
+        return found, ""
 
     def example(self) -> Finding:
         from training_checklist.lab.examples import findings  # imports Lightning

@@ -99,7 +99,7 @@ class Experiment(Callback):
         settings = session.settings()
         for probe in probes:
             try:
-                found = probe.findings(lab, settings.of_item(probe.item))
+                found, unknown = probe.look(lab, settings.of_item(probe.item))
             except CannotJudge as reason:
                 self.unjudged[probe.id] = str(reason)
             except Exception as error:
@@ -110,6 +110,8 @@ class Experiment(Callback):
                 self.unjudged.setdefault(probe.id, f"it has failed itself: {type(error).__name__}: {error}")
             else:
                 self.judged.add(probe.id)
+                if unknown:
+                    self.facts.setdefault("judged_in_part", {})[probe.id] = unknown
                 for finding in found:
                     self.add(finding)
 

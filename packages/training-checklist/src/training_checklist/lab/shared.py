@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from training_checklist import session
 from training_checklist.ending import ExitCalled, exits_are_errors
 from training_checklist.engines.own_code import frames_of, is_of_checks, pass_on
-from training_checklist.probe import CannotJudge
+from training_checklist.probe import CannotJudge, each_judged
 
 T = TypeVar("T")
 
@@ -70,14 +70,7 @@ def of_each(things: Callable[[Any], Iterable[Any]], none: str) -> Callable[[Call
     def of_all(detect: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(detect)
         def looking(lab: Any, limits: Any) -> Iterator[Any]:
-            known, reasons = list(things(lab)), [CannotJudge(none)]
-            for each in known:
-                try:
-                    yield from detect(each, limits)
-                except CannotJudge as reason:
-                    reasons.append(reason)
-            if len(reasons) > len(known):
-                raise reasons[-1]
+            yield from each_judged([partial(detect, each, limits) for each in things(lab)], none)
 
         return looking
 
