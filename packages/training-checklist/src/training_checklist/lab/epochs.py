@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import partialmethod
+from types import CodeType
 from typing import Any
 
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.places import Places
 from training_checklist.engines.tracer import Listener, Tracer
+from training_checklist.finding import Place
 from training_checklist.lab.listeners import Listeners
 from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import Callback, is_overridden
@@ -28,6 +31,7 @@ class EpochListener(Callback, Listener):
 
     def __init__(self, run: TwoEpochs) -> None:
         self.run, self.watching = run, ExitStack()
+        self._around: CodeType | None = None  # what stands around calls of the project
 
     def before_log(self, look: Callable[[str, Any, dict[str, Any]], None]) -> None:
         """Let a function look at name, value and options of each call of the module's `self.log`."""
@@ -38,8 +42,13 @@ class EpochListener(Callback, Listener):
             look(name, value, options)
             pass_on(inner, name, value, *arguments, **options)
 
+        self._around = log.__code__
         put(module, "log", log)
         self.watching.callback(vars(module).pop, "log", None)
+
+    def caller(self) -> Place:
+        """Return where the project makes the call that is looked at now."""
+        return Places(self.run.pl_module).here(outside=self._around)
 
 
 class Epochs(Callback):

@@ -10,7 +10,6 @@ from torchmetrics import CatMetric, MaxMetric, Metric, MinMetric, SumMetric
 from torchmetrics.wrappers.abstract import WrapperMetric
 
 from training_checklist.engines.own_code import pass_on
-from training_checklist.engines.places import Places
 from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.epochs import EpochListener
 from training_checklist.lab.two_epochs import TwoEpochs
@@ -37,6 +36,7 @@ class MetricListener(EpochListener):
             look(*arguments, **options)
             return pass_on(inner, *arguments, **options)
 
+        self._around = watched.__code__
         self.put(metric, method, watched)
 
     def put(self, metric: Metric, method: str, function: Callable[..., Any]) -> None:
@@ -154,7 +154,7 @@ class RankingMetrics(MetricListener):
             return
         rows = scores.movedim(1, 0).flatten(1) if scores.ndim > 1 else scores[None]
         if path not in self.scores:
-            self.scores[path] = RankedScores(path, name, place=Places(self.run.pl_module).here())
+            self.scores[path] = RankedScores(path, name, place=self.caller())
         found = self.scores[path]
         found.distinct = max(found.distinct, *(len(row.unique()) for row in rows))
         found.samples += rows.shape[1]

@@ -15,7 +15,6 @@ from training_checklist.instruments import (
     Call,
     EpochListener,
     Example,
-    Places,
     TwoEpochs,
     Validated,
     batch_size,
@@ -91,7 +90,6 @@ class BatchMeans(EpochListener):
 
     def __init__(self, run: TwoEpochs) -> None:
         super().__init__(run)
-        self.places = Places(run.pl_module)
         self.made: list[Value] = []  # in this step
         self.logged: dict[str, Series] = {}  # of the present epoch
         self.size: int | None = None  # of the batch of this step, None outside of steps
@@ -151,7 +149,7 @@ class BatchMeans(EpochListener):
             return
         found = {(each.name, each.maker): each for each in self.made if each.number == number}
         if found or name in self.logged:
-            self.logged.setdefault(name, Series(name, self.places.here())).add(found, self.size)
+            self.logged.setdefault(name, Series(name, self.caller())).add(found, self.size)
 
 
 def is_of_all_samples(kind: Any) -> bool:

@@ -9,7 +9,6 @@ from torchmetrics import Metric, MetricCollection
 from training_checklist.instruments import (
     EpochListener,
     Example,
-    Places,
     TwoEpochs,
     Validated,
     after_forward,
@@ -47,7 +46,7 @@ class InferredSizes(EpochListener):
     def _look(self, name: str, value: Any, options: dict[str, Any]) -> None:
         mean = options.get("reduce_fx", "mean") == "mean" and not isinstance(value, Metric)
         if self.within and mean and options.get("batch_size") is None and options.get("on_epoch", True):
-            self.names.setdefault(name, Places(self.run.pl_module).here())
+            self.names.setdefault(name, self.caller())
 
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
