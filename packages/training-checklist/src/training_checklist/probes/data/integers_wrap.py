@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ from torch import Tensor
 from training_checklist.instruments import (
     Call,
     Data,
+    Example,
     Listener,
     MappedDataset,
     caller_of_numpy,
@@ -70,12 +72,12 @@ def detect(data: Data, limits: Limits) -> Hits:
         yield Hit(text, place.beside(loader="train_dataloader"))
 
 
-def brighter(wide: bool) -> Any:
-    def change(index: int, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-        image = torch.full((4,), 200, dtype=torch.uint8)
-        return x, y, (image.int() + 100).clamp(0, 255).to(torch.uint8) if wide else image + 100
+def images(make: Callable[[], Tensor]) -> Example:
+    return on_datasets(lambda: MappedDataset(lambda index, x, y: (x, y, make())))
 
-    return on_datasets(lambda: MappedDataset(change))
+
+def bright() -> Tensor:
+    return torch.full((4,), 200, dtype=torch.uint8)
 
 
 PROBE = Probe(
@@ -83,6 +85,10 @@ PROBE = Probe(
     why="what is too large wraps around to the other end of the range: a bright pixel becomes a dark one",
     fix=Fix("compute in float32, and clamp before the cast: values.clamp(0, 255).to(torch.uint8)"),
     detect=detect,
-    faulty=brighter(wide=False),
-    healthy=brighter(wide=True),
+    faulty=images(lambda: bright() + 100),
+    also_faulty=(
+        images(lambda: (bright().int() + 100).to(torch.uint8)),
+        images(lambda: (100 - bright().int()).to(torch.uint8)),
+    ),
+    healthy=images(lambda: (bright().int() + 100).clamp(0, 255).to(torch.uint8)),
 )

@@ -21,10 +21,11 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
                 break
 
 
-def standardised(together: bool) -> Example:
+def scaled(together: bool, by_range: bool = False) -> Example:
     train, held = normal(160, 8), normal(160, 8, seed=1)
     by, labels = torch.cat([train, held]) if together else train, (train[:, 0] > 0).long()
-    train, held = ((each - by.mean(0)) / by.std(0) for each in (train, held))
+    zero, one = (by.amin(0), by.amax(0) - by.amin(0)) if by_range else (by.mean(0), by.std(0))
+    train, held = ((each - zero) / one for each in (train, held))
     return on_datasets(lambda: TensorDataset(train, labels), lambda: TensorDataset(held, labels))
 
 
@@ -33,6 +34,8 @@ PROBE = Probe(
     why="what is held out has had a part in the preparation of the training data: it is no longer unseen",
     fix=Fix("split first; then take mean and deviation of the training set, and scale every split by them"),
     detect=detect,
-    faulty=standardised(together=True),
-    healthy=standardised(together=False),
+    faulty=scaled(together=True),
+    also_faulty=(scaled(together=True, by_range=True),),
+    healthy=scaled(together=False),
+    also_healthy=(scaled(together=False, by_range=True),),
 )

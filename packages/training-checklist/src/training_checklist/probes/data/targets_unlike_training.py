@@ -1,6 +1,8 @@
 import math
 
-from torch.utils.data import TensorDataset
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
 
 from training_checklist.instruments import (
     LEAST,
@@ -60,6 +62,20 @@ def scaled(factor: float = 1.0, shift: float = 0.0) -> Example:
     )
 
 
+def in_order(sign: int = 1, shuffled: bool = False, first: int = 401) -> Example:
+    """Train on targets up to 400, and hold out those from `first` on."""
+
+    def numbers(values: Tensor) -> TensorDataset:
+        return TensorDataset(normal(len(values), 8), sign * values[:, None].float())
+
+    order = torch.randperm if shuffled else torch.arange
+    return on_datasets(
+        lambda: DataLoader(numbers(order(400)), 16),
+        lambda: numbers(torch.arange(first, first + 100)),
+        module=Regression,
+    )
+
+
 PROBE = Probe(
     question="Do the targets of a regression have the same scale and range in all splits?",
     why="the network learns to answer on one scale and is held against another",
@@ -67,7 +83,9 @@ PROBE = Probe(
     fix=Fix("let the targets of all splits go through the same transform, with the training set's statistics"),
     detect=detect,
     faulty=scaled(shift=4.0),
+    also_faulty=(in_order(), in_order(sign=-1)),
     healthy=scaled(shift=1.7),
+    also_healthy=(in_order(shuffled=True), in_order(first=200)),
     thresholds={
         "max_target_shift": Threshold(
             2.0,
