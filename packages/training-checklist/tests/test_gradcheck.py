@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torchmetrics.image import StructuralSimilarityIndexMeasure
 
 
 class Square(torch.autograd.Function):
@@ -141,6 +142,24 @@ def test_wrong_sign_is_told_from_gradient_reversal_where_nothing_is_cut_off(exam
 def test_input_whose_gradient_is_forgotten_is_named(examine, using):
     [finding] = examine("gradcheck", using(ForgottenScale)).findings
     assert "for input scale" in finding.what
+
+
+def test_metric_in_a_loss_is_compared_in_float64(examine, net):
+    """What torchmetrics adds up in float32 has no slope along a step of 1e-6."""
+
+    class Restored(net):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(32, 24 * 24)
+            self.similarity = StructuralSimilarityIndexMeasure(data_range=1.0)
+
+        def loss(self, batch):
+            inputs, _ = batch
+            clean = functional.interpolate(inputs[:, None, None], (24, 24))
+            return 1 - self.similarity(self(inputs).view_as(clean), clean)
+
+    verdict = examine("gradcheck", Restored())
+    assert (verdict.status, verdict.unjudged.get("gradcheck/loss-not-its-slope")) == ("passed", None)
 
 
 @pytest.mark.parametrize("function", [Reversed, Rounded, Rectified])

@@ -164,6 +164,29 @@ def test_schedule_that_waits_for_the_worse_is_named(examine, net):
     assert finding.what == "ReduceLROnPlateau has mode=min, but more of val/accuracy is better"
 
 
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [("val/accuracy", "more of val/accuracy is better"), ("val/hits", "more of val/hits is better: ")],
+)
+def test_callback_that_keeps_the_worst_is_named_by_the_metrics_name_or_by_its_values(examine, net, metric, said):
+    class Keeping(Measured, net):
+        mode = "min"
+
+        def validation_step(self, batch, batch_idx):
+            super().validation_step(batch, batch_idx)
+            self.log("val/hits", (self(batch[0]).argmax(1) == batch[1]).float().mean())
+
+        def configure_callbacks(self):
+            return [EarlyStopping(metric, mode=self.mode, patience=9)]
+
+    class Right(Keeping):
+        mode = "max"
+
+    finding = judge(examine, Keeping())
+    assert finding.what.startswith(f"EarlyStopping has mode=min, but {said}")
+    assert examine("learning", Right(), max_epochs=5).status == "passed"
+
+
 def test_regression_is_judged_without_classes(examine, data):
     class Regression(LightningModule):
         def __init__(self):
@@ -1068,7 +1091,9 @@ def test_network_whose_loss_falls_late_is_given_time(examine, net):
 
 
 def stopping(**options):
-    return [ModelCheckpoint(monitor=options.pop("keeps")), EarlyStopping(options.pop("stops"), **options)]
+    keeps = options.pop("keeps")
+    mode = "max" if "accuracy" in keeps else "min"
+    return [ModelCheckpoint(monitor=keeps, mode=mode), EarlyStopping(options.pop("stops"), **options)]
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ class Learning(Experiment):
         self.make = partial(TwoEpochs, **options, seconds=seconds)
         self.run: TwoEpochs | None = None
         self.monitors: list[tuple[str, str]] = []
+        self.modes: list[tuple[str, str, str]] = []
         self.least_gains: dict[str, float] = {}
         self.epochs: Epochs | None = None
         self.counter: CallCounter | None = None
@@ -73,6 +74,11 @@ class Learning(Experiment):
                 (type(callback).__name__, callback.monitor)
                 for callback in trainer.callbacks
                 if getattr(callback, "monitor", None) is not None
+            ]
+            self.modes = [
+                (type(callback).__name__, callback.monitor, callback.mode)
+                for callback in trainer.callbacks
+                if getattr(callback, "monitor", None) is not None and hasattr(callback, "mode")
             ]
             stoppers = [each for each in trainer.callbacks if isinstance(each, EarlyStopping)]
             self.least_gains = {each.monitor: abs(each.min_delta) for each in stoppers}
@@ -152,6 +158,7 @@ class Learning(Experiment):
             epochs=self.epochs.listeners,
             calls=[*self.counter.calls.values()],
             monitors=self.monitors,
+            modes=self.modes,
             least_gains=self.least_gains,
             validated=validated(trainer),
             logged=sorted(trainer.callback_metrics),

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from training_checklist.engines.batches import batch_size, leaves
-from training_checklist.engines.compared import ROUNDING
+from training_checklist.engines.compared import ROUNDING, Look, replaced
 from training_checklist.engines.criteria import CriterionCall
 from training_checklist.engines.trial import CLIPPING, DECAY, DRAWN, RATE, NoLoss, Trial, exchanged
 from training_checklist.lab.shared import limits_of, of_the_project, once
@@ -157,6 +157,17 @@ def first_losses(run: TwoEpochs) -> tuple[float, list[CriterionCall], Any]:
             run.facts["chance"] = chance
             run.notes.append(f"first loss {loss:.4g}, ln {call.num_classes} = {chance:.4g}")
         return loss, trial.criteria.calls, batch
+
+
+@once
+def inputs_of_copies(run: TwoEpochs) -> set[str]:
+    """Return the places in a batch of what layers see: their answers change where it belongs to other samples."""
+    with copies(run):
+        batch, trial = batches(run)[0], origin(run).again()
+        look = Look(trial.module, trial.loss)
+        known = look.at(batch)[1]
+        rolled = {path: replaced(batch, {path: leaf.roll(1, 0)}) for path, leaf in leaves(batch).items() if leaf.ndim}
+        return {path for path, other in rolled.items() if look.at(other)[1] != known}
 
 
 @once

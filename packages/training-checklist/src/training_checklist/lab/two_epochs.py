@@ -20,6 +20,7 @@ class TwoEpochs(Schedules):
 
     Attributes:
         monitors: who waits for a metric, and for which.
+        modes: who takes less or more of a metric for better, of which, and "min" or "max".
         least_gains: min_delta of EarlyStopping, by its metric.
         epochs: the listeners of probes, when two epochs are over.
         switches: knows which line has put a module into eval mode.
@@ -38,6 +39,7 @@ class TwoEpochs(Schedules):
     logged: list[str]
     least_gains: dict[str, float]
     monitors: list[tuple[str, str]]
+    modes: list[tuple[str, str, str]]
     is_sound: bool
 
     def __init__(self, trainer: Trainer, pl_module: LightningModule, **options: Any) -> None:

@@ -9,6 +9,7 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional
+from torchmetrics import Metric
 
 from training_checklist.instruments import (
     Call,
@@ -54,7 +55,7 @@ def detect(step: CheckedStep, limits: Limits) -> Hits:
         with Tracer(pl_module, stops), around_apply(stops.around):
             return loss_in(call_step(pl_module, "training_step", batch)).double()
 
-    with isolated(pl_module):
+    with isolated(pl_module), metrics_in_double(pl_module):
         for tensor in (*pl_module.parameters(), *pl_module.buffers()):
             tensor.data = double(tensor.data)
         try:
@@ -87,6 +88,19 @@ def detect(step: CheckedStep, limits: Limits) -> Hits:
 def not_checked(step: CheckedStep, reason: Any) -> CannotJudge:
     step.said.append(f"criterion not checked: {reason}")
     return CannotJudge(step.said[-1])
+
+
+@contextmanager
+def metrics_in_double(pl_module: LightningModule) -> Iterator[None]:
+    """Let metrics that a loss is made of add up in float64: what they begin with is no buffer."""
+    kept = [(metric, metric._defaults) for metric in pl_module.modules() if isinstance(metric, Metric)]
+    for metric, states in kept:
+        metric._defaults = double(states)
+    try:
+        yield
+    finally:
+        for metric, states in kept:
+            metric._defaults = states
 
 
 @contextmanager

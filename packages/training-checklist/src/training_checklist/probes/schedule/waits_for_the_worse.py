@@ -1,24 +1,52 @@
+from collections.abc import Iterator
 from typing import Any
 
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from training_checklist.direction import better
-from training_checklist.instruments import Schedules, scheduled
+from training_checklist.instruments import TwoEpochs, better, scheduled, with_exchanged_targets
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
+WHY = {"ReduceLROnPlateau": "it lowers the learning rate for as long as training improves"}
 
-def detect(schedules: Schedules, limits: Limits) -> Hits:
-    if schedules.untold:
-        raise CannotJudge(schedules.untold)
-    for config in schedules.trainer.lr_scheduler_configs:
-        best, mode = better(config.monitor or ""), getattr(config.scheduler, "mode", None)
-        if config.reduce_on_plateau and None not in (best, mode) and mode != best:
+
+def detect(run: TwoEpochs, limits: Limits) -> Hits:
+    reason = None
+    for who, metric, mode in watchers(run):
+        told = better(metric)
+        try:
+            best = told or measured(run, metric)
+        except CannotJudge as error:  # others may have names that tell
+            reason = error
+            continue
+        if best not in (None, mode):
+            better_or_worse = "better" if best == "max" else "worse"
             yield Hit(
-                f"ReduceLROnPlateau has mode={mode}, but more of {config.monitor} is "
-                f"{'better' if best == 'max' else 'worse'}",
-                Place(note=f"ReduceLROnPlateau(mode={mode!r}) on {config.monitor}"),
-                fix=Fix(f'mode="{best}" where it is made'),
+                f"{who} has mode={mode}, but more of {metric} is {better_or_worse}{'' if told else shown(run, metric)}",
+                Place(note=f"{who}(mode={mode!r}) on {metric}"),
+                WHY.get(who),
+                Fix(f'mode="{best}" where it is made'),
             )
+    if reason is not None:
+        raise reason
+
+
+def watchers(run: TwoEpochs) -> Iterator[tuple[str, str, str]]:
+    """Yield who waits for a metric, the metric, and the mode."""
+    if not run.untold:  # else nobody steps a schedule but the module itself
+        for config in run.trainer.lr_scheduler_configs:
+            if config.reduce_on_plateau and config.monitor is not None and hasattr(config.scheduler, "mode"):
+                yield type(config.scheduler).__name__, config.monitor, config.scheduler.mode
+    yield from ((who, metric, mode) for who, metric, mode in run.modes if mode in ("min", "max"))
+
+
+def measured(run: TwoEpochs, metric: str) -> str | None:
+    known = with_exchanged_targets(run).get(metric)
+    return None if known is None else known.better
+
+
+def shown(run: TwoEpochs, metric: str) -> str:
+    values = with_exchanged_targets(run)[metric]
+    return f": {values.right:.4g} with the true targets, and {values.wrong:.4g} with those of other samples"
 
 
 def waiting(mode: str) -> Any:
@@ -26,8 +54,8 @@ def waiting(mode: str) -> Any:
 
 
 PROBE = Probe(
-    question="Is the mode of ReduceLROnPlateau right for its metric (min for a loss)?",
-    why="it lowers the learning rate for as long as training improves",
+    question="Is the mode of ModelCheckpoint, EarlyStopping and ReduceLROnPlateau right for their metric?",
+    why="it takes the worst epoch for the best",
     fix=Fix("the other mode where it is made"),
     detect=detect,
     faulty=waiting("max"),

@@ -1,0 +1,134 @@
+"""What validation logs of a copy that has learnt, for the true targets and for those of other samples."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from training_checklist.engines.batches import batch_size, leaves
+from training_checklist.engines.compared import HALF, ROUNDING, heard_answers, replaced
+from training_checklist.engines.logged import logged_by
+from training_checklist.engines.stand_in import stand_in
+from training_checklist.engines.trial import exchanged
+from training_checklist.lab.shared import of_the_project, once
+from training_checklist.lab.trained_copies import (
+    EXCHANGES,
+    UNTOLD,
+    batches,
+    copies,
+    labels_of_copies,
+    origin,
+    range_test,
+)
+from training_checklist.lab.two_epochs import TwoEpochs
+from training_checklist.lightning import LightningModule
+from training_checklist.probe import CannotJudge
+
+# Standard deviations. Chance makes that in 4 of 10,000 cases (Student's t with EXCHANGES - 1 degrees of freedom).
+SURE = 4.0
+SAMPLES = 256  # of validation, which are exchanged with one another
+
+
+@dataclass
+class WithTargets:
+    """A value that validation logs of a copy that has learnt.
+
+    Args:
+        right: with the true targets.
+        wrong: with targets exchanged among the samples, in the mean.
+        deviations: by how many standard deviations of such exchanges it is higher with the true ones.
+        untrained: the same of a copy that has not learnt, for which few classes may fit by chance.
+    """
+
+    right: float
+    wrong: float
+    deviations: float
+    untrained: float = 0.0
+
+    @property
+    def better(self) -> str | None:
+        """Whether more or less of it is better, "max" or "min", as training has made it; None where none shows."""
+        is_sure = abs(self.deviations) >= SURE and abs(self.deviations - self.untrained) >= SURE
+        is_gained = (self.deviations > self.untrained) == (self.deviations > 0)
+        return None if not is_sure or not is_gained else "max" if self.deviations > 0 else "min"
+
+
+@once
+def with_exchanged_targets(run: TwoEpochs) -> dict[str, WithTargets]:
+    """Return what validation logs with true and with exchanged targets, by name.
+
+    Raises:
+        CannotJudge: no copy learns anything of unseen samples, or validation has no part that is only compared with.
+    """
+    learner = range_test(run).learner  # from before the first step, if this is asked before it
+    split = run.indexed("val")
+    if learner is None:
+        raise CannotJudge("the loss of no copy falls")
+    if any(weight.dtype in HALF for weight in run.pl_module.parameters()):
+        raise CannotJudge("numbers of 16 bits are too coarse to be compared")
+    try:
+        learns = labels_of_copies(run).unseen >= SURE
+    except CannotJudge as reason:
+        if str(reason) != UNTOLD:
+            raise
+        learns = True  # as far as can be told
+    if not learns:
+        raise CannotJudge("what a copy learns says nothing about samples that it has not seen")
+    until = time.monotonic() + run.options["seconds"] / 4
+    with of_the_project("validation_step, taken again with exchanged targets,"):
+        batch = split.spread(SAMPLES, run.trainer)
+        untrained = look(origin(run).module, run, batch)
+        found = since(untrained, look(learner.module, run, batch))
+    while any(each.better is None for each in found.values()):
+        if learner.steps >= run.options["max_steps"] or time.monotonic() > until:
+            break
+        with copies(run):
+            learner.train(batches(run), run.options["steps"])  # what validation holds none of these have seen
+        with of_the_project("validation_step, taken again with exchanged targets,"):
+            found = since(untrained, look(learner.module, run, batch))
+    return found
+
+
+def since(untrained: dict[str, WithTargets], found: dict[str, WithTargets]) -> dict[str, WithTargets]:
+    """Return what was found of a copy, with what the same came to before it had learnt."""
+    return {
+        name: replace(each, untrained=untrained[name].deviations) for name, each in found.items() if name in untrained
+    }
+
+
+def look(module: LightningModule, run: TwoEpochs, batch: Any) -> dict[str, WithTargets]:
+    copy, began = stand_in(module, run.trainer).eval(), time.monotonic()
+    known = logged_by(copy, "val", batch)[0]
+    if (time.monotonic() - began) * EXCHANGES > run.options["seconds"] / 4:
+        raise CannotJudge("validation_step takes too long to be taken so often")
+    targets = [*only_compared(copy, batch)]
+    if not targets:
+        raise CannotJudge("nothing in a batch of validation is only compared with")
+    others = [logged_by(copy, "val", each)[0] for each in exchanged(batch, targets, EXCHANGES)]
+    return {
+        name: compared(right, torch.tensor([other[name] for other in others]))
+        for name, right in known.items()
+        if all(name in other for other in others)
+    }
+
+
+def only_compared(copy: LightningModule, batch: Any) -> Iterator[str]:
+    """Yield the places of what no layer sees, so that its answers stay where it is exchanged."""
+
+    def answers(given: Any) -> list[str]:
+        with heard_answers(copy) as seen:
+            logged_by(copy, "val", given)
+        return seen
+
+    known, size = answers(batch), batch_size(batch)
+    for path, leaf in leaves(batch).items() if known else ():
+        if leaf.ndim and len(leaf) == size and answers(replaced(batch, {path: leaf.roll(1, 0)})) == known:
+            yield path
+
+
+def compared(right: float, others: torch.Tensor) -> WithTargets:
+    wrong = float(others.mean())
+    is_same = abs(right - wrong) <= ROUNDING * abs(wrong)
+    return WithTargets(right, wrong, 0.0 if is_same else (right - wrong) / max(float(others.std()), 1e-9))

@@ -1,0 +1,97 @@
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+from torchmetrics import MeanSquaredError, Metric
+
+from training_checklist.instruments import (
+    Example,
+    MetricListener,
+    Places,
+    Small,
+    TwoEpochs,
+    first_losses,
+    inputs_of_copies,
+    leaves,
+    same,
+)
+from training_checklist.lightning import LightningModule, Trainer
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+
+
+class Targets(MetricListener):
+    """Keeps the part of the batch that each metric compares with, where it is one as it is, and the line."""
+
+    def __init__(self, run: TwoEpochs) -> None:
+        super().__init__(run)
+        self.batch: Any = None
+        self.found: dict[str, tuple[str, Place]] = {}
+        self.before_update(self._look)
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        self.batch = batch
+
+    def on_validation_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: int) -> None:
+        self.batch = batch
+
+    def _look(self, path: str, metric: Metric, given: dict[str, Any]) -> None:
+        if path not in self.found and isinstance(target := given["target"], Tensor):
+            place = Places(self.run.pl_module).here().beside(module=f"{path} ({type(metric).__name__})")
+            for leaf in parts_of(self.batch, target):
+                self.found[path] = leaf, place
+
+
+def parts_of(batch: Any, tensor: Tensor) -> list[str]:
+    """Return the places in a batch where a tensor stands as it is."""
+    return [path for path, leaf in leaves(batch).items() if same(tensor, leaf)]
+
+
+def detect(run: TwoEpochs, limits: Limits) -> Hits:
+    _, calls, batch = first_losses(run)
+    targets = {path for call in calls for path in parts_of(batch, call.target)}
+    inputs = inputs_of_copies(run)
+    found = run.heard().found
+    if not found or not targets:
+        raise CannotJudge("no metric, or no criterion of training, compares with a part of the batch as it is")
+    for path, (target, place) in found.items():
+        # An autoencoder is held against its input by both.
+        if target not in targets and (target in inputs) != bool(targets & inputs):
+            its, other = (", the network's input,", "") if target in inputs else ("", ", the network's input")
+            named = ", ".join(sorted(targets))
+            yield Hit(f"{path} compares with {target}{its} and training_step with {named}{other}", place)
+
+
+class Restoring(Small):
+    """Gives back 8 numbers of which it sees noisy ones."""
+
+    target = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.error = nn.Linear(16, 8), MeanSquaredError()
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        return functional.mse_loss(self(batch[0]), batch[1])
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        self.error.update(self(batch[0]), batch[self.target])
+        self.log("val/mse", self.error)
+
+
+def pairs() -> Any:
+    clean = torch.randn(32, 8)
+    return DataLoader(TensorDataset(clean + 0.5 * torch.randn(32, 8), clean), batch_size=16)
+
+
+PROBE = Probe(
+    question="Are metrics and training loss both held against the target, and neither against the network's input?",
+    why="one of them asks for the input as it is: either the network learns to change nothing, or the metric is best "
+    "when it does",
+    fix=Fix("compare with the same part of the batch in both"),
+    listener=Targets,
+    detect=detect,
+    faulty=Example(Restoring, pairs),
+    healthy=Example(type("Rightly", (Restoring,), {"target": 1}), pairs),
+)
