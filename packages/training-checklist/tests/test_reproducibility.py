@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from own_project import run_project
 from pytorch_lightning import Trainer, seed_everything
 from pytorch_lightning.callbacks import ModelCheckpoint
-from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info, random_split
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate, get_worker_info, random_split
 from training_checklist.engines.fingerprints import rows_of
 from training_checklist.engines.salted import salted
 from training_checklist.engines.unseeded import unseeded
@@ -156,6 +156,20 @@ class TestTwoRuns:
         verdict = twice(net)
         assert verdict.status == "passed"
         assert verdict.seen.startswith("8 steps, ")
+
+    def test_batch_whose_keys_hold_addresses_is_no_other_one(self, twice, net, data):
+        class Keyed(net):
+            def training_step(self, batch, batch_idx):
+                return self.loss([*batch.values()])
+
+        class Terms(data):
+            def train_dataloader(self):
+                keys = [f"input of {self}", f"target of {object()}"]
+                loader = super().train_dataloader()
+                loader.collate_fn = lambda rows: dict(zip(keys, default_collate(rows), strict=True))
+                return loader
+
+        assert twice(Keyed, Terms).status == PASSED
 
     def test_weights_from_elsewhere(self, twice, net):
         class Drawn(net):

@@ -1,5 +1,6 @@
 """The tensors of a batch, whatever it is made of: tuples, mappings, dataclasses, graphs, the project's own objects."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -8,13 +9,15 @@ import torch
 from torch import Tensor, nn
 
 DEPTH = 6  # of containers in containers: deeper ones are rather a library's bookkeeping than a batch
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in a key such as str(dataset.loss), another one in each process
 PLAIN = (str, bytes, int, float, complex, type(None), type, nn.Module)
 
 
 def parts(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield what a container or an object is made of, each with what follows its name: "[0]", "['image']", ".x"."""
     if isinstance(value, Mapping):
-        yield from ((f"[{key!r}]", each) for key, each in value.items())
+        for index, (key, each) in enumerate(value.items()):
+            yield f"[{ADDRESS.sub(f' {index}', repr(key))}]", each
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         yield from ((f".{name}", getattr(value, name)) for name in value._fields)
     elif isinstance(value, (list, tuple)):
