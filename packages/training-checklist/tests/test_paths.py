@@ -1,5 +1,6 @@
 """A small project, healthy as it stands, gets one fault at a time; the paths item must name it and who is to blame."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -339,3 +340,16 @@ def test_files_of_a_loggers_own_process_lie_in_the_check_and_count_where_they_we
     recording.stop()
     assert kept.save_dir == "logs"
     assert [(each.path, each.is_new) for each in recording.outside([])] == [(tmp_path / "logs" / "record", False)]
+
+
+def test_file_in_a_temporary_directory_of_another_process_is_none_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "system"))
+    (tmp_path / "system").mkdir()
+    (tmp_path / "project").mkdir()
+    scratch = tempfile.mkdtemp()  # as a launcher makes it for what its ranks tell it
+    recording = Recording(tmp_path / "project", tmp_path / "project" / "run")
+    recording.start()
+    for path in (Path(scratch) / "done.0", tmp_path / "system" / "result.txt"):
+        path.write_text("1")
+    recording.stop()
+    assert [each.path.name for each in recording.outside([])] == ["result.txt"]

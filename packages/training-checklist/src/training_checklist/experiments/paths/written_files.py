@@ -6,6 +6,7 @@ by comparing the working directory before and after.
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -97,6 +98,8 @@ class Recording:
             return
         found = Path(name)
         place = asked_for(found)
+        if is_temporary(place, self.folder):
+            return
         inside = place.relative_to(self.folder) if place.is_relative_to(self.folder) else place
         if any(part.startswith(".") for part in inside.parts):
             return  # caches, settings
@@ -105,6 +108,15 @@ class Recording:
         written = attribute(found)
         if written is not None:
             self.opened.setdefault(found, written)
+
+
+def is_temporary(path: Path, working_directory: Path) -> bool:
+    """Whether a file lies in a directory that `tempfile` has made, here or in another process: a launcher's, say."""
+    temporary = Path(tempfile.gettempdir()).resolve()
+    if not path.is_relative_to(temporary):
+        return False
+    top = temporary / path.relative_to(temporary).parts[0]
+    return top.name.startswith(tempfile.gettempprefix()) and top.is_dir() and not working_directory.is_relative_to(top)
 
 
 def holds_data(folder: Path) -> bool:
