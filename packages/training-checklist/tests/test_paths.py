@@ -291,6 +291,15 @@ def test_jobs_of_a_sweep_in_their_directories_pass(tmp_path):
     assert [verdict["verdict"] for verdict in verdicts] == ["passed", "passed"]
 
 
+def test_trainer_without_a_folder_is_named_once_and_leaves_nothing(judge, tmp_path):
+    found = finding(judge("~callbacks", "+callbacks={}", "~logger", "+logger={}"))
+    assert found["what"].startswith("the Trainer, without a folder of its own, writes outside the run's directory")
+    assert {Path(name.strip()).suffix for name in found["what"].split(": ")[1].split(",")} >= {".ckpt", ".yaml"}
+    assert found["place"]["file"].endswith("train.py")
+    assert "+trainer.default_root_dir=${hydra:runtime.output_dir}" in found["fix"]
+    assert not (tmp_path / "project" / "lightning_logs").exists()
+
+
 def test_config_and_paths_judge_one_run_together(tmp_path):
     config, paths = run_project(tmp_path, "config,paths", FILES)
     assert (config["item"], config["verdict"]) == ("config", "passed")

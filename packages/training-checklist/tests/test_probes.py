@@ -175,7 +175,7 @@ PAGE = (Path(__file__).parents[1] / "docs/add_a_probe.md").read_text(encoding="u
 WHOLE = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "PROBE = Probe(" in block]
 
 
-@pytest.mark.parametrize(("module", "text"), zip(("sigmoid_before_argmax", "constant_column"), WHOLE, strict=True))
+@pytest.mark.parametrize(("module", "text"), [*zip(("sigmoid_before_argmax", "constant_column"), WHOLE, strict=True)])
 def test_probe_of_the_page_has_a_page_and_examples_in_a_project(tmp_path, monkeypatch, capsys, module, text):
     package = tmp_path / f"own_{module}"
     package.mkdir()

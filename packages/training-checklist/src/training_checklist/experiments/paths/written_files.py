@@ -81,13 +81,21 @@ class Recording:
         if self.before is not None and self.after is not None:
             for path, state in self.after.items():
                 if path not in found and changed(self.before.get(path), state):
-                    found[path] = Written(path)
+                    found[path] = Written(path, is_new=path not in self.before)
+        for path, written in found.items():
+            if written.part is None and not written.line:
+                found[path] = replace(self._of_logger_in(path.parent) or written, path=path, is_new=written.is_new)
         places = {path: asked_for(path) for path in sorted(found) if path.is_file()}
         return [
             replace(found[path], path=place, is_new=found[path].is_new and place == path)
             for path, place in places.items()
             if not place.is_relative_to(self.run) and not any(place.is_relative_to(folder) for folder in data)
         ]
+
+    def _of_logger_in(self, folder: Path) -> Written | None:
+        """Return what a logger itself has written into a folder: TensorBoard's events are written by a thread."""
+        found = (written for path, written in self.opened.items() if path.parent == folder)
+        return next((written for written in found if isinstance(written.part, Logger)), None)
 
     def add(self, path: Any) -> None:
         """Note a file that the code which runs now opens to write."""

@@ -8,6 +8,9 @@ from training_config.walk import value_of, walk
 from training_checklist.instruments import OUTPUT_DIR, Asked, Checkpoint, Job, RunFiles, Written, job, shown
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
+TRAINER = "the Trainer, without a folder of its own,"
+MADE_BY_TRAINER = {"ModelCheckpoint", "TensorBoardLogger", "CSVLogger"}  # where it is given none
+
 
 def detect(files: RunFiles, limits: Limits) -> Hits:
     groups: dict[tuple[str, str, str], list[Path]] = {}
@@ -22,7 +25,7 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
         names = [files.short(path) for path in sorted(paths)]
         place = place if key or line else Place(file=names[0])
         what = f"{writer} writes outside the run's directory: {shown(names, 3)}"
-        yield Hit(what, place, fix=fix_of(files, key, line, paths[0]))
+        yield Hit(what, place, fix=fix_of(files, key, "" if writer == TRAINER else line, paths[0]))
 
 
 def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
@@ -35,10 +38,12 @@ def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
         name = type(written.part).__name__
         if part_key:
             return f"{part_key} ({name})", key or part_key, ""
+        built = files.built(name)
+        if not built and name in MADE_BY_TRAINER:
+            return TRAINER, key, files.built("Trainer")
         if isinstance(written.part, Checkpoint) and written.part in files.undirected:
-            own = "" if files.built("ModelCheckpoint") else "the Trainer's own "
-            return f"{own}{name} without a dirpath", key, ""
-        return f"{name}, built in code,", key, files.built(name) or line
+            return f"{name} without a dirpath", key, ""
+        return f"{name}, built in code,", key, built or line
     if not line:
         line = named(files, written.path.name)
     return ("the code" if line else "something"), key, line
