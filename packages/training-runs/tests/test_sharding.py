@@ -21,24 +21,19 @@ def network() -> nn.Module:
 
 
 def test_every_layer_is_a_unit_under_its_own_name(mesh):
-    sharded = network().to(memory_format=torch.channels_last)
+    module = nn.ModuleDict({"net": network().to(memory_format=torch.channels_last), "criterion": nn.CrossEntropyLoss()})
+    names = [*module.state_dict()]
     for _ in ("training", "testing"):
-        shard(sharded, mesh)
-    units = [name for name, module in sharded.named_modules() if isinstance(module, FSDPModule)]
-    assert units == ["", "0.0", "0.1", "1.0"]
-    assert sharded.state_dict().keys() == network().state_dict().keys()
-
-
-def test_network_stays_as_it_is_under_another_strategy():
-    plain = network()
-    shard(plain, None)
-    assert not any(isinstance(module, FSDPModule) for module in plain.modules())
+        shard(module, mesh)
+    units = [name for name, part in module.named_modules() if isinstance(part, FSDPModule)]
+    assert units == ["net", "net.0.0", "net.0.1", "net.1.0"]
+    assert [*module.state_dict()] == names
 
 
 def test_sharded_network_has_no_graph(mesh, tmp_path):
-    sharded = nn.Sequential(nn.Linear(1, 1))
-    shard(sharded, mesh)
+    module = nn.ModuleDict({"net": nn.Sequential(nn.Linear(1, 1))})
+    shard(module, mesh)
     logger = TensorBoardLogger(save_dir=tmp_path, name="", version="")
-    logger.log_graph(sharded, torch.zeros(1, 1))
+    logger.log_graph(module, torch.zeros(1, 1))
     logger.finalize("success")
     assert not EventAccumulator(str(tmp_path)).Reload().Tags()["graph"]

@@ -12,7 +12,6 @@ from torch.optim import Optimizer
 from torch.utils.checkpoint import checkpoint
 from training_config.errors import ConfigError
 from training_runs.schedules import build_schedule
-from training_runs.sharding import shard
 
 from .criterion_arguments import Scores, Takes, Targets, criterion_arguments
 from .initialization import INITIALIZATIONS
@@ -81,9 +80,6 @@ class ImageClassifier(LightningModule):
         self.train_metrics = LossAndAccuracy()
         self.val_metrics = LossAndAccuracy()
         self.test_metrics = LossAndAccuracy()
-
-    def configure_model(self) -> None:
-        shard(self.net, self.device_mesh)  # trainer=fsdp2
 
     def forward(self, images: Tensor) -> Tensor:
         return self.net(images)

@@ -24,7 +24,7 @@ def detect(training: WholeTraining, limits: Limits) -> Hits:
 
 
 class Slowing(Small):
-    """One whose steps wait and compute longer and longer, by clocks that they alone move: real ones count other work."""
+    """One whose steps wait and compute longer and longer, by clocks that they alone move: a real one counts others."""
 
     waiting, computing = 1.045, 1.026
 
