@@ -149,6 +149,7 @@ def test_run_with_a_second_trainer_is_judged_once(net, data, tmp_path):
         "nearly": 0.1,
         "max_steps": 300,
         "patience": 100,
+        "least_gain": 0.01,
         "seconds": 60,
     }
     first, second = Overfit(**options), Overfit(**options)

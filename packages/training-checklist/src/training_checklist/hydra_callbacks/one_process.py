@@ -6,7 +6,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from training_config.processes import needs_processes
 
-from training_checklist.reporting.wording import command
+from training_checklist.reporting.wording import command, reaching
 from training_checklist.starting.check import refused_by
 
 
@@ -20,9 +20,10 @@ class OneProcess(Callback):
         trainer = config.get("trainer") or {}
         strategy = OmegaConf.select(trainer, "strategy._target_", default=trainer.get("strategy"))
         if needs_processes(trainer):
+            alone = (reaching(config, change) or change for change in ("trainer.devices=1", "trainer.strategy=auto"))
             # Hydra makes warnings of exceptions here.
             refused_by(
                 f"{self.item} needs one process, and this Trainer asks for several "
                 f"(trainer.strategy={strategy}, trainer.devices={trainer.get('devices')}); "
-                f"use {command(config, self.item, ('trainer.devices=1', 'trainer.strategy=auto'))}"
+                f"use {command(config, self.item, tuple(alone))}"
             )
