@@ -1,6 +1,10 @@
 """One cause is told once, with its witnesses."""
 
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from training_checklist import check
 from training_checklist.finding import FAILED, WARNING, Finding, Place, Verdict
+from training_checklist.instruments import Small
 from training_checklist.reporting.conclusions import conclusions
 
 
@@ -56,6 +60,20 @@ def test_what_only_may_be_wrong_explains_no_failure():
         Verdict("overfit", "", [finding("overfit/not-memorised", symptom=True)]),
     ]
     assert [each.finding.rule for each in conclusions(verdicts)] == ["overfit/not-memorised", "a/doubt"]
+
+
+def test_nan_is_told_once_and_begins_with_the_operation_that_makes_it():
+    class Unguarded(Small):
+        def training_step(self, batch, batch_idx):
+            loss = super().training_step(batch, batch_idx) + (batch[0] * 0).log().mul(0).sum()
+            self.log("train/loss", loss)
+            return loss
+
+    items = ["fast_dev_run", "limit_batches", "anomaly", "overflow", "overfit"]
+    data = DataLoader(TensorDataset(torch.randn(64, 8), torch.arange(64) % 4), 16)
+    [only] = conclusions(check(Unguarded(), items=items, loaders={"train_dataloaders": data}).verdicts)
+    assert (only.item, only.finding.rule) == ("overflow", "numerics/forward-not-finite")
+    assert {item for item, _ in only.witnesses} == {*items} - {"overflow"}
 
 
 def test_symptom_that_is_met_before_its_cause_stands_below_it():

@@ -25,6 +25,7 @@ PROBE = Probe(
     question="Is every logged metric a finite number?",
     why="checkpoints and early stopping compare by metrics, and NaN is never better than anything",
     fix=Fix("look at what the metric divides by", items=("limit_batches",)),
+    symptom=True,  # of NaN in the network or the loss, where there is such a finding
     detect=detect,
     faulty=Precision,
     healthy=type("Guarded", (Precision,), {"least": 1}),
