@@ -1,6 +1,7 @@
 """What a loss that is written by hand compares with, and what weights are after validation."""
 
 from copy import deepcopy
+from dataclasses import dataclass, field
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from pytorch_lightning import Callback, LightningDataModule, Trainer
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from training_checklist import check
+from training_checklist.engines.compared import Look, rolled
 
 
 class Series(LightningDataModule):
@@ -209,3 +211,23 @@ def test_sample_that_depends_on_its_place_in_the_batch_is_found(examine, net, pl
 
     found = [finding.rule for finding in examine("trace", Placed(), Ordered()).findings]
     assert found == (["network/depends-on-place-in-batch"] if places == "by place in the batch" else [])
+
+
+@dataclass
+class Built:
+    """A batch that makes its tensors itself, as one of graphs does."""
+
+    number: int
+    inputs: torch.Tensor = field(init=False)
+
+    def __post_init__(self):
+        self.inputs = torch.arange(8.0 * self.number).view(self.number, 8)
+
+
+def test_batch_of_which_a_part_cannot_be_moved_is_not_called_blind():
+    network = nn.Linear(8, 1)
+    look = Look(network, lambda batch: (network(batch[0].inputs)[:, 0] - batch[1]).square().mean())
+    batch = (Built(4), torch.arange(4.0))
+    assert rolled(batch, 1) is None
+    assert not look.is_blind(batch)
+    assert look.moved(batch) is None

@@ -66,7 +66,8 @@ class Look:
         """Whether all layers answer samples that have changed places as before, and the loss depends on the batch."""
         paths = [path for path, leaf in leaves(batch).items() if leaf.ndim and not torch.equal(leaf, leaf.roll(1, 0))]
         loss, known = self.at(batch) if paths else (0.0, [])
-        repeats = bool(known) and all(self.at(each)[1] == known for each in (batch, rolled(batch, 1)))
+        moved = rolled(batch, 1)
+        repeats = bool(known) and moved is not None and all(self.at(each)[1] == known for each in (batch, moved))
         return repeats and self._depends_on(batch, loss, paths)
 
     def _others(self, batch: Any, path: str) -> list[str]:
@@ -90,10 +91,12 @@ class Look:
 
         They are the same number where only the order of additions tells them apart.
         """
-        loss = self.at(batch)[0]
-        if loss != self.at(batch, seed=1)[0]:  # noise is drawn for places; NaN is no loss either
+        loss, batches = self.at(batch)[0], [rolled(batch, by) for by in MOVES]
+        if loss != self.at(batch, seed=1)[0] or any(
+            each is None for each in batches
+        ):  # noise is drawn for places; NaN is no loss either
             return None
-        others = [self.at(rolled(batch, by))[0] for by in MOVES]
+        others = [self.at(each)[0] for each in batches]
         return loss, [other if self._differ(other, loss) else loss for other in others]
 
     def _differ(self, one: float, other: float, share: float = ROUNDING) -> bool:
@@ -167,8 +170,11 @@ def replaced(batch: Any, tensors: dict[str, Tensor]) -> Any:
 
 
 def rolled(batch: Any, by: int) -> Any:
-    """Return a batch with its samples moved by some places, each as it is."""
-    return replaced(batch, {path: leaf.roll(by, 0) for path, leaf in leaves(batch).items() if leaf.ndim})
+    """Return a batch with its samples moved by some places, each as it is; None where a part of it cannot be moved."""
+    known = leaves(batch)
+    moved = replaced(batch, {path: leaf.roll(by, 0) for path, leaf in known.items() if leaf.ndim})
+    # Lightning leaves the attributes of objects alone, and fields of a dataclass that its constructor does not take.
+    return None if any(leaf.ndim and leaves(moved)[path] is leaf for path, leaf in known.items()) else moved
 
 
 def first_of(batch: Any, number: int) -> Any:

@@ -26,7 +26,7 @@ class Subject:
 
     def __getattr__(self, name: str) -> Any:
         if any(name in vars(kind).get("__annotations__", ()) for kind in type(self).__mro__):
-            raise NotYet(f"the run has not come to its {name.replace('_', ' ')}")
+            raise NotYet(f"the run ended before this could be judged: {name!r} was never set")
         raise AttributeError(f"{type(self).__name__} has no {name}")
 
     def asked_by(self, probe: Any) -> Any:

@@ -19,27 +19,31 @@ OF_EVERY_METRIC = {*vars(SumMetric()), "compute", "update"}
 
 
 class PlainState(MetricListener):
-    """Sees what the first update of each metric of the project changes beside the states that it has registered.
+    """Sees what both of the first two updates of each metric of the project change beside its registered states.
+
+    What one update alone changes may be a property of the data, such as the number of classes, and adds nothing up.
 
     Attributes:
-        changed: names of attributes by the metric's path and class, which has no reset of its own to clear them.
+        changed: names of attributes, of each update, by the metric's path and class, which has no reset of its own.
     """
 
     def __init__(self, run: TwoEpochs) -> None:
         super().__init__(run)
-        self.changed: dict[tuple[str, type[Metric]], list[str]] = {}
+        self.changed: dict[tuple[str, type[Metric]], list[list[str]]] = {}
         for path, metric in self.metrics():
             if is_own_class(type(metric)) and type(metric).reset is Metric.reset:
                 self._watch(path, metric)
 
     def _watch(self, path: str, metric: Metric) -> None:
         inner = metric.update
+        changed = self.changed.setdefault((path, type(metric)), [])
 
         def update(*arguments: Any, **options: Any) -> None:
-            before = plain_values(metric)
+            before = plain_values(metric) if len(changed) < 2 else {}
             pass_on(inner, *arguments, **options)
-            changed = [name for name, value in plain_values(metric).items() if value != before.get(name)]
-            self.changed.setdefault((path, type(metric)), changed)
+            if len(changed) < 2:
+                after = plain_values(metric)
+                changed.append([name for name, value in after.items() if value != before.get(name)])
 
         self.put(metric, "update", update)
 
@@ -60,10 +64,11 @@ def plain_values(metric: Metric) -> dict[str, Any]:
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
-    found = run.heard().changed
+    found = {of: updates for of, updates in run.heard().changed.items() if len(updates) == 2}
     if not found:
-        raise CannotJudge("no metric of the project's own keeps Metric.reset")
-    for (path, kind), changed in found.items():
+        raise CannotJudge("no metric of the project's own that keeps Metric.reset was updated twice")
+    for (path, kind), (first, second) in found.items():
+        changed = [name for name in first if name in second]
         if changed:
             names = ", ".join(changed[:3])
             yield Hit(
@@ -90,6 +95,12 @@ class Registered(Counted):
         self.add_state("seen", torch.tensor(0), dist_reduce_fx="sum")
 
 
+class Remembering(Registered):
+    def update(self, number: Tensor) -> None:
+        super().update(number)
+        self.kind_of_number = number.ndim + 1  # known from the first update on
+
+
 class Counting(Validated):
     kind = Counted
 
@@ -110,4 +121,5 @@ PROBE = Probe(
     fix=Fix('self.add_state("features", default=[], dist_reduce_fx="cat") in the metric\'s __init__'),
     faulty=Counting,
     healthy=type("WithState", (Counting,), {"kind": Registered}),
+    also_healthy=(type("WithKind", (Counting,), {"kind": Remembering}),),
 )
