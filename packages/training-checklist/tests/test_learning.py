@@ -246,6 +246,48 @@ def test_regression_that_learns_no_more_than_the_mean_does_not_pass(examine, dat
     assert finding.rule == f"learning/{rule}"
 
 
+def test_step_that_has_no_loss_in_eval_mode_is_no_error(examine, data):
+    class Detector(LightningModule):
+        """Has losses in training and detections in eval mode; nothing in its batch is only compared with."""
+
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 4))
+
+        def training_step(self, batch, batch_idx):
+            inputs, labels = batch
+            answers = self.net(torch.cat([inputs, functional.one_hot(labels, 4)], 1))
+            return ({"loss": (answers - 1).square().mean()} if self.net.training else [answers])["loss"]
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    verdict = examine("learning", Detector(), data(), max_epochs=5)
+    assert (verdict.status, verdict.skipped) == ("passed", None)
+    assert "cannot be taken in eval mode" in verdict.unjudged["learning/inputs-without-effect"]
+
+
+def test_metric_that_is_given_lists_ends_no_run(examine, net):
+    class AveragePrecisionOfBoxes(Metric):
+        def update(self, preds, target):
+            pass
+
+        def compute(self):
+            return torch.tensor(0.5)
+
+    class Detecting(net):
+        def __init__(self):
+            super().__init__()
+            self.precision = AveragePrecisionOfBoxes()
+
+        def validation_step(self, batch, batch_idx):
+            super().validation_step(batch, batch_idx)
+            self.precision.update([{"boxes": batch[0]}], [{"boxes": batch[0]}])
+
+    verdict = examine("learning", Detecting())
+    assert (verdict.status, verdict.skipped) == ("passed", None)
+
+
 class TestLoss:
     def test_labels_that_belong_to_other_inputs(self, examine, net, data):
         class Shuffled(data):

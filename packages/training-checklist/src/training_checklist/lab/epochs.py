@@ -27,7 +27,10 @@ class EpochListener(Callback, Listener):
 
     Attributes:
         watching: what is put back when the epochs are over.
+        failure: what a look at a call of the project has raised, after which nothing more is looked at.
     """
+
+    failure: Exception | None = None
 
     def __init__(self, run: TwoEpochs) -> None:
         self.run, self.watching = run, ExitStack()
@@ -39,12 +42,20 @@ class EpochListener(Callback, Listener):
         inner = module.log
 
         def log(name: str, value: Any, *arguments: Any, **options: Any) -> None:
-            look(name, value, options)
+            self.safely(look, name, value, options)
             pass_on(inner, name, value, *arguments, **options)
 
         self._around = log.__code__
         put(module, "log", log)
         self.watching.callback(vars(module).pop, "log", None)
+
+    def safely(self, look: Callable[..., None], *arguments: Any, **options: Any) -> None:
+        """Look at a call of the project, which goes on where that fails: the probe learns it when it asks."""
+        if self.failure is None:
+            try:
+                look(*arguments, **options)
+            except Exception as error:
+                self.failure = error
 
     def caller(self) -> Place:
         """Return where the project makes the call that is looked at now."""

@@ -44,6 +44,7 @@ class Listeners(Listener):
         Raises:
             Exception: that the listener has raised.
         """
-        if kind in self.failed:
-            raise self.failed[kind]
+        failed = self.failed.get(kind) or getattr(self.made[kind], "failure", None)
+        if failed is not None:
+            raise failed
         return self.made[kind]

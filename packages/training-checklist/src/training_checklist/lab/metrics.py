@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
 
+from torch import Tensor
 from torchmetrics import CatMetric, MaxMetric, Metric, MinMetric, SumMetric
 from torchmetrics.wrappers.abstract import WrapperMetric
 
@@ -33,7 +34,7 @@ class MetricListener(EpochListener):
 
         @wraps(inner)
         def watched(*arguments: Any, **options: Any) -> Any:
-            look(*arguments, **options)
+            self.safely(look, *arguments, **options)
             return pass_on(inner, *arguments, **options)
 
         self._around = watched.__code__
@@ -45,7 +46,7 @@ class MetricListener(EpochListener):
         setattr(metric, method, function)
 
     def before_update(self, look: Callable[[str, Metric, dict[str, Any]], None]) -> None:
-        """Let a function see path, metric and arguments of each update that compares predictions with targets."""
+        """Let a function see path, metric and arguments of each update that compares one tensor with another."""
         for path, metric in self.metrics():
             self.before_call(
                 metric, "update", partial(self._bind, path, metric, inspect.signature(metric.update), look)
@@ -58,7 +59,7 @@ class MetricListener(EpochListener):
             given = takes.bind(*arguments, **options).arguments
         except TypeError:  # which the call itself will say
             return
-        if given.keys() >= PAIR:
+        if given.keys() >= PAIR and all(isinstance(given[name], Tensor) for name in PAIR):  # and no lists of boxes
             look(path, metric, given)
 
 

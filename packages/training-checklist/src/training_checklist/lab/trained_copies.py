@@ -276,12 +276,16 @@ def effect_of_labels(run: TwoEpochs) -> float:
         raise CannotJudge("exchanged labels change the loss, so that inputs have an effect")
     with copies(run):
         seen = batches(run)[: half(run)]
-        trial = origin(run).again() if test.learner is None else test.learner
+        trial = (test.learner or origin(run)).again()
         trial.module.eval()  # dropout would make samples differ whose outputs do not
-        targets = trial.targets(seen[0])
+        try:
+            targets = trial.targets(seen[0])
+            is_blind = not targets and trial.answers_alike(seen[0])
+        except Exception as error:  # no run trains in eval mode: a detector of torchvision has no losses there
+            raise CannotJudge(f"training_step cannot be taken in eval mode: {error!r}") from None
         if targets:
             return effect(trial, seen, targets)[0] / max(abs(trial.mean(seen)), 1e-12)
-        if trial.answers_alike(seen[0]):
+        if is_blind:
             return 0.0
         raise CannotJudge(UNTOLD)
 

@@ -18,7 +18,7 @@ class Ranges(MetricListener):
 
     def _look(self, path: str, metric: Metric, given: dict[str, Any]) -> None:
         asked, target = getattr(metric, "data_range", None), given["target"]
-        if isinstance(asked, (int, float, Tensor)) and isinstance(target, Tensor) and target.numel():
+        if isinstance(asked, (int, float, Tensor)) and target.numel():
             low, high = map(float, target.detach().aminmax())
             place = Places(self.run.pl_module).here().beside(module=f"{path} ({type(metric).__name__})")
             _, least, most, place = self.found.get(path, (0.0, low, high, place))

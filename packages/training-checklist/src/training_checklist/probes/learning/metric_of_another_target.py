@@ -37,9 +37,9 @@ class Targets(MetricListener):
         self.batch = batch
 
     def _look(self, path: str, metric: Metric, given: dict[str, Any]) -> None:
-        if path not in self.found and isinstance(target := given["target"], Tensor):
+        if path not in self.found:
             place = Places(self.run.pl_module).here().beside(module=f"{path} ({type(metric).__name__})")
-            for leaf in parts_of(self.batch, target):
+            for leaf in parts_of(self.batch, given["target"]):
                 self.found[path] = leaf, place
 
 
