@@ -92,9 +92,8 @@ class Look:
         They are the same number where only the order of additions tells them apart.
         """
         loss, batches = self.at(batch)[0], [rolled(batch, by) for by in MOVES]
-        if loss != self.at(batch, seed=1)[0] or any(
-            each is None for each in batches
-        ):  # noise is drawn for places; NaN is no loss either
+        repeats = loss == self.at(batch, seed=1)[0]  # noise is drawn for places; NaN is no loss either
+        if not repeats or any(each is None for each in batches):
             return None
         others = [self.at(each)[0] for each in batches]
         return loss, [other if self._differ(other, loss) else loss for other in others]

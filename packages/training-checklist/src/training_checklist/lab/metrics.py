@@ -40,6 +40,10 @@ class MetricListener(EpochListener):
         self._around = watched.__code__
         self.put(metric, method, watched)
 
+    def place(self, path: str, metric: Metric) -> Place:
+        """Return where the project makes the call that is looked at now, with the metric."""
+        return self.caller().beside(module=f"{path} ({type(metric).__name__})")
+
     def put(self, metric: Metric, method: str, function: Callable[..., Any]) -> None:
         """Put a function in the place of a method, until the epochs are over."""
         self.watching.callback(setattr, metric, method, getattr(metric, method))

@@ -4,7 +4,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.image import PeakSignalNoiseRatio
 
-from training_checklist.instruments import MetricListener, Places, TwoEpochs, Validated
+from training_checklist.instruments import MetricListener, TwoEpochs, Validated
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
@@ -20,7 +20,7 @@ class Ranges(MetricListener):
         asked, target = getattr(metric, "data_range", None), given["target"]
         if isinstance(asked, (int, float, Tensor)) and target.numel():
             low, high = map(float, target.detach().aminmax())
-            place = Places(self.run.pl_module).here().beside(module=f"{path} ({type(metric).__name__})")
+            place = self.place(path, metric)
             _, least, most, place = self.found.get(path, (0.0, low, high, place))
             self.found[path] = float(asked), min(low, least), max(high, most), place
 

@@ -39,7 +39,7 @@ class FirstUpdates(MetricListener):
             return
         known, pair = leaves(self.batch), (given["preds"], given["target"])
         places = [next((place for place, leaf in known.items() if is_of(value, leaf)), "") for value in pair]
-        values, place = [], self.caller().beside(module=f"{path} ({type(metric).__name__})")
+        values, place = [], self.place(path, metric)
         if places[0] and not places[1]:
             with suppress(Exception):  # of a metric that takes them in one order only
                 values = [value_of(metric, {**given, "preds": one, "target": two}) for one, two in (pair, pair[::-1])]

@@ -9,7 +9,6 @@ from torchmetrics import MeanSquaredError, Metric
 from training_checklist.instruments import (
     Example,
     MetricListener,
-    Places,
     Small,
     TwoEpochs,
     first_losses,
@@ -38,7 +37,7 @@ class Targets(MetricListener):
 
     def _look(self, path: str, metric: Metric, given: dict[str, Any]) -> None:
         if path not in self.found:
-            place = Places(self.run.pl_module).here().beside(module=f"{path} ({type(metric).__name__})")
+            place = self.place(path, metric)
             for leaf in parts_of(self.batch, given["target"]):
                 self.found[path] = leaf, place
 
