@@ -22,7 +22,19 @@ RANKS = ("AUROC", "AveragePrecision", "ROC", "PrecisionRecallCurve", "Calibratio
 
 
 class MetricListener(EpochListener):
-    """A listener that sees calls of the module's metrics before they are made."""
+    """A listener that sees calls of the module's metrics before they are made.
+
+    Attributes:
+        batch: which training or validation takes now.
+    """
+
+    batch: Any = None
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        self.batch = batch
+
+    def on_validation_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: int) -> None:
+        self.batch = batch
 
     def metrics(self) -> Iterator[tuple[str, Metric]]:
         modules = self.run.pl_module.named_modules()
@@ -103,11 +115,13 @@ class MetricStates(MetricListener):
                 self.before_call(metric, "compute", partial(self._look, path, metric))
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        super().on_train_batch_start(trainer, pl_module, batch, batch_idx)
         self._begin("training", batch_idx)
 
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
+        super().on_validation_batch_start(trainer, pl_module, batch, batch_idx)
         if dataloader_idx == 0:
             self._begin("validation", batch_idx)
 

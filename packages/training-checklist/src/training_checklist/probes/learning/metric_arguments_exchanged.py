@@ -7,7 +7,6 @@ from torch import Tensor
 from torchmetrics import Metric, R2Score
 
 from training_checklist.instruments import MetricListener, TwoEpochs, Validated, leaves, same, several_steps
-from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 ROUNDING = 1e-6  # of a correlation: float32 keeps 7 digits, and predictions that are as near have nothing to learn
@@ -24,15 +23,8 @@ class FirstUpdates(MetricListener):
 
     def __init__(self, run: TwoEpochs) -> None:
         super().__init__(run)
-        self.batch: Any = None
         self.found: dict[str, tuple[list[str], list[float], float, Place]] = {}
         self.before_update(self._look)
-
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        self.batch = batch
-
-    def on_validation_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: int) -> None:
-        self.batch = batch
 
     def _look(self, path: str, metric: Metric, given: dict[str, Any]) -> None:
         if path in self.found:

@@ -16,7 +16,6 @@ from training_checklist.instruments import (
     leaves,
     same,
 )
-from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -25,15 +24,8 @@ class Targets(MetricListener):
 
     def __init__(self, run: TwoEpochs) -> None:
         super().__init__(run)
-        self.batch: Any = None
         self.found: dict[str, tuple[str, Place]] = {}
         self.before_update(self._look)
-
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        self.batch = batch
-
-    def on_validation_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: int) -> None:
-        self.batch = batch
 
     def _look(self, path: str, metric: Metric, given: dict[str, Any]) -> None:
         if path not in self.found:
