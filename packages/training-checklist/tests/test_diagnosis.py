@@ -483,6 +483,23 @@ def test_missing_compiler_is_told_with_the_key_that_asks_for_it():
     assert "leave torch.compile out" in told(finding)
 
 
+@pytest.mark.parametrize(
+    ("statement", "why", "fix"),
+    [
+        ("from torch.nn import Linaer2", f"torch.nn has no Linaer2 in torch {torch.__version__}", "install the torch"),
+        ("import torch.metrics", f"torch has no metrics in torch {torch.__version__}", "took the place of metrics"),
+        ("from collections import Sequence", "collections has no Sequence in Python 3", "install the Python"),
+        ("import not_there", "has a module not_there", "install what provides not_there"),
+        (f"from {__name__} import Encodr", f"{__name__} has no Encodr; did you mean Encoder?", "correct the name"),
+    ],
+)
+def test_import_that_fails_is_told_with_what_is_not_there(statement, why, fix):
+    finding = diagnosed(exec, statement)
+    assert finding.rule == "crash/import-failed"
+    assert why in finding.why
+    assert fix in told(finding)
+
+
 def test_missing_login_is_told_with_the_key_that_needs_none():
     def train(cfg):
         raise type("UsageError", (Exception,), {})("No API key configured. Use `wandb login` to log in.")

@@ -17,6 +17,7 @@ def finding(*overrides):
         ("+criterion.ignore_index=0", "criterion.ignore_index=-100", "+criterion.ignore_index=-100"),
         ("++trainer.fast_dev_run=2", "trainer.fast_dev_run=false", "++trainer.fast_dev_run=false"),
         ("+trainer.benchmark=true", "~trainer.benchmark", ""),
+        ("trainer.log_every_n_steps=3", "~trainer.log_every_n_steps", "~trainer.log_every_n_steps"),
         ("optimizer.lr=3", "optimizer.lr=1", "optimizer.lr=1"),
         ("seed=1", "trainer.benchmark=true", "seed=1 ++trainer.benchmark=true"),
         ("seed=1", "optimizer.eps=1e-8", "seed=1 ++optimizer.eps=1e-8"),

@@ -212,7 +212,9 @@ def target_is_integer(crash: Crash, match: re.Match) -> Cause:
 
 def not_probabilities(crash: Crash, match: re.Match) -> Cause:
     low, high = spread(crash.argument(match[1]))
-    advice = "BCEWithLogitsLoss takes logits as they are" if match[1] == "input" else "labels must be 0 to 1"
+    advice = "BCEWithLogitsLoss takes logits as they are"
+    if match[1] == "target":
+        advice = "labels must be 0 to 1, and so must images that are the target: ToTensor makes them so, Normalize not"
     return Cause(f"{criterion(crash)} takes probabilities, and its {match[1]} goes from {low} to {high}", advice)
 
 

@@ -1,7 +1,9 @@
 """Why training stops: gradients, memory, loader workers, monitors, checkpoints, and processes that wait for others."""
 
 import inspect
+import platform
 import re
+import sys
 from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -564,8 +566,34 @@ def no_such_file(crash: Crash, match: re.Match) -> Cause | None:
     )
 
 
+def import_failed(crash: Crash, match: re.Match) -> Cause:
+    """A name that a module does not have, most often of another version, or a module that is not there."""
+    module, name = (match["module"], match["name"]) if match["name"] else match["missing"].rpartition(".")[::2]
+    if not module:
+        return Cause(
+            f"no package of this environment and no folder that Python looks in has a module {name}",
+            f"install what provides {name}, or take out the import",
+        )
+    found = sys.modules.get(module)
+    if is_own(str(getattr(found, "__file__", None))):
+        return Cause(f"{module} has no {name}{suggestion(name, dir(found))}", "correct the name, or define it there")
+    package = module.partition(".")[0]
+    version = getattr(sys.modules.get(package), "__version__", "")
+    if package in sys.stdlib_module_names:
+        package, version = "Python", platform.python_version()
+    return Cause(
+        f"{module} has no {name} in {f'{package} {version}'.strip()}: this code was written for another version",
+        f"install the {package} that this code was written for, or use what took the place of {name}",
+    )
+
+
 PATTERNS: list[Pattern] = [
     (r"^SystemExit: ", exit_called),
+    (
+        r"^ImportError: cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'"
+        r"|^ModuleNotFoundError: No module named '(?P<missing>[\w.]+)'",
+        import_failed,
+    ),
     (r"The closure hasn't been executed", closure_not_called),
     (r"object of type 'NoneType' has no len\(\)", no_dataset),
     (r"FileNotFoundError: .*?not found: (\S+)|FileNotFoundError: .*?No such file or directory: (.+)", no_such_file),

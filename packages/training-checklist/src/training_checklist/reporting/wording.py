@@ -42,7 +42,7 @@ def in_words(finding: Finding, item: str | None, config: DictConfig | None) -> s
 def command(config: DictConfig | None, item: str | None, overrides: tuple[str, ...] = ()) -> str:
     """Return the command of this job with a debug item, or none, and with `overrides` in the place of those it has.
 
-    `~key` takes an override for that key away where the command has one.
+    `~key` takes away what the command adds with `+`, and else the key that the project's files have.
     """
     if config is None:
         return call(item, overrides)
@@ -55,8 +55,7 @@ def command(config: DictConfig | None, item: str | None, overrides: tuple[str, .
     changed = [text if text[0] in "+~" else f"{signs.get(key_of(text), '')}{text}" for text in overrides]
     keys = {key_of(override) for override in changed}
     kept = [text for text in own if key_of(text) not in keys]
-    replaced = {key_of(text) for text in own} & keys
-    added = [text for text in changed if not (text.startswith("~") and key_of(text) in replaced)]
+    added = [text for text in changed if not (text.startswith("~") and signs.get(key_of(text)))]
     asked = [option(config, item)] if item is not None else []
     return " ".join([*program(), *flags(), *map(quoted, [*asked, *kept, *added])])
 

@@ -11,7 +11,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 PROBE = Probe(
     question="Can every _target_ be imported and called?",
     why="nothing can be built from it",
-    fix=Fix("correct the name"),
+    fix=Fix("correct the name, or the import that fails"),
     detect=detect,
     faulty=Job(("logger.csv._target_=pytorch_lightning.loggers.CSVLoger",)),
     healthy=Job(),
