@@ -163,6 +163,12 @@ def test_logger_in_the_working_directory_fails_with_its_key(judge):
     assert found["where"].startswith("logger.csv.save_dir=logs (command line")
 
 
+def test_key_that_the_runs_own_directory_is_made_of_is_not_to_be_made_of_that(judge):
+    logger = FILES["conf/logger/csv.yaml"].replace("${hydra:runtime.output_dir}", "${logs}/csv")
+    found = finding(judge("+logs=logs", "hydra.run.dir='${logs}/now'", files={"conf/logger/csv.yaml": logger}))
+    assert "'logger.csv.save_dir=${hydra:runtime.output_dir}'" in found["fix"]
+
+
 def test_callback_that_writes_beside_the_run_fails_with_its_key(judge):
     found = finding(judge("+callbacks.plots._target_=parts.Plots"))
     assert found["what"] == "callbacks.plots (Plots) writes outside the run's directory: figures/loss.svg"

@@ -33,6 +33,12 @@ def test_project_whose_config_sweeps_unasked_has_one_run_checked_in_its_place(st
     assert "equal in both runs" in done.output
 
 
+def test_command_that_asks_for_one_process_where_the_config_has_several_is_heard(stranger):
+    project = stranger(PLAIN | {"configs/train.yaml": CONFIG.replace("cpu,", "cpu, devices: 2, strategy: ddp,")})
+    done = project.check("trainer.devices=1", "trainer.strategy=auto", items="reproducibility")
+    passed(done, "reproducibility")
+
+
 def test_items_can_be_asked_for_together_and_fail_by_themselves(stranger):
     done = stranger(PLAIN).run("+checklist=[trace,limit_batches]")
     passed(done, "trace", "limit_batches")

@@ -1,7 +1,9 @@
 """One process for a run whose command line, or config, asks for several. Nothing here imports torch."""
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, open_dict, read_write
 from training_config.overrides import key_of
+from training_config.processes import needs_processes
 
 ONE_DEVICE = {"trainer.devices": 1, "trainer.strategy": "auto", "trainer.num_nodes": 1}
 
@@ -18,5 +20,12 @@ def force_one_device(config: DictConfig) -> None:
 
 
 def without_devices(overrides: list[str]) -> list[str]:
-    """Return a command line's overrides without those that ask for processes."""
-    return [text for text in overrides if key_of(text) not in ONE_DEVICE]
+    """Return a command line's overrides without those that ask for several processes; those for one stay."""
+    return [text for text in overrides if key_of(text) not in ONE_DEVICE or asks_for_one(text)]
+
+
+def asks_for_one(text: str) -> bool:
+    override = OverridesParser.create().parse_override(text)
+    if override.is_delete() or override.is_sweep_override() or "${" in text:
+        return False  # what it comes to is not known here
+    return not needs_processes({override.key_or_group.rpartition(".")[2]: override.value()})

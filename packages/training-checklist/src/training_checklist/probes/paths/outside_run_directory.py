@@ -2,7 +2,7 @@ import ast
 import os
 from pathlib import Path
 
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, open_dict, read_write
 from training_config.walk import value_of, walk
 
 from training_checklist.instruments import OUTPUT_DIR, Asked, Checkpoint, Job, RunFiles, Written, job, shown
@@ -57,10 +57,21 @@ def directing_key(files: RunFiles, path: Path, below: str) -> str:
         if not isinstance(value, str) or not value or len(value) > 1000:
             continue
         named = Path(os.path.realpath(files.here / value))
-        if path.is_relative_to(named) and not files.here.is_relative_to(named):
+        inside = path.is_relative_to(named) and not files.here.is_relative_to(named)
+        if inside and not decides_run_directory(files, full_key):
             literal = not OmegaConf.is_interpolation(node, key)
             found.append((literal, bool(below) and full_key.startswith(f"{below}."), len(named.parts), full_key))
     return max(found)[3] if found else ""
+
+
+def decides_run_directory(files: RunFiles, key: str) -> bool:
+    """Whether hydra.run.dir is made of a key: it cannot be made of hydra.run.dir in turn."""
+    config, mark = files.config.copy(), "the key's value"
+    with read_write(config), read_write(config.hydra), open_dict(config):
+        OmegaConf.update(config, key, mark)
+        if Asked.current is not None:
+            config.hydra.run.dir = Asked.current.raw
+        return mark in config.hydra.run.dir
 
 
 def fix_of(files: RunFiles, key: str, line: str, path: Path) -> Fix:
