@@ -298,10 +298,12 @@ def test_jobs_of_a_sweep_in_their_directories_pass(tmp_path):
 
 
 def test_trainer_without_a_folder_is_named_once_and_leaves_nothing(judge, tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "evaluate.py").write_text("Trainer()")  # of another program
     found = finding(judge("~callbacks", "+callbacks={}", "~logger", "+logger={}"))
     assert found["what"].startswith("the Trainer, without a folder of its own, writes outside the run's directory")
     assert {Path(name.strip()).suffix for name in found["what"].split(": ")[1].split(",")} >= {".ckpt", ".yaml"}
-    assert found["place"]["file"].endswith("train.py")
+    assert found["place"]["file"] == "train.py"
     assert "+trainer.default_root_dir=${hydra:runtime.output_dir}" in found["fix"]
     assert not (tmp_path / "project" / "lightning_logs").exists()
 

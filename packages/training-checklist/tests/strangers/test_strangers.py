@@ -187,6 +187,44 @@ print("after main")
     assert project.files() == before
 
 
+def test_checkpoints_that_a_callback_saves_for_itself_are_the_users_again_after_each_item(stranger):
+    """Its own run goes on from what it finds in a folder; a callback fills that, and removes its earlier files."""
+    saves = """
+import os
+import pytorch_lightning as pl
+
+
+class Save(pl.Callback):
+    last = None
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        path = f"kept/run/epoch={trainer.current_epoch}.ckpt"
+        trainer.save_checkpoint(path)
+        trainer.save_checkpoint("kept/run/last.ckpt")
+        if self.last not in (None, path):
+            os.remove(self.last)
+        self.last = path
+"""
+    resumed = (
+        "    trainer.fit(net, data)",
+        "    found = sorted(Path('kept/run').glob('*.ckpt'))\n"
+        "    print('found', [path.name for path in found])\n"
+        "    trainer.fit(net, data, ckpt_path=found[-1] if found else None)",
+    )
+    config = CONFIG.replace("callbacks: {}", "callbacks: {save: {_target_: save.Save}}")
+    train = changed("train.py", ("import hydra\n", "import hydra\nfrom pathlib import Path\n"), resumed)
+    project = stranger(train | {"save.py": saves, "configs/train.yaml": config})
+    passed(project.check(items="fast_dev_run,overfit"), "fast_dev_run", "overfit")
+    assert not (project.folder / "kept").exists()
+    assert "found []" in project.run().output
+    before, kept = project.files(), {path: path.read_bytes() for path in project.folder.glob("kept/run/*.ckpt")}
+    done = project.check(items="paths,overfit,gradients")
+    assert [done.verdict(item) for item in ("paths", "overfit", "gradients")] == ["failed", "passed", "passed"]
+    assert project.files() == before
+    assert {path: path.read_bytes() for path in kept} == kept
+    assert "found ['epoch=2.ckpt', 'last.ckpt']" in project.run().output
+
+
 def test_lightning_that_is_imported_in_main_is_the_one_that_the_project_uses(stranger):
     inside = TRAIN.replace("import pytorch_lightning as pl\n", "").replace("from net import Data, Net\n", "")
     inside = inside.replace(

@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from training_checklist.engines.own_code import pass_on
 from training_checklist.lightning import Logger, ModelCheckpoint, Trainer, part
+from training_checklist.starting.own_checkpoints import set_aside
 
 ELSEWHERE = "elsewhere"  # in the check's directory: what the project has outside of the directory of its run
 OF_THIS_PROCESS = ("CSVLogger", "TensorBoardLogger")  # loggers that write their files themselves
@@ -23,6 +24,8 @@ _moved: dict[Path, Path] = {}  # places in the check's directory, with those tha
 @contextmanager
 def writing_inside(folder: Path, services_only: bool = False) -> Iterator[None]:
     """While it is entered, every checkpoint callback, logger and Trainer that is built writes below a folder.
+
+    What the project saves elsewhere by `Trainer.save_checkpoint` is noted there, for `put_back`.
 
     Args:
         services_only: only loggers whose files another process writes, which may do that when this one has ended.
@@ -36,6 +39,7 @@ def writing_inside(folder: Path, services_only: bool = False) -> Iterator[None]:
             init = vars(kind).get("__init__")
             if init is not None and name in signature(init).parameters:
                 stack.enter_context(patch.object(kind, "__init__", moved(init, name, folder)))
+        stack.enter_context(patch.object(Trainer, "save_checkpoint", noted(Trainer.save_checkpoint, folder.resolve())))
         yield
 
 
@@ -61,6 +65,22 @@ def moved(init: Any, name: str, folder: Path) -> Any:
         pass_on(init, *arguments, **options)
 
     return inside
+
+
+def noted(save: Any, folder: Path) -> Any:
+    """Return `Trainer.save_checkpoint` that first notes, once, a path outside of a folder."""
+    known: set[Path] = set()
+
+    @wraps(save)
+    def saved(trainer: Trainer, filepath: Any, *arguments: Any, **options: Any) -> None:
+        path = Path(os.path.realpath(filepath))
+        outside = "://" not in str(filepath) and not path.is_relative_to(folder) and path not in known
+        if outside and trainer.is_global_zero:
+            known.add(path)
+            set_aside(path, folder)
+        pass_on(save, trainer, filepath, *arguments, **options)
+
+    return saved
 
 
 def place_of(given: str | os.PathLike, folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,9 +139,11 @@ def job(files: RunFiles) -> DictConfig:
 
 @once
 def parsed(files: RunFiles) -> list[tuple[Path, ast.AST]]:
-    """Return the project's own source files."""
+    """Return the project's own source files, first those that this run has imported."""
     found, checks = [], Path(__file__).parents[1]
-    for path in (path for path in sources(files.here) or () if checks not in path.parents):
+    imported = {os.path.realpath(getattr(module, "__file__", None) or "") for module in [*sys.modules.values()]}
+    paths = (path for path in sources(files.here) or () if checks not in path.parents)
+    for path in sorted(paths, key=lambda path: str(path) not in imported):
         try:
             found.append((path, ast.parse(path.read_text(encoding="utf-8"))))
         except (SyntaxError, ValueError, OSError):

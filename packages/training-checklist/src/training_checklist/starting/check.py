@@ -22,6 +22,7 @@ from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.terminal import print_report
 from training_checklist.settings import Settings, read_settings
 from training_checklist.starting.arguments import without
+from training_checklist.starting.own_checkpoints import put_back
 from training_checklist.starting.placement import Asked, is_item
 from training_checklist.starting.start import Starter
 
@@ -102,6 +103,7 @@ class Check:
             code = self.starter.run(arguments, work, printed, seconds)
             outcome = self._outcome(items, work, place, code, printed, seconds)
         finally:
+            put_back(work)
             shutil.rmtree(work, ignore_errors=True)
             with contextlib.suppress(OSError):  # of a check that was refused, nothing is left
                 for folder in (place, *dict.fromkeys((self.folder, self.folder.parent))):
