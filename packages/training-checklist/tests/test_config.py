@@ -378,9 +378,17 @@ def test_settings_for_one_run_are_its_own_affair(judge, setting):
     assert judge(f"+trainer.{setting}")["findings"] == []
 
 
+@pytest.mark.parametrize("below", ["  batch_size: ???", "  ???"])
+def test_value_that_a_later_file_leaves_open_keeps_its_origin(judge, below):
+    left_open = FILES["conf/train.yaml"] + f"data:\n{below}\n"
+    item = judge("+trainer.limit_val_batches=2", files={"conf/train.yaml": left_open})
+    assert item["findings"] == []
+    assert "config/value-beaten" in item["judged"]
+
+
 def test_composition_that_is_not_understood_is_skipped_not_failed(judge, monkeypatch):
     monkeypatch.delattr(provenance, "create_defaults_list")
-    item = judge()
+    item = judge("+trainer.limit_val_batches=2")
     assert item["verdict"] == "skipped"
     assert "hydra-core" in item["skipped"]
 

@@ -509,6 +509,22 @@ def test_missing_login_is_told_with_the_key_that_needs_none():
     assert told(finding).startswith("logger.wandb.offline=true; wandb login, once")
 
 
+@pytest.mark.parametrize(
+    ("config", "fix"),
+    [
+        ({"trainer": {"accelerator": "gpu"}}, "trainer.accelerator=cpu, or auto; "),
+        ({"lr": 0.1}, 'Trainer(accelerator="auto") takes what is there; '),
+    ],
+)
+def test_missing_accelerator_is_told_with_the_key_or_the_argument_that_asks_for_it(config, fix):
+    def train(cfg):
+        raise type("MisconfigurationException", (Exception,), {})("No supported gpu backend found!")
+
+    finding = diagnosed(train, OmegaConf.create(config))
+    assert "has no such accelerator" in finding.why
+    assert told(finding).startswith(fix)
+
+
 def test_empty_dataset_is_told():
     finding = diagnosed(lambda: DataLoader(Samples(size=0), shuffle=True))
     assert "no samples" in finding.why

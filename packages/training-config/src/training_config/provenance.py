@@ -15,7 +15,7 @@ from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
 from hydra._internal.defaults_list import create_defaults_list
 from hydra.core.override_parser.types import Override
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 
 Key = tuple[str, ...]
 COMMAND_LINE = "command line"
@@ -141,6 +141,8 @@ def trace_config(config: DictConfig) -> Provenance:
         files.append(File(default.config_path, file, package, header, own if isinstance(own, dict) else {}))
         inside = len(package.split(".")) if package else 0
         for key, value in leaves(content):
+            if value == MISSING and tree.holds(key):  # OmegaConf merges no ??? over a value
+                continue
             line = marks.get(key[inside:], 0)
             is_chosen = default.config_path in chosen
             parent = "" if default.is_self else default.parent or ""
@@ -180,6 +182,9 @@ class Tree:
             return
         replaced = [self.history.pop(other)[-1] for other in below]
         self.history.setdefault(key, []).extend([*dict.fromkeys(map(replaced_whole, replaced)), setting])
+
+    def holds(self, key: Key) -> bool:
+        return any(other[: len(key)] == key for other in self.history)
 
     def remove(self, key: Key) -> None:
         below = [other for other in self.history if other[: len(key)] == key]

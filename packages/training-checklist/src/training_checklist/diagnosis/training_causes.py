@@ -516,11 +516,12 @@ def not_deterministic(crash: Crash, match: re.Match) -> Cause:
 
 
 def no_accelerator(crash: Crash, match: re.Match) -> Cause:
-    where = place_of(crash.config, *keys_named(crash.config, "accelerator"))
+    keys = keys_named(crash.config, "accelerator")
+    allowed = f"{keys[0]}=cpu, or auto" if keys else 'Trainer(accelerator="auto") takes what is there'
     return Cause(
         "this machine, or this installation of PyTorch, has no such accelerator",
-        'trainer.accelerator=cpu, or auto; python -c "import torch; print(torch.cuda.is_available())"',
-        where,
+        f'{allowed}; python -c "import torch; print(torch.cuda.is_available())"',
+        place_of(crash.config, *keys),
     )
 
 

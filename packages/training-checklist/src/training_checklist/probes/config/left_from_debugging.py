@@ -1,6 +1,6 @@
 import re
 
-from training_checklist.instruments import Job, JobConfig, given_to
+from training_checklist.instruments import Job, JobConfig, given_to, provenance
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
 # Settings of the Trainer for a look at a few batches, and what they make of a training.
@@ -17,6 +17,7 @@ TRIALS = re.compile(r"debug|smoke|quick|fast|tiny|demo|dev|test|profil|anomaly|o
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
+    provenance(config)  # where that is not known, nothing says that a value is kept in a file
     for name, does in SETTINGS.items():
         for key, _, value in given_to(config, name):
             is_on = isinstance(value, (int, float)) and bool(value)
