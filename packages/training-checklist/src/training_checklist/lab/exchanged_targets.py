@@ -12,7 +12,7 @@ from training_checklist.engines.compared import HALF, ROUNDING, heard_answers, r
 from training_checklist.engines.logged import logged_by
 from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.trial import exchanged
-from training_checklist.lab.shared import of_the_project, once
+from training_checklist.lab.shared import limits_of, of_the_project, once
 from training_checklist.lab.trained_copies import (
     EXCHANGES,
     UNTOLD,
@@ -26,8 +26,6 @@ from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import LightningModule
 from training_checklist.probe import CannotJudge
 
-# Standard deviations. Chance makes that in 4 of 10,000 cases (Student's t with EXCHANGES - 1 degrees of freedom).
-SURE = 4.0
 SAMPLES = 256  # of validation, which are exchanged with one another
 
 
@@ -39,20 +37,13 @@ class WithTargets:
         right: with the true targets.
         wrong: with targets exchanged among the samples, in the mean.
         deviations: by how many standard deviations of such exchanges it is higher with the true ones.
-        untrained: the same of a copy that has not learnt, for which few classes may fit by chance.
+        better: whether more or less of it is better, "max" or "min", as training has made it; None where none shows.
     """
 
     right: float
     wrong: float
     deviations: float
-    untrained: float = 0.0
-
-    @property
-    def better(self) -> str | None:
-        """Whether more or less of it is better, "max" or "min", as training has made it; None where none shows."""
-        is_sure = abs(self.deviations) >= SURE and abs(self.deviations - self.untrained) >= SURE
-        is_gained = (self.deviations > self.untrained) == (self.deviations > 0)
-        return None if not is_sure or not is_gained else "max" if self.deviations > 0 else "min"
+    better: str | None = None
 
 
 @once
@@ -69,7 +60,7 @@ def with_exchanged_targets(run: TwoEpochs) -> dict[str, WithTargets]:
     if any(weight.dtype in HALF for weight in run.pl_module.parameters()):
         raise CannotJudge("numbers of 16 bits are too coarse to be compared")
     try:
-        learns = labels_of_copies(run).unseen >= SURE
+        learns = labels_of_copies(run).unseen >= surely()
     except CannotJudge as reason:
         if str(reason) != UNTOLD:
             raise
@@ -91,11 +82,25 @@ def with_exchanged_targets(run: TwoEpochs) -> dict[str, WithTargets]:
     return found
 
 
+def surely() -> float:
+    """Return the standard deviations from which exchanged targets tell of something that was learnt."""
+    return limits_of("learning/labels-unrelated").min_known
+
+
 def since(untrained: dict[str, WithTargets], found: dict[str, WithTargets]) -> dict[str, WithTargets]:
-    """Return what was found of a copy, with what the same came to before it had learnt."""
+    """Return what was found of a copy that has learnt, with what is better for it and was not before."""
     return {
-        name: replace(each, untrained=untrained[name].deviations) for name, each in found.items() if name in untrained
+        name: replace(each, better=learnt_direction(untrained[name].deviations, each.deviations))
+        for name, each in found.items()
+        if name in untrained
     }
+
+
+def learnt_direction(before: float, after: float) -> str | None:
+    """Return "max" or "min" by the deviations of a copy before and after; few classes may fit by chance before."""
+    is_sure = abs(after) >= surely() and abs(after - before) >= surely()
+    is_gained = (after > before) == (after > 0)
+    return None if not is_sure or not is_gained else "max" if after > 0 else "min"
 
 
 def look(module: LightningModule, run: TwoEpochs, batch: Any) -> dict[str, WithTargets]:
