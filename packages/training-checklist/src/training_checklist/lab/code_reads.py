@@ -14,6 +14,7 @@ from types import ModuleType
 from omegaconf import DictConfig
 
 from training_checklist.engines.own_code import is_installed
+from training_checklist.engines.source_trees import source_tree
 
 MANY = 3000  # files; more of them are hardly one project's own
 FOREIGN = {"site-packages", "node_modules", "__pycache__", "tests", "test", "outputs", "multirun", "build", "dist"}
@@ -62,11 +63,8 @@ class Code:
 
     def add(self, path: Path) -> None:
         """Read one source file; what does not parse is left out."""
-        try:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-        except (SyntaxError, ValueError, OSError):
-            return
-        self.files += 1
+        tree = source_tree(str(path))
+        self.files += bool(tree.body)
         skipped = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):

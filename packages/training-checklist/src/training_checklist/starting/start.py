@@ -47,7 +47,7 @@ class Starter:
     def __init__(self, config: DictConfig, task: TaskFunction) -> None:
         self.config, self.task = config, task
         self.cwd = Path(config.hydra.runtime.cwd)
-        self.imported = False
+        self.imported, self.to_import = False, []
 
     def run(self, arguments: list[str], work: Path, output: Path | None, seconds: float | None) -> int | None:
         """Run a command of these overrides, and return its exit code; None where it was ended after `seconds`.
@@ -72,7 +72,7 @@ class Starter:
             raise
         finally:
             end(process, has_group=output is not None)
-            self._learn(work)
+            self._note_imports(work)
         return process.returncode
 
     def _start(self, arguments: list[str], work: Path, output: Path | None) -> Any:
@@ -82,6 +82,7 @@ class Starter:
             given = {name: str(value) for name, value in variables.items()}
             os.environ.update({**WAITING, **os.environ, **given})  # some are read by imports
             import_all(OF_ITEMS if can_fork() else ())
+        import_all(self.to_import)
         if can_fork() and GlobalHydra.instance().is_initialized() and is_safe():
             return Fork(lambda: self._as_command([*arguments, *placed(self.config, work)], work), output)
         return self.start_anew(arguments, work, output)
@@ -129,10 +130,9 @@ class Starter:
                 raise RuntimeError(f"the training function ends the process: sys.exit({stop.code!r})") from stop
             return None
 
-    def _learn(self, work: Path) -> None:
+    def _note_imports(self, work: Path) -> None:
         path = work / IMPORTED
-        if path.is_file():
-            import_all(path.read_text(encoding="utf-8").splitlines())
+        self.to_import = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
 
 
 def can_fork() -> bool:

@@ -24,14 +24,23 @@ WHOLE = {"locals", "vars", "save_hyperparameters", "exec", "eval"}  # what reads
 
 
 def detect(stages: Stages, limits: Limits) -> Hits:
-    given = set(keys(own_config()))
+    found = [*without_effect(stages)]
+    given = set(keys(own_config())) if found else set()
+    for parameter, hit in found:  # what is not in the config may have its default
+        if parameter.default is parameter.empty or parameter.name in given:
+            yield hit
+
+
+def without_effect(stages: Stages) -> Iterator[tuple[inspect.Parameter, Hit]]:
+    files = own_files()
     for kind in own_classes(stages):
-        for name, attribute in unread(kind, given):
+        for parameter, attribute in unread(kind):
+            what = f"{kind.__name__} is given {parameter.name}"
             if not attribute:
-                yield Hit(f"{kind.__name__} is given {name}, and does not read it", of_function(kind.__init__))
-            elif not of_library(kind, attribute) and not any(reads(file, attribute) for file in own_files()):
-                what = f"{kind.__name__} is given {name} and keeps it as self.{attribute}, which no code reads"
-                yield Hit(what, of_function(kind.__init__))
+                yield parameter, Hit(f"{what}, and does not read it", of_function(kind.__init__))
+            elif not of_library(kind, attribute) and not any(reads(file, attribute) for file in files):
+                what = f"{what} and keeps it as self.{attribute}, which no code reads"
+                yield parameter, Hit(what, of_function(kind.__init__))
 
 
 def own_classes(stages: Stages) -> Iterator[type]:
@@ -44,12 +53,8 @@ def own_classes(stages: Stages) -> Iterator[type]:
             yield kind
 
 
-def unread(kind: type, given: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield (argument, "" or the attribute that it is put into and no more) of those that are given to an __init__.
-
-    Args:
-        given: names of the config; an argument that is not among them may have its default.
-    """
+def unread(kind: type) -> Iterator[tuple[inspect.Parameter, str]]:
+    """Yield (parameter, "" or the attribute that it is put into and no more) of an __init__."""
     function = inspect.unwrap(kind.__init__)
     nodes = list(ast.walk(definition(function)))
     used = [node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)]
@@ -59,12 +64,12 @@ def unread(kind: type, given: set[str]) -> Iterator[tuple[str, str]]:
     kept = dict(chain.from_iterable(into_attributes(node) for node in nodes if isinstance(node, ast.Assign)))
     for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
         varies = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if varies or name.startswith("_") or (parameter.default is not parameter.empty and name not in given):
+        if varies or name.startswith("_"):
             continue
         if name not in used:
-            yield name, ""
+            yield parameter, ""
         elif used.count(name) == 1 and name in kept:
-            yield name, kept[name]
+            yield parameter, kept[name]
 
 
 def definition(function: Any) -> ast.AST:
