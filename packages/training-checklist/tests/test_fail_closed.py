@@ -3,8 +3,12 @@
 Every item x an exception in every place of the project's code.
 """
 
+from contextlib import suppress
+
 import pytest
+import torch
 from training_checklist import check
+from training_checklist.lightning import isolate_rng
 from training_checklist.python_call import alone
 
 LOADERS = ("train_dataloader", "val_dataloader")
@@ -62,3 +66,13 @@ def test_exception_of_the_module_is_its_own_finding(net, data, item, place):
 @pytest.mark.parametrize("item", ITEMS)
 def test_exception_of_a_constructor_is_its_own_finding(net, data, item):
     assert_own(check(lambda: broken(net, "__init__")(), data(), items=[item], trainer=LENGTH)[item])
+
+
+def test_what_raises_aside_draws_nothing_of_the_runs_random_numbers():
+    torch.manual_seed(3)
+    expected = torch.rand(2).tolist()
+    torch.manual_seed(3)
+    with suppress(Planted), isolate_rng():
+        torch.manual_seed(0)
+        fail()
+    assert torch.rand(2).tolist() == expected

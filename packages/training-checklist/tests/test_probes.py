@@ -24,7 +24,6 @@ PROBES = [probes.load(name) for name in probes.names()]
 ITEMS = {path.name.removesuffix(".yaml") for path in (resources.files("training_checklist") / "conf/debug").iterdir()}
 FAULTY = [(probe, each) for probe in PROBES for each in (probe.faulty, *probe.also_faulty)]
 HEALTHY = [(probe, each) for probe in PROBES for each in (probe.healthy, *probe.also_healthy)]
-FILES = sorted(path for path in Path(probes.__file__).parent.glob("*/*.py") if path.stem != "__init__")
 NUMBERS = [(probe, name) for probe in PROBES for name, each in probe.thresholds.items()]
 
 
@@ -49,11 +48,11 @@ def test_file_of_a_probe_is_named_after_it_and_an_item_asks_it(name):
 @pytest.mark.parametrize(("probe", "example"), FAULTY, ids=[probe.id for probe, _ in FAULTY])
 def test_faulty_example_is_found_and_said_in_full(probe, example, root, tmp_path):
     found = examples.findings(probe, example)
-    assert found
+    assert found, "nothing is found in the faulty example"
     for finding in found:
         assert (finding.rule, finding.severity in (FAILED, WARNING, REMARK)) == (probe.id, True)
         assert finding.what.strip()
-        assert re.match(r"[a-z0-9\"'`(]", finding.why)  # it goes on from what was seen
+        assert re.match(r"[a-z0-9\"'`(]", finding.why), f"{finding.why!r} goes on from what was seen: lower case"
         assert finding.fix.advice or finding.fix.overrides or finding.fix.items or finding.command
         assert set(finding.fix.items) <= ITEMS
         # Commands are made in one place, for whatever program the project starts.
@@ -64,7 +63,6 @@ def test_faulty_example_is_found_and_said_in_full(probe, example, root, tmp_path
         else:
             assert_works(in_words(finding, probe.item, None), root)
             assert_works(said_in(root, finding, probe.item), root)
-    assert probe.question.endswith("?")
 
 
 def has_a_line(finding, example):
@@ -93,8 +91,11 @@ def test_threshold_decides_and_says_why_it_is_this_one(probe, name):
         return tuple(any(finding.severity != REMARK for finding in item.findings) for item in items)
 
     assert found(threshold.value) == (True, False)
-    outcomes = found(threshold.value * threshold.factor), found(threshold.value / threshold.factor)
-    assert set(outcomes) == {(False, False), (True, True)}
+    values = threshold.value * threshold.factor, threshold.value / threshold.factor
+    outcomes = dict(zip(values, map(found, values), strict=True))
+    assert set(outcomes.values()) == {(False, False), (True, True)}, (
+        f"found in (faulty, healthy), by value: {outcomes}; one value must miss both, and the other one find both"
+    )
 
 
 def test_threshold_of_one_name_is_one_number_in_all_probes_of_an_item():
@@ -118,6 +119,11 @@ def is_number(node):
     if isinstance(node, ast.BinOp):
         return is_number(node.left) and is_number(node.right)
     return isinstance(node, ast.Constant) and isinstance(node.value, (int, float))
+
+
+def test_every_file_of_a_probe_lies_in_the_folder_of_its_topic():
+    files = {path.stem for path in Path(probes.__file__).parent.glob("*.py")}
+    assert files == {"__init__"}, "a probe is probes/topic/name.py"
 
 
 def test_number_that_decides_is_a_threshold():

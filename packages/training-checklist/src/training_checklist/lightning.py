@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -121,12 +121,21 @@ CombinedLoader = part("utilities.combined_loader").CombinedLoader
 _states = part("trainer.states")
 RunningStage, TrainerState = _states.RunningStage, _states.TrainerState
 is_overridden = part("utilities.model_helpers").is_overridden
-isolate_rng = part("utilities.seed").isolate_rng
 _seed = fabric("utilities.seed")
 collect_rng_states, set_rng_states = (
     _seed._collect_rng_states,
     _seed._set_rng_states,
 )  # of Python, NumPy, torch and CUDA
+
+
+@contextmanager
+def isolate_rng(include_cuda: bool = True) -> Iterator[None]:
+    """Leave the random numbers that follow as they are. Lightning's own does not where what is inside raises."""
+    states = collect_rng_states(include_cuda)
+    try:
+        yield
+    finally:
+        set_rng_states(states)
 
 
 def combined(loaders: Any, mode: str = "min_size") -> CombinedLoader:

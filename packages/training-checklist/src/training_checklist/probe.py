@@ -153,6 +153,10 @@ class Probe:
     also_healthy: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.detect is kept and self.listener is None:
+            raise ValueError(
+                f"rule {self.id or self.question!r}: give it detect= or listener=, which look for something"
+            )
         module = (self.listener if self.detect is kept else self.detect).__module__
         if module.startswith(PACKAGE):
             topic, name = module.removeprefix(PACKAGE).split(".")
@@ -162,6 +166,8 @@ class Probe:
             raise ValueError(f"rule id {self.id!r}: expected topic/name of lower-case letters, digits and -")
         if not self.item:
             raise ValueError(f"rule {self.id}: item is missing: the debug item that asks it")
+        if not self.question.endswith("?"):
+            raise ValueError(f"rule {self.id}: question is {self.question!r}; expected one that ends with ?")
         if self.severity not in (FAILED, WARNING, REMARK):
             known = f"{FAILED!r}, {WARNING!r} or {REMARK!r}"
             raise ValueError(f"rule {self.id}: severity is {self.severity!r}; expected {known}")

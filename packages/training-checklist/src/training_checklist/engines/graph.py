@@ -69,3 +69,10 @@ def leaf_tensors(origins: Iterable[Any]) -> dict[int, Tensor]:
 def operation(node: Any) -> str:
     """Return what made a node, as autograd calls it: "Sqrt", "Addmm"."""
     return node.name().rpartition("::")[2].partition("Backward")[0]
+
+
+def is_linear(node: Any) -> bool:
+    """Whether a node adds up what has gradients, each times a factor that has none."""
+    if operation(node) in ("Mul", "Div"):
+        return sum(below is not None for below, _ in node.next_functions) == 1
+    return operation(node) in ("Add", "Sub", "Rsub", "Neg")

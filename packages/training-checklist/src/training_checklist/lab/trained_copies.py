@@ -197,6 +197,10 @@ def half(run: TwoEpochs) -> int:
     return math.ceil(len(batches(run)) / 2)
 
 
+def unseen_batches(run: TwoEpochs) -> list[Any]:
+    return batches(run)[half(run) :]
+
+
 def search(run: TwoEpochs, origin: Trial, known: list[Any], warms_up: bool) -> RangeTest:
     """Return what was tried, and a copy for which the loss falls, as configured or changed."""
     steps, min_fall, max_steps = (run.options[name] for name in ("steps", "min_fall", "max_steps"))
@@ -231,8 +235,8 @@ def search(run: TwoEpochs, origin: Trial, known: list[Any], warms_up: bool) -> R
 @once
 def labels_of_copies(run: TwoEpochs) -> Labels:
     """Compare the loss of a copy that learns on samples that it was not trained on with that for exchanged labels."""
-    test, middle, limits = range_test(run), half(run), limits_of("learning/labels-unrelated")
-    known, unseen, learner = batches(run)[:middle], batches(run)[middle:], test.learner
+    test, limits = range_test(run), limits_of("learning/labels-unrelated")
+    known, unseen, learner = batches(run)[: half(run)], unseen_batches(run), test.learner
     if learner is None:
         raise CannotJudge("the loss of no copy falls")
     with copies(run):
