@@ -148,6 +148,12 @@ def test_every_setting_of_a_key_is_told_with_file_and_line(judge, capfd):
     ]
 
 
+def test_option_of_a_folder_further_up_is_told_with_its_file(judge, tmp_path):
+    judge("data=nested", files={"conf/data/nested.yaml": "defaults: [{part: ../digits}, _self_]\n"})
+    told = (tmp_path / "run" / "debug" / "config.txt").read_text()
+    assert "data.part.batch_size = 64  conf/data/digits.yaml:2" in told
+
+
 def test_all_shows_keys_that_were_set_once(judge, capfd):
     judge("+checks.config.all=true")
     assert "seed = 1  conf/train.yaml:10" in capfd.readouterr().out

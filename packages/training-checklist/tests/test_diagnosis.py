@@ -811,6 +811,16 @@ def test_plateau_without_a_monitor_names_where_it_is_made():
     assert "has to be told which" in finding.why
 
 
+def test_hook_that_lightning_calls_no_more_is_told_with_what_took_its_place():
+    class Old(Lit):
+        def training_epoch_end(self, outputs):
+            pass
+
+    finding = diagnosed(lambda: fit(Old()))
+    assert finding.place.function == "Old.training_epoch_end"
+    assert "on_train_epoch_end" in told(finding)
+
+
 def test_step_without_a_loss_is_named():
     class Nameless(Lit):
         def training_step(self, batch, batch_idx):

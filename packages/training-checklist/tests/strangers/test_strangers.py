@@ -266,6 +266,7 @@ def test_crash_that_a_logger_of_the_project_forestalls_without_an_item_is_the_pr
     ).check(items="fast_dev_run")
     assert (later.code, later.verdict("fast_dev_run")) == (1, "failed"), later.output
     assert "has no attribute 'show'" in later.output
+    assert "python -m pdb -c continue train.py stops at the error" in later.output
     here = stranger(
         changed(
             "net.py",

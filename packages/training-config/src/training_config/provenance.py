@@ -4,6 +4,7 @@ Hydra keeps no such record. Its own code makes the defaults list here once more,
 and the result must equal what Hydra composed. Written for hydra-core 1.3, whose internals it uses.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -245,8 +246,8 @@ def chosen_options(overrides: list[Override], values: list[Override]) -> set[str
 
 
 def source_file(scheme: str, folder: str, option: str) -> Path | None:
-    """Return the YAML file of an option, or None where it has none."""
-    name = option if option.endswith((".yaml", ".yml")) else f"{option}.yaml"
+    """Return the YAML file of an option, which a defaults list may call `../other`, or None where it has none."""
+    name = os.path.normpath(option if option.endswith((".yaml", ".yml")) else f"{option}.yaml")
     if scheme == "file":
         return Path(folder).resolve() / name
     if scheme == "pkg":

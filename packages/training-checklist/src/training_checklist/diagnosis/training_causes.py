@@ -588,8 +588,18 @@ def import_failed(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def removed_hook(crash: Crash, match: re.Match) -> Cause:
+    old, new = match.groups()
+    return Cause(
+        f"Lightning calls no {old} any more, and gives {new} no outputs",
+        f"append what the step returns to a list of the module; read and clear that in {new}",
+        hook(crash, old),
+    )
+
+
 PATTERNS: list[Pattern] = [
     (r"^SystemExit: ", exit_called),
+    (r"Support for `(\w+_epoch_end)` has been removed.* use the `(\w+)` hook", removed_hook),
     (
         r"^ImportError: cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'"
         r"|^ModuleNotFoundError: No module named '(?P<missing>[\w.]+)'",

@@ -76,7 +76,7 @@ def call(item: str | None, overrides: tuple[str, ...]) -> str:
 def without_items(arguments: list[str]) -> list[str]:
     """Return the arguments of the program without those that ask for items: `pdb` does not follow into theirs."""
     place = os.environ.get(OF_CHECKLIST)
-    names, keys = (*groups(), "hydra.mode"), ("hydra.callbacks.debug", "callbacks.debug_")
+    names, keys = (*groups(), f"{ALWAYS}/trial", "hydra.mode"), ("hydra.callbacks.debug", "callbacks.debug_")
     kept = [text for text in arguments if place is None or text.partition("=")[2] != exactly(place)]
     return [text for text in kept if key_of(text).partition("@")[0] not in names and not key_of(text).startswith(keys)]
 
