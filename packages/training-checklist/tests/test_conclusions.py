@@ -62,6 +62,14 @@ def test_what_only_may_be_wrong_explains_no_failure():
     assert [each.finding.rule for each in conclusions(verdicts)] == ["overfit/not-memorised", "a/doubt"]
 
 
+def test_where_files_lie_explains_nothing_that_is_computed():
+    verdicts = [
+        Verdict("paths", "", [finding("paths/outside-run-directory", key="logger.save_dir")]),
+        Verdict("gradients", "", [finding("gradients/eps-exceeds-gradients", WARNING, symptom=True)]),
+    ]
+    assert [each.witnesses for each in conclusions(verdicts)] == [[], []]
+
+
 def test_nan_is_told_once_and_begins_with_the_operation_that_makes_it():
     class Unguarded(Small):
         def training_step(self, batch, batch_idx):
