@@ -301,6 +301,28 @@ class TestLoss:
         assert (finding.rule, finding.place.loader) == ("learning/labels-unrelated", "train_dataloader")
         assert "exchanged labels" in finding.what
 
+    def test_positions_without_a_label_are_no_samples_of_a_class(self, examine, net, data):
+        class OneAnswer(net):
+            def __init__(self):
+                super().__init__()
+                self.head = nn.Linear(32, 8 * 40)
+
+            def loss(self, batch):
+                return functional.cross_entropy(self(batch[0]).view(-1, 40), batch[1].flatten())
+
+            def validation_step(self, batch, batch_idx):
+                pass
+
+        class MostlyIgnored(data):
+            def train_dataloader(self):
+                generator = torch.Generator().manual_seed(2)
+                labels = torch.full((320, 8), -100)
+                labels[:, 3] = torch.randint(40, (320,), generator=generator)
+                return DataLoader(TensorDataset(torch.randn(320, 8, generator=generator), labels), 32, shuffle=True)
+
+        verdict = examine("learning", OneAnswer(), MostlyIgnored(), max_epochs=5)
+        assert "too few samples" in verdict.unjudged["learning/labels-unrelated"]
+
     def test_network_that_answers_the_same_to_everything(self, examine, net):
         class Blind(net):
             def forward(self, inputs):

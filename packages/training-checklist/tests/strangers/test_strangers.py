@@ -39,6 +39,17 @@ def test_command_that_asks_for_one_process_where_the_config_has_several_is_heard
     passed(done, "reproducibility")
 
 
+def test_callbacks_that_stand_in_a_list_have_no_keys(stranger):
+    listed = "callbacks: [{_target_: pytorch_lightning.callbacks.LearningRateMonitor}]"
+    project = stranger(
+        changed("train.py", ("cfg.callbacks.values()", "cfg.callbacks"))
+        | {"configs/train.yaml": CONFIG.replace("callbacks: {}", listed)}
+    )
+    done = project.check(items="config,reproducibility")
+    passed(done, "config", "reproducibility")
+    assert "equal in both runs" in done.output
+
+
 def test_items_can_be_asked_for_together_and_fail_by_themselves(stranger):
     done = stranger(PLAIN).run("+checklist=[trace,limit_batches]")
     passed(done, "trace", "limit_batches")

@@ -243,7 +243,7 @@ def labels_of_copies(run: TwoEpochs) -> Labels:
         targets = learner.targets(known[0])
         if not targets:
             raise CannotJudge(UNTOLD)
-        if not unseen or too_few(known, targets, limits.samples_per_class):
+        if not unseen or too_few(known, targets, limits.samples_per_class, learner.criteria.classification):
             raise CannotJudge("there are too few samples to tell whether labels belong to them")
         raised, deviations = effect(learner, unseen, targets, FEW)
         if deviations < 2 * limits.min_known:
@@ -333,10 +333,12 @@ def has_learnt(trial: Trial, known: list[Any], targets: list[str]) -> bool:
     return trial.after <= LEARNT * (trial.after + effect(trial, known, targets, FEW)[0])
 
 
-def too_few(batches: list[Any], targets: list[str], per_class: int) -> bool:
+def too_few(batches: list[Any], targets: list[str], per_class: int, criterion: CriterionCall | None) -> bool:
     """Whether some class has too few samples for anything about it to be learnt."""
     labels = [leaves(batch)[path] for batch in batches for path in targets if path in leaves(batch)]
     if any(label.is_floating_point() for label in labels):
         return False
     together = torch.cat([label.flatten() for label in labels])
+    if criterion is not None:
+        together = together[together != criterion.ignored]
     return len(together) < per_class * len(together.unique())

@@ -94,8 +94,9 @@ class Repetition(HydraCallback):
         with read_write(config), open_dict(config), read_write(config.hydra), open_dict(config.hydra):
             config.hydra.callbacks = {}
             move(config, self.folder / "resumed")
-            for key in [key for key in config.get("callbacks") or {} if key.startswith("debug_")]:
-                del config.callbacks[key]
+            own = config.get("callbacks")
+            for key in [key for key in own if str(key).startswith("debug_")] if isinstance(own, DictConfig) else ():
+                del own[key]
         context = HydraContext(GlobalHydra.instance().hydra.config_loader, Callbacks(config))
         log = self.logs / "resumed.log"
         given = self.recorder.given if self.recorder is not None else []
