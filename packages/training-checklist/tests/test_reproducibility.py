@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
+from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
 from own_project import run_project
 from pytorch_lightning import Trainer, seed_everything
@@ -97,6 +98,15 @@ def found(verdict):
     assert verdict.status == "failed"
     [finding] = verdict.findings
     return finding
+
+
+def test_what_fails_in_a_repetition_is_a_mistake_of_the_checklist(tmp_path, monkeypatch):
+    repetition, check = Repetition(timeout=0, repeated=False), Reproducibility()
+    repetition.threads, repetition.saved, check.step = torch.get_num_threads(), tmp_path / "first_epoch.ckpt", 1
+    monkeypatch.setattr(Repetition, "current", repetition)
+    repetition.on_job_end(None, JobReturn(status=JobStatus.COMPLETED))  # without the config that it resumes with
+    with pytest.raises(AttributeError):
+        check.conclude(tmp_path)
 
 
 def test_missing_seed_and_lost_state_are_named_with_the_first_tensor(tmp_path):

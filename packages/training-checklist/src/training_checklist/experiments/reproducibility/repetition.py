@@ -53,6 +53,7 @@ class Repetition(HydraCallback):
         self.recorder: Recorder | None = None  # of the steps that followed the checkpoint
         self.resuming: Resuming | None = None
         self.error: Exception | None = None
+        self.failure: Exception | None = None  # a mistake made here
         self.listing = ExitStack()
         self.listed: set[tuple[str, int]] = set()  # lines of the project that list folders
         self.unseeded: set[tuple[str, int]] = set()  # those that make generators without a seed
@@ -78,6 +79,8 @@ class Repetition(HydraCallback):
                 self._resume()
             if not self.repeated:
                 self.beside.join(self.timeout)
+        except Exception as failure:  # of which Hydra would make a warning
+            self.failure = failure
         finally:
             self.listing.close()
             torch.set_num_threads(self.threads)

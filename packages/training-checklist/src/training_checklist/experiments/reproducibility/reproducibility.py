@@ -142,6 +142,8 @@ class Reproducibility(Experiment):
         if repetition is None:
             self.skip("hydra.callbacks.debug_reproducibility has not run, so that there is no second run")
             return
+        if repetition.failure is not None:
+            raise repetition.failure
         path = repetition.folder / "again" / RECORDING
         if path.is_file():
             self._compare(recordings.read(path), repetition.config)
