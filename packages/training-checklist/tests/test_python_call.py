@@ -360,6 +360,34 @@ def test_network_that_asks_for_gradients_in_its_forward_is_looked_at_without_an_
     assert [(verdict.status, verdict.findings) for verdict in results.verdicts] == [("passed", [])] * 2
 
 
+def test_training_step_that_takes_a_gradient_and_writes_into_its_batch_is_looked_at(net):
+    """As force fields do, whose forces are the slope of an energy that they are compared with, too."""
+
+    class ForceField(net):
+        def training_step(self, batch, batch_idx):
+            wanted, wanted_force = batch["energy"], batch["force"]
+            batch["energy"] = self(batch["places"].requires_grad_())
+            (slope,) = torch.autograd.grad(batch["energy"].sum(), batch["places"], create_graph=True)
+            loss = nn.functional.mse_loss(batch["energy"], wanted) + nn.functional.mse_loss(-slope, wanted_force)
+            self.log("train/loss", loss)
+            return loss
+
+        def validation_step(self, batch, batch_idx):
+            pass
+
+    module = ForceField()
+    module.first, module.head = nn.Linear(8, 32), nn.Sequential(nn.SiLU(), nn.Linear(32, 1))
+    places = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
+    samples = [{"places": each, "energy": each.square().sum(0, keepdim=True), "force": -2 * each} for each in places]
+    results = check(
+        module, loaders={"train_dataloaders": DataLoader(samples, 16, shuffle=True)}, items=["trace", "learning"]
+    )
+    unjudged = [reason for verdict in results.verdicts for reason in verdict.unjudged.values()]
+    assert [verdict.skipped for verdict in results.verdicts] == [None, None]
+    assert [reason for reason in unjudged if "raises" in reason] == []
+    assert results.passed
+
+
 @pytest.mark.parametrize(
     "further", [torch.zeros(64, 6, 0), torch.ones(64, 6, dtype=torch.complex64)], ids=["0", "complex"]
 )

@@ -1,14 +1,16 @@
 """Steps of the project, run once more without a trace. The only replay."""
 
+import copy
 import inspect
 import random
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from typing import Any
 
 import numpy
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor
 from torch.jit import ScriptModule
 
@@ -22,14 +24,23 @@ PLAIN = (bool, int, float, str, type(None), Tensor, list)
 def call_step(pl_module: LightningModule, step: str, batch: Any, batch_idx: int = 0) -> Any:
     """Call `training_step` and its like with as many arguments as the project's own version takes.
 
-    With several loaders that includes the index of one: it is the first.
+    With several loaders that includes the index of one: it is the first. As under Lightning, a training step can take
+    a gradient itself, that of an energy for the forces, say, and what a step writes into its batch is gone afterwards.
     """
     function = getattr(pl_module, step)
     taken = list(inspect.signature(function).parameters.values())
     by_position = [each for each in taken if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
     open_ended = any(each.kind is each.VAR_POSITIONAL for each in taken)
     needed = sum(each.default is each.empty for each in by_position)
-    return function(*(batch, batch_idx, 0)[: 2 if open_ended else max(1, min(2, len(by_position)), needed)])
+    with torch.enable_grad() if step == "training_step" else nullcontext():
+        given = (in_own_containers(batch), batch_idx, 0)
+        return function(*given[: 2 if open_ended else max(1, min(2, len(by_position)), needed)])
+
+
+def in_own_containers(batch: Any) -> Any:
+    """Return a batch of the same tensors in containers of its own, as moving it to a device makes one."""
+    is_object = hasattr(batch, "to") and not isinstance(batch, (Tensor, Mapping))  # such as a graph
+    return copy.copy(batch) if is_object else apply_to_collection(batch, Tensor, lambda tensor: tensor)
 
 
 def loss_in(result: Any) -> Tensor | None:
