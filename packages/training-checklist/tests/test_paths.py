@@ -9,7 +9,7 @@ import torch
 from own_project import run_project
 from pytorch_lightning.loggers import CSVLogger, Logger
 from torch.utils.tensorboard import SummaryWriter
-from training_checklist.engines.inside import writing_inside
+from training_checklist.engines.inside import moved, writing_inside
 from training_checklist.experiments.paths.event_file import scalars
 from training_checklist.experiments.paths.written_files import Recording, holds_data
 
@@ -357,6 +357,23 @@ def test_files_of_a_loggers_own_process_lie_in_the_check_and_count_where_they_we
     recording.stop()
     assert kept.save_dir == "logs"
     assert [(each.path, each.is_new) for each in recording.outside([])] == [(tmp_path / "logs" / "record", False)]
+
+
+@pytest.mark.parametrize("address", ["", "file:", "file://", "sqlite:///"])
+def test_store_of_runs_that_is_a_file_lies_in_the_check(tmp_path, address):
+    given = []
+    run = moved(
+        lambda tracking_uri=None, save_dir="runs": given.extend([tracking_uri, save_dir]), {"tracking_uri"}, tmp_path
+    )
+    run(tracking_uri=f"{address}store/runs")
+    assert given == [f"{address}{tmp_path}/elsewhere/store/runs", "runs"]
+
+
+@pytest.mark.parametrize("server", ["http://127.0.0.1:5000", "databricks", None])
+def test_store_of_runs_that_is_a_server_stays_what_it_is(tmp_path, server):
+    given = []
+    moved(lambda tracking_uri=None: given.append(tracking_uri), {"tracking_uri"}, tmp_path)(server)
+    assert given == [server]
 
 
 def test_file_in_a_temporary_directory_of_another_process_is_none_of_the_run(tmp_path, monkeypatch):

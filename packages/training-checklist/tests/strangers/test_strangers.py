@@ -50,6 +50,14 @@ def test_callbacks_that_stand_in_a_list_have_no_keys(stranger):
     assert "equal in both runs" in done.output
 
 
+def test_keys_that_are_made_of_the_time_name_the_folder_of_the_run(stranger):
+    timed = CONFIG.replace("${hydra:runtime.output_dir}", "outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}")
+    project = stranger(PLAIN | {"configs/train.yaml": timed})
+    before = project.files()
+    passed(project.check(items="config,paths"), "config", "paths")
+    assert project.files() == before
+
+
 def test_items_can_be_asked_for_together_and_fail_by_themselves(stranger):
     done = stranger(PLAIN).run("+checklist=[trace,limit_batches]")
     passed(done, "trace", "limit_batches")

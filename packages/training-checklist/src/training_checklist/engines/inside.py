@@ -4,7 +4,7 @@ A project may look there for what to resume from, or count the versions of its l
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from inspect import signature
@@ -17,6 +17,9 @@ from training_checklist.lightning import Logger, ModelCheckpoint, Trainer, part
 from training_checklist.starting.own_checkpoints import set_aside
 
 ELSEWHERE = "elsewhere"  # in the check's directory: what the project has outside of the directory of its run
+PLACES = frozenset({"save_dir", "tracking_uri", "artifact_location"})  # arguments of loggers
+ADDRESSES = ("sqlite:///", "file://", "file:")  # of what is a path behind that; others are no places of this machine
+SERVERS = ("databricks", "databricks-uc")  # names that MLflow knows
 OF_THIS_PROCESS = ("CSVLogger", "TensorBoardLogger")  # loggers that write their files themselves
 _moved: dict[Path, Path] = {}  # places in the check's directory, with those that were asked for
 
@@ -32,37 +35,35 @@ def writing_inside(folder: Path, services_only: bool = False) -> Iterator[None]:
     """
     found = [value for value in vars(part("loggers")).values() if isinstance(value, type) and issubclass(value, Logger)]
     services = [kind for kind in found if kind.__name__ not in OF_THIS_PROCESS]
-    places = dict.fromkeys(services if services_only else found, "save_dir")
-    places |= {} if services_only else {ModelCheckpoint: "dirpath", Trainer: "default_root_dir"}
+    places = {kind: PLACES for kind in (services if services_only else found)}
+    places |= {} if services_only else {ModelCheckpoint: {"dirpath"}, Trainer: {"default_root_dir"}}
     with ExitStack() as stack:
-        for kind, name in places.items():
+        for kind, names in places.items():
             init = vars(kind).get("__init__")
-            if init is not None and name in signature(init).parameters:
-                stack.enter_context(patch.object(kind, "__init__", moved(init, name, folder)))
+            if init is not None and not names.isdisjoint(signature(init).parameters):
+                stack.enter_context(patch.object(kind, "__init__", moved(init, names, folder)))
         stack.enter_context(patch.object(Trainer, "save_checkpoint", noted(Trainer.save_checkpoint, folder.resolve())))
         yield
 
 
-def moved(init: Any, name: str, folder: Path) -> Any:
-    """Return a constructor that takes another path for the argument of this name."""
+def moved(init: Any, names: Set[str], folder: Path) -> Any:
+    """Return a constructor that takes other paths for the arguments of these names."""
     takes = signature(init)
 
     @wraps(init)
     def inside(*arguments: Any, **options: Any) -> None:
         try:
-            bound = takes.bind(*arguments, **options).arguments
+            bound = takes.bind(*arguments, **options)
         except TypeError:  # the constructor itself says what does not fit
-            bound = {}
-        given = bound.get(name)
-        if given is None and name == "default_root_dir":  # else the working directory
-            options[name] = folder
-        elif isinstance(given, (str, os.PathLike)) and "://" not in str(given):
-            if name in options:
-                options[name] = place_of(given, folder)
-            else:
-                index = list(takes.parameters).index(name)
-                arguments = (*arguments[:index], place_of(given, folder), *arguments[index + 1 :])
-        pass_on(init, *arguments, **options)
+            pass_on(init, *arguments, **options)
+            return
+        for name in names & takes.parameters.keys():
+            given = bound.arguments.get(name, takes.parameters[name].default)
+            if isinstance(given, (str, os.PathLike)):
+                bound.arguments[name] = place_of(given, folder)
+            elif given is None and name == "default_root_dir":  # else the working directory
+                bound.arguments[name] = folder
+        pass_on(init, *bound.args, **bound.kwargs)
 
     return inside
 
@@ -84,14 +85,19 @@ def noted(save: Any, folder: Path) -> Any:
 
 
 def place_of(given: str | os.PathLike, folder: Path) -> str:
-    """Return a path in the folder for one that may lie outside; text stays text."""
-    path = Path(os.path.realpath(os.path.expanduser(given)))
-    if path.is_relative_to(folder.resolve()):
+    """Return a path in the folder for one that may lie outside; text stays text, and an address one of its kind."""
+    address = next((each for each in ADDRESSES if str(given).startswith(each)), "")
+    text = os.fspath(given).removeprefix(address)
+    path = Path(os.path.realpath(os.path.expanduser(text)))
+    if "://" in text or text in SERVERS or path.is_relative_to(folder.resolve()):
         return os.fspath(given)
     here = Path.cwd()
     below = path.relative_to(here) if path.is_relative_to(here) else path.relative_to(path.anchor)
-    _moved[(folder / ELSEWHERE / below).resolve()] = path
-    return str(folder / ELSEWHERE / below)
+    place = folder / ELSEWHERE / below
+    _moved[place.resolve()] = path
+    if address:
+        place.parent.mkdir(parents=True, exist_ok=True)  # SQLite makes none
+    return f"{address}{place}"
 
 
 def asked_for(path: Path) -> Path:

@@ -80,7 +80,7 @@ class Report(Callback):
 
     def _prepare(self, config: DictConfig) -> None:
         try:
-            settle()
+            settle(config)
             shape(config, self.limits_of)
             if self.one_device:
                 force_one_device(config)

@@ -6,7 +6,7 @@ The variable `OF_CHECKLIST` holds it, for whatever processes the item starts its
 import json
 import os
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -29,6 +29,7 @@ class Asked:
         typed: whether the command says so.
         in_sweep: whether it is a sweep's job.
         shared: whether an earlier job of the sweep has the same folder.
+        now: what ${now:...} has come to, by its pattern: other keys may be made of it as hydra.run.dir is.
     """
 
     raw: str
@@ -36,6 +37,7 @@ class Asked:
     typed: bool = False
     in_sweep: bool = False
     shared: bool = False
+    now: dict[str, str] = field(default_factory=dict)
 
     current: ClassVar["Asked | None"] = None  # of this process, None where it writes where it was asked to
 
@@ -47,7 +49,9 @@ class Asked:
     def of(cls, config: DictConfig) -> "Asked":
         """Return it for a job that is about to start here."""
         typed = any(key_of(text) == "hydra.run.dir" for text in given(config, "hydra"))
-        return cls(raw_directory(config), directory(config), typed)
+        folder = directory(config)
+        now = {pattern: text for (pattern,), text in OmegaConf.get_cache(config).get("now", {}).items()}
+        return cls(raw_directory(config), folder, typed, now=now)
 
 
 def is_item() -> bool:
@@ -55,10 +59,11 @@ def is_item() -> bool:
     return OF_CHECKLIST in os.environ
 
 
-def settle() -> None:
-    """Know where this item's command would have written, which writes into the check's directory."""
+def settle(config: DictConfig) -> None:
+    """Know when and where this item's command would have written, which writes into the check's directory."""
     told = json.loads(os.environ[JOB])
     Asked.current = Asked(**told | {"folder": Path(told["folder"])})
+    OmegaConf.get_cache(config)["now"] = {(pattern,): text for pattern, text in Asked.current.now.items()}
     os.environ.setdefault("WANDB_MODE", "offline")  # a check is no run of the project's that others should see
 
 
