@@ -237,8 +237,8 @@ class Save(pl.Callback):
     assert not (project.folder / "kept").exists()
     assert "found []" in project.run().output
     before, kept = project.files(), {path: path.read_bytes() for path in project.folder.glob("kept/run/*.ckpt")}
-    done = project.check(items="paths,overfit,gradients")
-    assert [done.verdict(item) for item in ("paths", "overfit", "gradients")] == ["failed", "passed", "passed"]
+    done = project.check(items="paths,overfit,reproducibility")
+    assert [done.verdict(item) for item in ("paths", "overfit", "reproducibility")] == ["failed", "passed", "passed"]
     assert project.files() == before
     assert {path: path.read_bytes() for path in kept} == kept
     assert "found ['epoch=2.ckpt', 'last.ckpt']" in project.run().output
@@ -270,6 +270,26 @@ def test_what_fails_under_an_item_alone_is_a_mistake_of_the_checklist(stranger):
     done = project.check(items="anomaly,overflow")
     assert (done.code, done.verdict("anomaly"), done.verdict("overflow")) == (2, "tool error", "passed"), done.output
     assert "not like this" in done.output
+
+
+def test_callback_that_refuses_fast_dev_run_is_asked_for_one_batch_by_limits(stranger):
+    saves = """
+import pytorch_lightning as pl
+
+
+class Images(pl.Callback):
+    def on_train_start(self, trainer, pl_module):
+        if trainer.fast_dev_run:
+            raise RuntimeError("there is no logger in fast_dev_run")
+"""
+    config = CONFIG.replace("callbacks: {}", "callbacks: {images: {_target_: images.Images}}")
+    project = stranger(PLAIN | {"images.py": saves, "configs/train.yaml": config})
+    before = project.files()
+    done = project.check(items="fast_dev_run,trace")
+    passed(done, "fast_dev_run", "trace")
+    assert re.search("ran train, validate, test", done.output)
+    assert project.files() == before
+    passed(project.run("+checklist=fast_dev_run"), "fast_dev_run")
 
 
 def test_crash_that_a_logger_of_the_project_forestalls_without_an_item_is_the_projects(stranger):

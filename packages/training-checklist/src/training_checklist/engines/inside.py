@@ -4,7 +4,7 @@ A project may look there for what to resume from, or count the versions of its l
 """
 
 import os
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from inspect import signature
@@ -21,6 +21,7 @@ PLACES = frozenset({"save_dir", "tracking_uri", "artifact_location"})  # argumen
 ADDRESSES = ("sqlite:///", "file://", "file:")  # of what is a path behind that; others are no places of this machine
 SERVERS = ("databricks", "databricks-uc")  # names that MLflow knows
 OF_THIS_PROCESS = ("CSVLogger", "TensorBoardLogger")  # loggers that write their files themselves
+before_saving: list[Callable[[], object]] = []  # before a run first saves a checkpoint where the project has its own
 _moved: dict[Path, Path] = {}  # places in the check's directory, with those that were asked for
 
 
@@ -78,6 +79,8 @@ def noted(save: Any, folder: Path) -> Any:
         outside = "://" not in str(filepath) and not path.is_relative_to(folder) and path not in known
         if outside and trainer.is_global_zero:
             known.add(path)
+            for wait in before_saving:
+                wait()
             set_aside(path, folder)
         pass_on(save, trainer, filepath, *arguments, **options)
 

@@ -77,8 +77,7 @@ class Rows:
         # What several processes are asked for with is meant for training, and for the one item that is about them.
         arguments = arguments if item == SEVERAL else without_devices(arguments)
         place = self.check.folder / item
-        outcome = self.check.run({item: ""}, arguments, place, OUTPUT, self.asked.seconds)
-        outcome = self.check.blamed([item], outcome)
+        outcome = self.check.judged({item: ""}, arguments, place, OUTPUT, self.asked.seconds)
         if any(not crash.after for crash in outcome.crashes) and outcome.crashed and not failed_itself(outcome):
             self.crashed.add(item)
         return outcome.verdicts[0] if outcome.verdicts else Verdict(item, "", skipped=outcome.refused)

@@ -59,6 +59,7 @@ class Report(Callback):
         whole: whether they watch the user's own training, which the command itself runs then, to its end.
         limits_of: the items whose limits it has, in a trial without them.
         stages: whether further stages follow training in such a trial, or nothing; None: what the script does then.
+        limited: whether the Trainer is given limits in the place of `fast_dev_run`, which the project refuses.
     """
 
     def __init__(
@@ -68,9 +69,10 @@ class Report(Callback):
         whole: bool = False,
         limits_of: list[str] | None = None,
         stages: bool | None = False,
+        limited: bool = False,
     ) -> None:
         self.items, self.one_device, self.whole = dict(items), one_device, whole
-        self.limits_of, self.stages = list(limits_of or self.items), stages
+        self.limits_of, self.stages, self.limited = list(limits_of or self.items), stages, limited
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         if is_item():
@@ -97,8 +99,7 @@ class Report(Callback):
     def _look(self, config: DictConfig, task: TaskFunction, asked: Asked) -> int:
         """Have the items run, with the user's terminal; return the exit code."""
         check = Check(config, task, asked)
-        outcome = check.run(self.items, same(config), check.folder, None, None)
-        outcome = check.blamed(list(self.items), outcome)
+        outcome = check.judged(self.items, same(config), check.folder, None, None)
         if outcome.refused:
             print(outcome.refused, file=sys.stderr)
             return CHECK_FAILED
@@ -129,6 +130,8 @@ class Report(Callback):
             target = "training_checklist.experiments.without.Without"
             parts = {"debug_without": {"_target_": target, "stages": bool(self.stages), "ends": self.stages is False}}
             arguments = limits(arguments)
+        elif self.limited:
+            arguments |= {**limits(arguments), "fast_dev_run": False}
         return parts, arguments
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:

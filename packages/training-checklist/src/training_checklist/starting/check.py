@@ -21,7 +21,7 @@ from training_checklist.reporting.files import FILES, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.terminal import print_report
 from training_checklist.settings import Settings, read_settings
-from training_checklist.starting.arguments import without
+from training_checklist.starting.arguments import CALLBACK, without
 from training_checklist.starting.own_checkpoints import put_back
 from training_checklist.starting.placement import Asked, is_item
 from training_checklist.starting.start import Starter
@@ -78,6 +78,17 @@ class Check:
         self.here = self.starter.cwd
         self.own: set[str] = set()  # exceptions that the project raises without an item, too
         self.told: set[str] = set()  # those of them that a verdict tells of
+
+    def judged(
+        self, items: Mapping[str, str], arguments: list[str], place: Path, output: str | None, seconds: float | None
+    ) -> Outcome:
+        """Run items in one process, as `run` does, and have every exception told at whose door it belongs."""
+        outcome = self.blamed([*items], self.run(items, arguments, place, output, seconds))
+        mistaken = outcome.crashes and any(verdict.error for verdict in outcome.verdicts)
+        if mistaken and "fast_dev_run" in items:  # some callbacks refuse that mode: limits ask for as much
+            limited = [*arguments, f"++hydra.callbacks.{CALLBACK}.limited=true"]
+            outcome = self.blamed([*items], self.run(items, limited, place, output, seconds))
+        return outcome
 
     def run(
         self, items: Mapping[str, str], arguments: list[str], place: Path, output: str | None, seconds: float | None

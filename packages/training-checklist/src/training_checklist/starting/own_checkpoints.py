@@ -19,22 +19,33 @@ def set_aside(path: Path, folder: Path) -> None:
     notes = folder / NOTES
     notes.mkdir(parents=True, exist_ok=True)
     name = str(time.time_ns())
-    made = [str(parent) for parent in path.parents if not parent.exists()]
-    (notes / f"{name}.json").write_text(json.dumps({"path": str(path), "folders": made}), encoding="utf-8")
-    if path.exists():
+    known = {"path": str(path), "was": state(path), "made": [str(each) for each in path.parents if not each.exists()]}
+    (notes / f"{name}.json").write_text(json.dumps(known), encoding="utf-8")
+    with suppress(FileNotFoundError):  # or another process of the item has moved it
         shutil.move(path, notes / name)
 
 
-def put_back(folder: Path) -> None:
+def put_back(item: Path) -> None:
     """Remove the checkpoints that were noted in an item's directory, and give back what lay in their places."""
-    for note in sorted(folder.rglob(f"{NOTES}/*.json"), key=lambda note: note.name, reverse=True):
+    for note in sorted(item.rglob(f"{NOTES}/*.json"), key=lambda note: note.name, reverse=True):
         known = json.loads(note.read_text(encoding="utf-8"))
         path, kept = Path(known["path"]), note.with_suffix("")
-        with suppress(FileNotFoundError):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()  # sharded ones are folders
-        if kept.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(kept, path)
-        for made in known["folders"]:
+        if state(path) != known["was"]:
+            with suppress(FileNotFoundError):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()  # sharded ones are folders
+            if kept.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(kept, path)
+        for folder in known["made"]:
             with suppress(OSError):  # it holds something else by now
-                os.rmdir(made)
+                os.rmdir(folder)
+        note.unlink()
+
+
+def state(path: Path) -> list[int] | None:
+    """Return what tells a file from one that has taken its place, or None where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return [found.st_size, found.st_mtime_ns]
