@@ -2,10 +2,11 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from torch import nn
-from torch.utils.data import DataLoader
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, default_collate
 from torchmetrics import MeanMetric, Metric
 from torchmetrics.classification import MulticlassAUROC
+from torchvision import tv_tensors
 
 
 def test_healthy_network_meets_one_device(examine, net):
@@ -34,6 +35,21 @@ def test_module_and_random_numbers_are_left_as_they_were(examine, net):
     assert int(module.norm.num_batches_tracked) == len(module.noise) == 2
     assert module.first.weight.device.type == "cpu"
     assert type(module.first.weight) is nn.Parameter
+
+
+class WithTag(Tensor):
+    """A subclass that refuses deep copies, as its `new_empty` does not give one of itself."""
+
+
+def wrapped(samples, kind):
+    inputs, labels = default_collate(samples)
+    return [inputs.as_subclass(kind), labels]
+
+
+def slope(outputs: Tensor, inputs: Tensor) -> Tensor:
+    gradient = torch.autograd.grad([outputs.sum()], [inputs], create_graph=True)[0]
+    assert gradient is not None
+    return gradient
 
 
 @pytest.mark.parametrize("step", ["test_step", "predict_step"])
@@ -216,6 +232,21 @@ class TestHealthy:
 
         self.judge(examine, Lazy())
 
+    def test_tuple_of_a_class_whose_constructor_takes_its_parts(self, examine, net):
+        class Degree(tuple):
+            def __new__(cls, order, parity):
+                return super().__new__(cls, (order, parity))
+
+            def __getnewargs__(self):  # it can be copied
+                return tuple(self)
+
+        class Equivariant(net):
+            def __init__(self):
+                super().__init__()
+                self.degrees = [Degree(1, -1)]
+
+        self.judge(examine, Equivariant())
+
     def test_inference_mode_of_a_metric(self, examine, net):
         class Measuring(net):
             @torch.inference_mode()
@@ -228,6 +259,24 @@ class TestHealthy:
                     return self.loss(batch)
 
         self.judge(examine, Measuring())
+
+    @pytest.mark.parametrize("batched", [WithTag, tv_tensors.Image])
+    def test_batch_of_a_subclass_of_tensor(self, examine, net, data, batched):
+        class Tagged(data):
+            def train_dataloader(self):
+                return DataLoader(self.part(1), 16, collate_fn=lambda samples: wrapped(samples, batched))
+
+        self.judge(examine, net(), Tagged())
+
+    @pytest.mark.parametrize("slope", [slope, torch.jit.script(slope)], ids=["plain", "scripted"])
+    def test_gradient_in_a_loss(self, examine, net, slope):
+        class Penalised(net):
+            def loss(self, batch):
+                inputs = batch[0].clone().requires_grad_()
+                with torch.enable_grad():
+                    return super().loss(batch) + slope(self(inputs), inputs).square().mean()
+
+        self.judge(examine, Penalised())
 
     def test_manual_optimization(self, examine, net):
         class Manual(net):
@@ -257,6 +306,29 @@ class TestFault:
         assert verdict.status == "failed"
         [finding] = verdict.findings
         return finding
+
+    def test_batch_of_a_subclass_of_tensor(self, examine, net, data):
+        class Tagged(data):
+            def train_dataloader(self):
+                return DataLoader(self.part(1), 16, collate_fn=lambda samples: wrapped(samples, tv_tensors.Image))
+
+        class Weighted(net):
+            def forward(self, inputs):
+                return self.head(self.first(inputs) * torch.ones(len(inputs), 1))
+
+        assert "torch.ones makes its tensor on the CPU" in self.judge(examine, Weighted(), Tagged()).what
+
+    def test_weights_of_a_gradient_in_a_loss(self, examine, net):
+        class Penalised(net):
+            def loss(self, batch):
+                inputs = batch[0].clone().requires_grad_()
+                with torch.enable_grad():
+                    answers = self(inputs)
+                    ones = torch.ones(answers.shape)
+                    [gradient] = torch.autograd.grad(answers, inputs, grad_outputs=ones, create_graph=True)
+                return super().loss(batch) + gradient.square().mean()
+
+        assert "torch.ones makes its tensor on the CPU" in self.judge(examine, Penalised()).what
 
     def test_tensor_made_on_the_default_device(self, examine, net):
         class Block(nn.Module):

@@ -265,6 +265,29 @@ def test_step_that_takes_the_whole_batch_only_is_checked_with_it(examine, net):
     assert examine("gradcheck", Weighing()).seen == "criterion agrees for 64 outputs of Weighing"
 
 
+def test_encoder_beside_the_head_is_not_run_for_each_number(examine, net):
+    class Views(net):
+        def __init__(self):
+            super().__init__()
+            self.first = Counted(8, 32)
+
+        def loss(self, batch):
+            inputs, labels = batch
+            Counted.steps += 1
+            one, other = (self.head(torch.relu(self.first(each))) for each in (inputs, -inputs))
+            return functional.cross_entropy(one, labels) + (one - other).square().mean()
+
+    class Counted(nn.Linear):
+        runs = steps = 0
+
+        def forward(self, inputs):
+            Counted.runs += 1
+            return super().forward(inputs)
+
+    assert examine("gradcheck", Views()).status == "passed"
+    assert Counted.runs < 10 < Counted.steps
+
+
 @pytest.mark.parametrize("is_seen", [True, False])
 def test_network_that_answers_for_two_views_is_checked_with_both_answers(examine, net, is_seen):
     class TwoViews(net):

@@ -1091,3 +1091,24 @@ def test_lists_of_samples_are_datasets(examine, net, data):
 
     verdict = examine("limit_batches", net(), Listed())
     assert (verdict.status, verdict.error) == ("passed", None)
+
+
+class Batches:
+    """Batches that no DataLoader of torch gives."""
+
+    def __init__(self, loader):
+        self.loader = loader
+
+    def __iter__(self):
+        return iter(self.loader)
+
+
+def test_samples_are_not_counted_where_no_dataloader_of_torch_gives_them(examine, net, data):
+    class Own(data):
+        def train_dataloader(self):
+            return Batches(super().train_dataloader())
+
+        def val_dataloader(self):
+            return Batches(super().val_dataloader())
+
+    assert "samples: not counted, as no batch is from torch's DataLoader" in examine("limit_batches", net(), Own()).seen

@@ -25,6 +25,30 @@ def test_samples_that_are_compared_with_one_another_fill_memory_with_their_squar
     assert budget / 64 < 4 * largest**2 < budget  # between 1 and 64 float32 matrices of (B, B) at a time
 
 
+def test_step_takes_as_many_arguments_as_the_project_has_given_it(examine, net):
+    class Short(net):
+        def training_step(self, batch):
+            return self.loss(batch)
+
+    assert "predicted_gb" in examine("memory", Short()).facts
+
+
+def test_step_that_clears_the_callbacks_where_it_raises_is_looked_at_all_the_same(examine, net):
+    class Clearing(net):
+        def training_step(self, batch, batch_idx):
+            loss = super().training_step(batch, batch_idx)
+            try:
+                float(loss)
+            except Exception:  # of the pretended step, which has no values
+                self.trainer.callbacks.clear()
+                raise
+            return loss
+
+    verdict = examine("memory", Clearing())
+    assert verdict.status == "passed"
+    assert "no graph is kept" in verdict.seen
+
+
 @pytest.mark.parametrize(("key", "grows"), [("index", False), ("len(self.cache)", True)])
 def test_cache_of_a_dataset_is_told_from_a_leak(examine, net, data, key, grows):
     class Caching(Dataset):

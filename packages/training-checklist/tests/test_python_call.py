@@ -260,6 +260,15 @@ def test_module_can_be_pickled_while_a_stand_in_is_in_the_place_of_its_method():
         assert copied.train() is copied
 
 
+def test_module_that_cannot_be_copied_is_refused_with_what_to_give_instead(net, data):
+    class Locked(net):
+        def __deepcopy__(self, memo):
+            raise RuntimeError("there is only one")
+
+    with pytest.raises(TypeError, match=r"there is only one.*a function that makes one"):
+        check(Locked(), data(), items=["fast_dev_run"])
+
+
 def test_loaders_that_cannot_be_copied_skip_the_item_that_fits_twice(net, data):
     loaders = {"train_dataloaders": (batch for batch in data().train_dataloader())}
     verdict = check(net(), loaders=loaders, items=["reproducibility"])["reproducibility"]
@@ -491,7 +500,11 @@ class Mapped(nn.Module):
         return torch.vmap(self.layer)(inputs)
 
 
-@pytest.mark.parametrize("first", [Mapped, lambda: nn.LazyLinear(32)], ids=["vmap", "lazy"])
+def lazy():
+    return nn.Sequential(nn.LazyLinear(32), nn.LazyBatchNorm1d())
+
+
+@pytest.mark.parametrize("first", [Mapped, lazy])
 def test_layers_whose_values_cannot_be_looked_at_end_no_item(net, data, first):
     class Unseen(net):
         def __init__(self):
@@ -500,6 +513,19 @@ def test_layers_whose_values_cannot_be_looked_at_end_no_item(net, data, first):
 
     results = check(Unseen, data(), items=["trace", "anomaly", "overflow", "memory", "gradients", "overfit"])
     assert [(each.item, each.error, each.findings) for each in results.verdicts if each.error or each.findings] == []
+
+
+@pytest.mark.parametrize(("item", "status"), [("device", "passed"), ("gradcheck", "passed"), ("learning", "skipped")])
+def test_lazy_layers_are_looked_at_once_a_batch_has_given_them_their_numbers(net, data, item, status):
+    """Before that, torch itself copies no lazy norm, and `learning` trains copies."""
+
+    class Waiting(net):
+        def __init__(self):
+            super().__init__()
+            self.first = lazy()
+
+    results = check(Waiting, data(), items=[item])
+    assert (results[item].status, results[item].error) == (status, None), results
 
 
 @pytest.mark.parametrize("one", [torch.arange(8).reshape(4, 2)[:1, 1], torch.ones(1, dtype=torch.float8_e4m3fn)])

@@ -39,7 +39,7 @@ MODULES = {
         "first_difference",
     ),
     "engines.instead": ("put",),
-    "engines.graph": ("calls_behind", "is_linear", "operation"),
+    "engines.graph": ("calls_behind", "is_linear", "operation", "walk"),
     "engines.held": ("attributes", "NOWHERE", "holder", "with_graph"),
     "engines.hooks": ("hooks_of",),
     "engines.loads": ("LoadedWeights",),

@@ -85,10 +85,12 @@ def check(
 
     Raises:
         ValueError: there is no such item, or `checks` has a mistake.
-        TypeError: `module` or `datamodule` belongs to the other one of Lightning's two packages.
+        TypeError: `module` or `datamodule` belongs to the other one of Lightning's two packages, or cannot be copied.
     """
     refuse_other_lightning(module)
     refuse_other_lightning(datamodule)
+    refuse_uncopied(module)
+    refuse_uncopied(datamodule)
     configs = {item: load(item) for item in (alone() if items is None else items)}
     settings, problems = check_settings(dict(checks or {}), configs.values())
     if problems:
@@ -213,6 +215,15 @@ def refuse_other_lightning(part: Any) -> None:
                 f"{type(part).__name__} is a {base.__name__} of {name}, and training_checklist has found {NAME}: "
                 f"import training_checklist after the module, in a process that imports {name} alone"
             )
+
+
+def refuse_uncopied(part: Any) -> None:
+    """Raise TypeError where a module cannot be copied."""
+    try:
+        made(part) if isinstance(part, (LightningModule, LightningDataModule)) else None
+    except Exception as error:
+        told = f"{type(part).__name__} cannot be copied ({type(error).__name__}: {error})"
+        raise TypeError(f"{told}: give check() a function that makes one") from error
 
 
 def made(part: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.graph import Graph, operation
@@ -123,6 +124,8 @@ class NotFinite(Graph):
 def floats(values: Any) -> Iterator[Tensor]:
     """Yield the real numbers in nested tensors, of sparse ones the values."""
     for tensor in tensors(values):
+        if is_lazy(tensor):
+            continue  # it has no numbers before its first batch
         if tensor.layout is torch.strided and tensor.is_floating_point() and tensor.numel():
             # Detached: activation checkpointing counts what is saved for a backward pass, and a look would save some.
             yield tensor.detach()

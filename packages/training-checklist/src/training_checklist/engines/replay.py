@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy
 import torch
@@ -26,13 +27,16 @@ def call_step(pl_module: LightningModule, step: str, batch: Any, batch_idx: int 
 
     With several loaders that includes the index of one: it is the first. As under Lightning, a training step can take
     a gradient itself, that of an energy for the forces, say, and what a step writes into its batch is gone afterwards.
+    A step may clear the Trainer's callbacks where it raises; the Trainer keeps them.
     """
     function = getattr(pl_module, step)
     taken = list(inspect.signature(function).parameters.values())
     by_position = [each for each in taken if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
     open_ended = any(each.kind is each.VAR_POSITIONAL for each in taken)
     needed = sum(each.default is each.empty for each in by_position)
-    with torch.enable_grad() if step == "training_step" else nullcontext():
+    trainer = pl_module.trainer
+    keeps = patch.object(trainer, "callbacks", [*trainer.callbacks])
+    with keeps, torch.enable_grad() if step == "training_step" else nullcontext():
         given = (in_own_containers(batch), batch_idx, 0)
         return function(*given[: 2 if open_ended else max(1, min(2, len(by_position)), needed)])
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn, zeros
 from torch.optim import Optimizer
 from torchmetrics import Metric, MetricCollection
 
+from training_checklist.engines.batches import tensors
 from training_checklist.engines.held import attributes, has_graph, held
 from training_checklist.engines.replay import unwatched
 from training_checklist.lightning import LightningModule, Trainer
@@ -134,7 +135,8 @@ class FirstBatches:
         def keep(batch: Any, *arguments: Any, **options: Any) -> Any:
             stage = str(trainer.state.stage.value)
             if stage not in self.raw:
-                self.raw[stage] = deepcopy(batch)
+                # Some subclasses of tensors refuse to be copied, and can be cloned.
+                self.raw[stage] = deepcopy(batch, {id(each): each.detach().clone() for each in tensors(batch)})
             return transfer(batch, *arguments, **options)
 
         self.strategy.batch_to_device = keep

@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import torch
 
+from training_checklist.engines.lazy import has_lazy
 from training_checklist.engines.replay import call_step
 from training_checklist.engines.stages import PARTS, first_batch, has_stage
 from training_checklist.engines.stand_in import FirstBatches, put_in, replace_tensors, stand_in
@@ -42,6 +43,12 @@ class Device(Experiment):
         self.batches, self.kept = FirstBatches(trainer), keeping(pl_module)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if not has_lazy(pl_module):
+            self._examine(trainer, pl_module, "training_step", self.batches.raw.get("train"))
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:  # where lazy layers had to wait for their first batch
         self._examine(trainer, pl_module, "training_step", self.batches.raw.get("train"))
 
     def on_validation_batch_start(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from training_checklist.engines.lazy import has_lazy
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.lab.numerical_slopes import CheckedStep
 from training_checklist.lightning import LightningModule, Trainer
@@ -25,6 +26,15 @@ class Gradcheck(Experiment):
         self.options, self.done = options, False
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if not has_lazy(pl_module):
+            self._compare(pl_module, batch)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        self._compare(pl_module, batch)  # where lazy layers had to wait for their first batch
+
+    def _compare(self, pl_module: LightningModule, batch: Any) -> None:
         if self.done:
             return
         self.done = True

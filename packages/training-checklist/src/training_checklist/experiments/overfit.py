@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader
 
 from training_checklist.engines.around_step import around_step
@@ -15,6 +14,7 @@ from training_checklist.engines.batches import batch_size
 from training_checklist.engines.criteria import Criteria
 from training_checklist.engines.graph import leaf_tensors, walk
 from training_checklist.engines.instead import put
+from training_checklist.engines.lazy import has_lazy
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.rehearsal import usual_rates
 from training_checklist.engines.replay import reported_loss
@@ -130,8 +130,7 @@ class Overfit(Experiment):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.criteria.calls.clear()
         if batch_idx < trainer.accumulate_grad_batches:
-            lazy = any(map(is_lazy, pl_module.parameters()))  # which the first step gives its numbers
-            self.weights = None if lazy else flat(pl_module)
+            self.weights = None if has_lazy(pl_module) else flat(pl_module)
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         call = self.criteria.classification

@@ -6,6 +6,7 @@ PyTorch's FakeTensorMode, which has no values, ends at the first mismatch and at
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -25,6 +26,7 @@ from training_checklist.probe import Hit
 
 WHY = "on an accelerator this step ends with an error about tensors on two devices; the CPU never shows it"
 HERE, FAR = torch.device("cpu"), torch.device("cuda", 0)
+SCRIPTED, BACKWARD = torch.jit.ScriptFunction.__call__, torch.autograd._engine_run_backward
 # Operators that read some of their arguments on the CPU, whatever the device of the others.
 MIXES = (
     "aten::copy_",
@@ -101,11 +103,17 @@ def pretended(trainer: Trainer) -> Iterator[None]:
     answers = {"is_available": lambda: True, "current_device": lambda: 0, "device_count": lambda: 1}
     with (
         patch.object(torch.inference_mode, "__enter__", enter_no_grad),  # which refuses subclasses of tensors
+        patch.object(torch.jit.ScriptFunction, "__call__", unscripted),  # whose autograd.grad refuses them
         patch.multiple(torch.cuda, **answers),
         patch.object(trainer.strategy, "_root_device", FAR, create=True),
         torch.backends.cudnn.flags(enabled=False),  # whose operators have no counterpart on the CPU
     ):
         yield
+
+
+def unscripted(function: torch.jit.ScriptFunction, *args: Any, **kwargs: Any) -> Any:
+    """Call what a function was scripted from, as torch.compile does; itself, where its source is text."""
+    return getattr(function, "_torchdynamo_inline", partial(SCRIPTED, function))(*args, **kwargs)
 
 
 def enter_no_grad(mode: torch.inference_mode) -> None:
@@ -138,6 +146,10 @@ class Far(Tensor):
 
     def tolist(self) -> Any:
         return self.near.tolist()
+
+    def as_subclass(self, cls: type[Tensor]) -> "Far":
+        """Stay far, without the methods of a subclass: what wraps results, as those of torchvision do, goes on."""
+        return self
 
     def __format__(self, form: str) -> str:
         return format(self.near, form)
@@ -172,10 +184,12 @@ class Accelerator(TorchDispatchMode):
         self.lifts = torch._C._only_lift_cpu_tensors()
         torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(..., device=...) would copy to the device itself
         Far.on_numpy = staticmethod(self._numpy)
+        torch.autograd._engine_run_backward = self._gradients
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         Far.on_numpy = staticmethod(lambda call: None)
+        torch.autograd._engine_run_backward = BACKWARD
         torch._C._set_only_lift_cpu_tensors(self.lifts)
         super().__exit__(*error)
 
@@ -186,10 +200,12 @@ class Accelerator(TorchDispatchMode):
         """
         modules = dict(model.named_modules())
         for path, name, value in list(attributes(model)):
-            if (path, name) not in self.made_before and name in vars(modules[path]):
+            inside = list(held(value, name))
+            # A tuple of a class of its own may refuse to be made again: only what holds tensors is.
+            if inside and (path, name) not in self.made_before and name in vars(modules[path]):
                 vars(modules[path])[name] = apply_to_collection(value, Tensor, Far)
                 continue
-            for inner, tensor, layer in held(value, name):
+            for inner, tensor, layer in inside:
                 kind = (
                     "layer" if layer is not None else "parameter" if isinstance(tensor, nn.Parameter) else "attribute"
                 )
@@ -257,6 +273,17 @@ class Accelerator(TorchDispatchMode):
 
     def _numpy(self, call: str) -> None:
         self._tell(call, Origin("numpy", call, self.places.here()))
+
+    def _gradients(
+        self, outputs: Any, gradients: Any, keeps: bool, create_graph: bool, inputs: Any, *more: Any, **options: Any
+    ) -> Any:
+        """Return ones in the place of gradients of tensors that are far: autograd's engine would ask for a driver."""
+        if not any(isinstance(output, Far) for output in outputs):
+            return BACKWARD(outputs, gradients, keeps, create_graph, inputs, *more, **options)
+        for gradient in gradients:
+            if gradient is not None and not isinstance(gradient, Far):
+                self._tell("backward", self._origin(gradient) or Origin("unknown", "a tensor of the CPU"))
+        return tuple(torch.ones_like(each).requires_grad_(create_graph) for each in inputs)
 
     def _own(self, tensor: Tensor, kind: str, name: str) -> None:
         if not isinstance(tensor, Far):

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.held import held, places
@@ -71,8 +72,8 @@ class Averages(EpochListener):
 
     def __init__(self, run: TwoEpochs) -> None:
         super().__init__(run)
-        largest = sorted(run.pl_module.named_parameters(), key=lambda pair: -pair[1].numel())
-        self.weights = [weight for _, weight in largest if weight.requires_grad and weight.ndim > 1][:LOOKED_AT]
+        matrices = [each for each in run.pl_module.parameters() if trains(each) and each.ndim > 1]
+        self.weights = sorted(matrices, key=Tensor.numel, reverse=True)[:LOOKED_AT]
         self.before_batch: dict[str, Tensor] = {}
         self.shares: dict[str, list[float]] = {}
         self.others: set[str] = set()  # names of what has moved, and not towards a weight
@@ -151,11 +152,11 @@ class Averages(EpochListener):
         """Yield what is equal to one weight that trains, and to no other."""
         weights: dict[str, list[tuple[str, Tensor]]] = defaultdict(list)
         for name, weight in self.run.pl_module.named_parameters():
-            if weight.requires_grad and weight.numel():
+            if trains(weight):
                 weights[digest_of(weight.detach())].append((name, weight))
         known = trained(self.run.pl_module)
         for name, tensor in self._candidates():
-            if tensor.numel() and tensor.data_ptr() not in known:
+            if not is_lazy(tensor) and tensor.numel() and tensor.data_ptr() not in known:
                 equal = weights[digest_of(tensor.detach())]
                 if len(equal) == 1:
                     yield Copy(name, tensor, *equal[0], sample(tensor).clone())
@@ -205,7 +206,12 @@ class Copy:
 
 def trained(pl_module: LightningModule) -> set[int]:
     """Return where the weights that train have their numbers."""
-    return {weight.data_ptr() for weight in pl_module.parameters() if weight.requires_grad and weight.numel()}
+    return {weight.data_ptr() for weight in pl_module.parameters() if trains(weight)}
+
+
+def trains(weight: nn.Parameter) -> bool:
+    """Whether a weight trains, and has numbers already: those of a lazy layer come with the first batch."""
+    return weight.requires_grad and not is_lazy(weight) and weight.numel() > 0
 
 
 def share_of_way(before: Tensor, now: Tensor, weight: Tensor) -> tuple[float, float]:

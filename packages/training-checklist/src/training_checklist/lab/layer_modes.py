@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import is_lazy
 
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.dropouts import DropoutCalls
@@ -116,9 +117,15 @@ class Inside:
 
 def has_never_seen_data(norm: _BatchNorm) -> bool:
     """Whether the running statistics of a norm are those that it was made with, and its weights are others."""
-    if norm.running_mean is None or norm.weight is None or norm.running_mean.any():
+    if norm.running_mean is None or norm.weight is None or is_lazy(norm.weight):
         return False
-    return bool((norm.running_var == 1).all()) and not bool((norm.weight == 1).all())
+    return is_untouched(norm) and not bool((norm.weight == 1).all())
+
+
+def is_untouched(norm: _BatchNorm) -> bool:
+    """Whether the running statistics of a norm are those that it was made with."""
+    mean, variance = norm.running_mean, norm.running_var
+    return is_lazy(mean) or (not bool(mean.any()) and bool((variance == 1).all()))
 
 
 @dataclass
@@ -146,7 +153,7 @@ def norms(run: TwoEpochs) -> list[Norm]:
     for path, module in run.pl_module.named_modules():
         if isinstance(module, _BatchNorm) and trainable(path, run.pl_module):
             tracks = module.track_running_stats and module.running_mean is not None
-            new = tracks and not bool(module.running_mean.any()) and bool((module.running_var == 1).all())
+            new = tracks and is_untouched(module)
             found.append(Norm(path, module.momentum, tracks, new, batches))
     return found
 

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
 from training_checklist.engines.batches import tensors
+from training_checklist.engines.replay import call_step
 from training_checklist.engines.stand_in import mute_metrics, put_in, replace_tensors, stand_in
 from training_checklist.engines.uncopied import after_forward, before_forward
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
@@ -177,7 +178,7 @@ def train(
 ) -> None:
     """Do one step in Lightning's order: gradients of the last one are there until forward has ended."""
     with tally.stage("forward", ACTIVATIONS), autocast():
-        output = copy.training_step(batch, 0)
+        output = call_step(copy, step, batch)
         loss = output["loss"] if isinstance(output, dict) else output
         del output
     for optimizer in optimizers:
@@ -196,7 +197,7 @@ def evaluate(
     copy: LightningModule, step: str, batch: Any, tally: Tally, optimizers: list[Optimizer], autocast: Callable
 ) -> None:
     with tally.stage("validation", ACTIVATIONS), torch.no_grad(), autocast():
-        getattr(copy.eval(), step)(batch, 0)
+        call_step(copy.eval(), step, batch)
 
 
 def clone(optimizer: Any, pl_module: LightningModule, copy: LightningModule) -> Optimizer:

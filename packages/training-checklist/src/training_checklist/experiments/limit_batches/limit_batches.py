@@ -90,8 +90,9 @@ class LimitBatches(Experiment):
         self.data.until = time.monotonic() + self.seconds
         self.ask(sorted(self.of(OVER), key=lambda probe: probe.symptom), self.data)
         if self.data.has_roles:
-            sizes = (f"{each.name.removesuffix('_dataloader')} {size_of(each)}" for each in self.data.splits)
-            self.seen = "; ".join([f"samples: {', '.join(sizes)}", *self._described()])
+            sizes = [f"{each.name.removesuffix('_dataloader')} {size_of(each)}" for each in self.data.splits]
+            counted = ", ".join(sizes) or "not counted, as no batch is from torch's DataLoader"
+            self.seen = "; ".join([f"samples: {counted}", *self._described()])
         elif not self.findings:
             self.skip("no batch was run")
 

@@ -28,6 +28,7 @@ from training_checklist.instruments import (
     of_function,
     seed_all,
     tensors,
+    walk,
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
@@ -44,13 +45,17 @@ def detect(step: CheckedStep, limits: Limits) -> Hits:
     if last is None:
         raise not_checked(step, "no part of the network answers with tensors that have a gradient")
     name = {child: path for path, child in pl_module.named_children()}.get(last, type(pl_module).__name__)
-    answers = [answer for module, answer in kept if module is last]
-    doubled, stops = [apply_to_collection(answer, Tensor, double) for answer in answers], Stops()
+    answers = answers_of(last, kept)
+    doubled, stops = in_double(answers), Stops()
+    # Encoders beside or before it would answer the same each time, and take their time for it.
+    same = {module: answers_of(module, kept) for module, _ in kept if module not in (last, pl_module)}
+    same = {module: in_double(each) for module, each in same.items() if not lead_to(each, answers)}
 
     def loss(changed: Tensor, position: int, normalise: Callable[[Tensor], Tensor]) -> Tensor:
         stops.restart()
-        calls = iter(given(doubled, normalise(changed), position))
-        last.__dict__["forward"] = lambda *_, **__: next(calls)
+        replay(last, given(doubled, normalise(changed), position))
+        for module, each in same.items():
+            replay(module, copies(each))
         seed_all()
         with Tracer(pl_module, stops), around_apply(stops.around):
             return loss_in(call_step(pl_module, "training_step", batch)).double()
@@ -79,7 +84,8 @@ def detect(step: CheckedStep, limits: Limits) -> Hits:
                         of_function(type(pl_module).training_step).beside(note=f"between {place} and the loss"),
                     )
         finally:
-            last.__dict__.pop("forward", None)
+            for module in (last, *same):
+                module.__dict__.pop("forward", None)
     if not total:
         raise not_checked(step, reason)
     step.said += [] if wrong else [f"criterion agrees for {total} outputs of {name}"]
@@ -114,6 +120,26 @@ def answers_kept(pl_module: LightningModule, kept: list[tuple[nn.Module, Any]]) 
     finally:
         for handle in handles:
             handle.remove()
+
+
+def answers_of(module: nn.Module, kept: list[tuple[nn.Module, Any]]) -> list[Any]:
+    return [answer for other, answer in kept if other is module]
+
+
+def in_double(answers: list[Any]) -> list[Any]:
+    return [apply_to_collection(answer, Tensor, double) for answer in answers]
+
+
+def lead_to(answers: list[Any], others: list[Any]) -> bool:
+    """Whether answers were computed from others, as autograd has it; what is detached is a constant in any case."""
+    ends = {tensor.grad_fn for tensor in tensors(others)}
+    return not ends.isdisjoint(walk(tensor.grad_fn for tensor in tensors(answers)))
+
+
+def replay(module: nn.Module, answers: list[Any]) -> None:
+    """Let a module give these answers, call by call."""
+    calls = iter(answers)
+    module.__dict__["forward"] = lambda *_, **__: next(calls)
 
 
 def answers_in(answer: Any) -> Iterator[bool]:
@@ -178,10 +204,15 @@ def close_to(values: Tensor, number: float) -> bool:
     return bool(((values - number).abs() <= ROUNDING).all())
 
 
+def copies(answers: list[Any]) -> list[Any]:
+    """Return copies of answers, for what works in place."""
+    return apply_to_collection(answers, Tensor, Tensor.clone)
+
+
 def given(answers: list[Any], changed: Tensor, position: int) -> list[Any]:
-    """Return copies of answers, for what works in place, with another tensor at one position."""
+    """Return copies of answers with another tensor at one position."""
     counter = count()
-    return apply_to_collection(answers, Tensor, lambda each: (changed if next(counter) == position else each).clone())
+    return copies(apply_to_collection(answers, Tensor, lambda each: changed if next(counter) == position else each))
 
 
 def off_by(share: float) -> Callable[[Tensor, Tensor], Tensor]:
