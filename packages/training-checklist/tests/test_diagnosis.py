@@ -500,6 +500,15 @@ def test_import_that_fails_is_told_with_what_is_not_there(statement, why, fix):
     assert fix in told(finding)
 
 
+def test_package_that_an_exception_names_the_command_for_is_to_be_installed():
+    def metric():
+        raise ModuleNotFoundError("FID requires Torch-fidelity. Install it by `pip install torchmetrics[image]`.")
+
+    finding = diagnosed(metric)
+    assert finding.rule == "crash/import-failed"
+    assert "pip install torchmetrics[image]" in told(finding)
+
+
 def test_missing_login_is_told_with_the_key_that_needs_none():
     def train(cfg):
         raise type("UsageError", (Exception,), {})("No API key configured. Use `wandb login` to log in.")

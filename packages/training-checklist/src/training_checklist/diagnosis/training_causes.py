@@ -569,6 +569,8 @@ def no_such_file(crash: Crash, match: re.Match) -> Cause | None:
 
 def import_failed(crash: Crash, match: re.Match) -> Cause:
     """A name that a module does not have, most often of another version, or a module that is not there."""
+    if match["command"]:
+        return Cause("what raises it needs a package that this environment does not have", match["command"])
     module, name = (match["module"], match["name"]) if match["name"] else match["missing"].rpartition(".")[::2]
     if not module:
         return Cause(
@@ -602,7 +604,8 @@ PATTERNS: list[Pattern] = [
     (r"Support for `(\w+_epoch_end)` has been removed.* use the `(\w+)` hook", removed_hook),
     (
         r"^ImportError: cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'"
-        r"|^ModuleNotFoundError: No module named '(?P<missing>[\w.]+)'",
+        r"|^ModuleNotFoundError: No module named '(?P<missing>[\w.]+)'"
+        r"|^(?:ModuleNotFound|Import)Error: .*?(?P<command>pip install [\w.\[\]-]+)",
         import_failed,
     ),
     (r"The closure hasn't been executed", closure_not_called),
