@@ -1,7 +1,7 @@
 """What validation logs of a copy that has learnt, for the true targets and for those of other samples."""
 
+import math
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,6 @@ from training_checklist.engines.trial import exchanged
 from training_checklist.lab.shared import limits_of, of_the_project, once
 from training_checklist.lab.trained_copies import (
     EXCHANGES,
-    UNTOLD,
     batches,
     copies,
     labels_of_copies,
@@ -37,12 +36,14 @@ class WithTargets:
         right: with the true targets.
         wrong: with targets exchanged among the samples, in the mean.
         deviations: by how many standard deviations of such exchanges it is higher with the true ones.
+        before: of a copy that has learnt nothing, with the true targets.
         better: whether more or less of it is better, "max" or "min", as training has made it; None where none shows.
     """
 
     right: float
     wrong: float
     deviations: float
+    before: float = math.nan
     better: str | None = None
 
 
@@ -61,9 +62,7 @@ def with_exchanged_targets(run: TwoEpochs) -> dict[str, WithTargets]:
         raise CannotJudge("numbers of 16 bits are too coarse to be compared")
     try:
         learns = labels_of_copies(run).unseen >= surely()
-    except CannotJudge as reason:
-        if str(reason) != UNTOLD:
-            raise
+    except CannotJudge:
         learns = True  # as far as can be told
     if not learns:
         raise CannotJudge("what a copy learns says nothing about samples that it has not seen")
@@ -90,9 +89,9 @@ def surely() -> float:
 def since(untrained: dict[str, WithTargets], found: dict[str, WithTargets]) -> dict[str, WithTargets]:
     """Return what was found of a copy that has learnt, with what is better for it and was not before."""
     return {
-        name: replace(each, better=learnt_direction(untrained[name].deviations, each.deviations))
+        name: replace(each, before=known.right, better=learnt_direction(known.deviations, each.deviations))
         for name, each in found.items()
-        if name in untrained
+        if (known := untrained.get(name)) is not None
     }
 
 
@@ -108,7 +107,7 @@ def look(module: LightningModule, run: TwoEpochs, batch: Any) -> dict[str, WithT
     known = logged_by(copy, "val", batch)[0]
     if (time.monotonic() - began) * EXCHANGES > run.options["seconds"] / 4:
         raise CannotJudge("validation_step takes too long to be taken so often")
-    targets = [*only_compared(copy, batch)]
+    targets = only_compared(copy, batch)
     if not targets:
         raise CannotJudge("nothing in a batch of validation is only compared with")
     others = [logged_by(copy, "val", each)[0] for each in exchanged(batch, targets, EXCHANGES)]
@@ -119,8 +118,12 @@ def look(module: LightningModule, run: TwoEpochs, batch: Any) -> dict[str, WithT
     }
 
 
-def only_compared(copy: LightningModule, batch: Any) -> Iterator[str]:
-    """Yield the places of what no layer sees, so that its answers stay where it is exchanged."""
+def only_compared(copy: LightningModule, batch: Any) -> list[str]:
+    """Return the places of what no layer sees, so that its answers stay where it is exchanged.
+
+    Where all is seen, as by two towers, one of two parts of which each has answers of its own: what is compared is
+    whether they belong together.
+    """
 
     def answers(given: Any) -> list[str]:
         with heard_answers(copy) as seen:
@@ -128,9 +131,15 @@ def only_compared(copy: LightningModule, batch: Any) -> Iterator[str]:
         return seen
 
     known, size = answers(batch), batch_size(batch)
+    moved: dict[str, set[int]] = {}
     for path, leaf in leaves(batch).items() if known else ():
-        if leaf.ndim and len(leaf) == size and answers(replaced(batch, {path: leaf.roll(1, 0)})) == known:
-            yield path
+        if leaf.ndim and len(leaf) == size:
+            others = enumerate(zip(known, answers(replaced(batch, {path: leaf.roll(1, 0)})), strict=False))
+            moved[path] = {index for index, (one, other) in others if one != other}
+    unseen = [path for path, answered in moved.items() if not answered]
+    return (
+        unseen or [one for one in moved if any(moved[one] - each and each - moved[one] for each in moved.values())][:1]
+    )
 
 
 def compared(right: float, others: torch.Tensor) -> WithTargets:

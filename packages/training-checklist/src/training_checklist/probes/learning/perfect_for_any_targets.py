@@ -1,0 +1,74 @@
+from dataclasses import replace
+from functools import partial
+from math import isclose
+
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from training_checklist.instruments import (
+    AT_RANK,
+    ROUNDING,
+    TwoEpochs,
+    Validated,
+    better,
+    labelled,
+    of_function,
+    with_exchanged_targets,
+    with_sgd,
+)
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
+
+PERFECT = {"max": (1.0, 100.0), "min": (0.0,)}
+
+
+def detect(run: TwoEpochs, limits: Limits) -> Hits:
+    found = with_exchanged_targets(run)
+    tells = any(each.better is not None for each in found.values())  # targets matter to something
+    for name, each in found.items():
+        is_same = isclose(each.right, each.wrong, rel_tol=ROUNDING) and (tells or each.before == each.right)
+        if is_same and falls_short(name) and each.right in PERFECT.get(better(name), ()):
+            yield Hit(
+                f"{name} of a copy that has learnt is {each.right:g} with the true targets, and with those of other "
+                "samples, too",
+                of_function(type(run.pl_module).validation_step).beside(note=name),
+            )
+
+
+def falls_short(name: str) -> bool:
+    """Whether a metric can be perfect for good answers alone: "positive" for all samples recalls all that are."""
+    return "loss" not in name.lower() and ("recall" not in name.lower() or AT_RANK.search(name) is not None)
+
+
+class WithItself(Validated):
+    """Measures how well the answers agree with themselves."""
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        answers = self(batch[0])
+        self.log("val/loss", self.loss(answers, batch[1]))
+        self.log("val/acc", self.share(answers.argmax(1), batch[1]))
+
+    def share(self, answers: Tensor, labels: Tensor) -> Tensor:
+        return (answers == answers).float().mean()
+
+
+class WithLabels(WithItself):
+    def share(self, answers: Tensor, labels: Tensor) -> Tensor:
+        return (answers == labels).float().mean()
+
+
+def enough(module: type[Validated]):
+    return replace(
+        with_sgd(module, rate=1.0),
+        loader=partial(DataLoader, labelled(), 16),
+        item={"samples": 64, "steps": 20, "max_steps": 60},
+    )
+
+
+PROBE = Probe(
+    question="Does each metric of validation fall short of perfect with the targets of other samples?",
+    why="it does not compare with the targets: with the answers themselves, a sample with itself, or with nothing",
+    detect=detect,
+    fix=Fix("look at what the metric is given: answers and targets, and a query that is no part of its own gallery"),
+    faulty=enough(WithItself),
+    healthy=enough(WithLabels),
+)
