@@ -21,7 +21,7 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
     """
     one, two, roles = part(data, data.train).values, part(data, split).values, data.roles
     for place in sorted(one.keys() & two.keys()):
-        known, held = rows(one[place]), rows(two[place])
+        known, held = rows(one[place]), rows(two[place])  # (N, channels, height, width)
         is_image = one[place].ndim >= 4 and place in roles.inputs
         is_series = one[place].ndim <= 3 and place in roles.compared
         if not (is_image or is_series) or known is None or held is None or known.shape[1:] != held.shape[1:]:
@@ -36,12 +36,13 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
 
 
 def rows(values: Tensor) -> Tensor | None:
-    """Return floating-point values as (N, rows, numbers in a row), along time or an image's last dimension."""
+    """Return floating-point values as (N, channels, height, width); a series has its time as width."""
     if not values.is_floating_point() or values.ndim < 2 or not values.isfinite().all():
         return None
     values = values.float()
-    values = values.transpose(1, 2) if values.ndim == 3 else values
-    return values.reshape(len(values), -1, values.shape[-1])
+    if values.ndim >= 4:
+        return values.reshape(len(values), -1, *values.shape[-2:])
+    return values.unsqueeze(1).unsqueeze(1) if values.ndim == 2 else values.transpose(1, 2).unsqueeze(2)
 
 
 def compare(known: Tensor, held: Tensor, limits: Limits) -> tuple[int, int] | None:
@@ -54,18 +55,42 @@ def compare(known: Tensor, held: Tensor, limits: Limits) -> tuple[int, int] | No
     if len(values) < limits.different_values * int((sample != filling).sum()):
         return None
     width = known.shape[-1]
-    pairs = float(known.shape[0] * known.shape[1] * width) * float(len(held) * RUNS)
+    pairs = float(known.numel()) * float(len(held) * RUNS)
     length = next((n for n in range(SHORTEST, width + 1) if pairs / len(values) ** n < limits.max_same), None)
     if length is None:
         return None
     keys, theirs = fingerprints(known, length, filling), fingerprints(held, length, filling)
-    stride = max(1, theirs.shape[1] // RUNS)
-    there = torch.isin(theirs[:, ::stride], keys[keys != 0].unique()) & (theirs[:, ::stride] != 0)
-    return int(there.any(1).sum()), length
+    runs, wanted = keys.shape, theirs.flatten(1)
+    wanted[:, torch.arange(wanted.shape[1]) % max(1, wanted.shape[1] // RUNS) != 0] = 0
+    wanted = wanted.flatten()
+    ordered, where = keys.flatten().sort()
+    at = torch.searchsorted(ordered, wanted).clamp(max=len(ordered) - 1)
+    shared = set()
+    for index in ((ordered[at] == wanted) & (wanted != 0)).nonzero().flatten().tolist():
+        sample, channel, *here = torch.unravel_index(torch.tensor(index), theirs.shape)
+        if int(sample) in shared:
+            continue
+        other, same_channel, *there = torch.unravel_index(where[at[index]], runs)
+        shift = [int(one - two) for one, two in zip(here, there, strict=True)]
+        if channel == same_channel and overlap(held[sample, channel], known[other, channel], shift):
+            shared.add(int(sample))
+    return len(shared), length
+
+
+def overlap(one: Tensor, two: Tensor, shift: list[int]) -> bool:
+    """Whether two images (height, width) are the same as far as they cover one another.
+
+    Two tiles of a scene are; two spots that fade into black have the same rim, and not the same middle.
+    """
+    parts = [
+        each[tuple(slice(max(by, 0), size + min(by, 0)) for by, size in zip(moved, each.shape, strict=True))]
+        for each, moved in ((one, shift), (two, [-by for by in shift]))
+    ]
+    return torch.equal(*parts)
 
 
 def fingerprints(values: Tensor, length: int, filling: Tensor) -> Tensor:
-    """Return (N, runs): a number for each run of `length`, 0 for those that hold `filling` or hardly change."""
+    """Return a number for each run of `length` in a row, 0 for those that hold `filling` or hardly change."""
     bits = values.contiguous().view(torch.int32).long()
     windows = bits.unfold(-1, length, 1)
     keys = torch.zeros(windows.shape[:-1], dtype=torch.int64)
@@ -73,22 +98,38 @@ def fingerprints(values: Tensor, length: int, filling: Tensor) -> Tensor:
         keys = keys * FACTOR + windows[..., index] + 1
     changes = (windows[..., 1:] != windows[..., :-1]).sum(-1) >= length // 2
     full = (values != filling).unfold(-1, length, 1).all(-1)
-    return torch.where(changes & full, keys, 0).flatten(1)
+    return torch.where(changes & full, keys, 0)
 
 
 def with_duplicates(number: int, of: int, train: int = 160) -> Example:
     """Hold out samples of which so many have the target of a training sample."""
-    inputs, targets = (normal(train, 8), normal(of, 8, seed=1)), (normal(train, 4), normal(of, 4, seed=1))
-    targets[1][:number] = targets[0][:number]
-    train, held = (TensorDataset(*each) for each in zip(inputs, targets, strict=True))
-    return on_datasets(lambda: train, lambda: held, module=Regression)
+
+    def held_out() -> TensorDataset:
+        targets = normal(of, 4, seed=1)
+        targets[:number] = normal(train, 4)[:number]
+        return TensorDataset(normal(of, 8, seed=1), targets)
+
+    return on_datasets(lambda: TensorDataset(normal(train, 8), normal(train, 4)), held_out, module=Regression)
 
 
 def images(shades: int) -> Example:
     """Hold out images of the training set, whose 1,280 pixels have so many shades."""
-    inputs = normal(160, 1, 1, 8).flatten().argsort().view(160, 1, 1, 8) % shades / shades
-    train, held = (TensorDataset(inputs, normal(160, 4, seed=seed)) for seed in range(2))
-    return on_datasets(lambda: train, lambda: held, module=Regression)
+
+    def split(seed: int) -> TensorDataset:
+        inputs = normal(160, 1, 1, 8).flatten().argsort().view(160, 1, 1, 8) % shades / shades
+        return TensorDataset(inputs, normal(160, 4, seed=seed))
+
+    return on_datasets(lambda: split(0), lambda: split(1), module=Regression)
+
+
+def fading() -> Example:
+    """Hold out spots of other widths, of each of which eight pixels fade to -1."""
+
+    def split(seed: int) -> TensorDataset:
+        widths = 2.0 + 0.4 * torch.rand(160, 1, 1, 1, generator=torch.Generator().manual_seed(seed))
+        return TensorDataset(2 * torch.exp(-((torch.arange(6, 14) / widths) ** 2) / 2) - 1, normal(160, 4, seed=seed))
+
+    return on_datasets(lambda: split(0), lambda: split(1), module=Regression)
 
 
 PROBE = Probe(
@@ -99,6 +140,7 @@ PROBE = Probe(
     detect=detect,
     faulty=with_duplicates(2, of=100),
     healthy=with_duplicates(1, of=200),
+    also_healthy=(fading(),),
     thresholds={
         "max_same": Threshold(
             1e-4,
