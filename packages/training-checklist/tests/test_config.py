@@ -392,6 +392,13 @@ def test_value_that_a_later_file_leaves_open_keeps_its_origin(judge, below):
     assert "config/value-beaten" in item["judged"]
 
 
+def test_override_of_an_element_of_a_list_is_understood(judge):
+    listed = FILES["conf/model/cnn.yaml"].replace("  width: 8\n", "  betas: [{a: 1, b: '${seed}'}, 0.9]\n")
+    item = judge("model.net.betas.0.a=2", "model.net.betas.1=0.5", files={"conf/model/cnn.yaml": listed})
+    assert (item["findings"], item["skipped"]) == ([], None)
+    assert "config/value-beaten" in item["judged"]
+
+
 def test_composition_that_is_not_understood_is_skipped_not_failed(judge, monkeypatch):
     monkeypatch.delattr(provenance, "create_defaults_list")
     item = judge("+trainer.limit_val_batches=2")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import timedelta
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 import torch
@@ -516,6 +517,15 @@ def test_missing_login_is_told_with_the_key_that_needs_none():
     finding = diagnosed(train, OmegaConf.create({"logger": {"wandb": {"offline": False}}}))
     assert "logger.wandb.offline=False" in finding.where
     assert told(finding).startswith("logger.wandb.offline=true; wandb login, once")
+
+
+def test_download_that_fails_is_told_as_one():
+    def prepare_data():
+        raise URLError("[Errno -2] Name or service not known")
+
+    finding = diagnosed(prepare_data)
+    assert "no network, or the address is gone" in finding.why
+    assert "where it looks for them" in told(finding)
 
 
 @pytest.mark.parametrize(

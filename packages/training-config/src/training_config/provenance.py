@@ -158,8 +158,13 @@ def trace_config(config: DictConfig) -> Provenance:
             continue
         if override.is_add() or override.is_force_add():
             added.append(override.key_or_group)
-        for rest, value in leaves({"": plain(override.value())}):
-            tree.put(key + rest[1:], Setting(value, COMMAND_LINE, 0, override.input_line, "", True, False))
+        holder = tree.list_above(key)
+        if holder is None:
+            given = [(key + rest[1:], value) for rest, value in leaves({"": plain(override.value())})]
+        else:
+            given = [(holder, changed(tree.history[holder][-1].value, key[len(holder) :], override.value()))]
+        for full_key, value in given:
+            tree.put(full_key, Setting(value, COMMAND_LINE, 0, override.input_line, "", True, False))
     composed = OmegaConf.to_container(config, resolve=False)
     composed.pop("hydra", None)
     return Provenance(tree.settled(composed), files, added, items)
@@ -186,6 +191,13 @@ class Tree:
 
     def holds(self, key: Key) -> bool:
         return any(other[: len(key)] == key for other in self.history)
+
+    def list_above(self, key: Key) -> Key | None:
+        """Return the key of the list that a key such as ("layers", "0", "width") leads into, or None."""
+        above = (key[:length] for length in range(1, len(key)))
+        return next(
+            (each for each in above if each in self.history and isinstance(self.history[each][-1].value, list)), None
+        )
 
     def remove(self, key: Key) -> None:
         below = [other for other in self.history if other[: len(key)] == key]
@@ -226,6 +238,13 @@ def leaves(content: Any, key: Key = ()) -> Iterator[tuple[Key, Any]]:
             yield from leaves(value, (*key, str(name)))
     else:
         yield key, content
+
+
+def changed(value: list[Any], path: Key, new: Any) -> list[Any]:
+    """Return a list with something new at a path into it."""
+    holder = OmegaConf.create({"list": value})
+    OmegaConf.update(holder, ".".join(("list", *path)), new)
+    return OmegaConf.to_container(holder, resolve=False)["list"]
 
 
 def plain(value: Any) -> Any:

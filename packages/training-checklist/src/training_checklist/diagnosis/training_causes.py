@@ -552,6 +552,13 @@ def not_logged_in(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def unreachable(crash: Crash, match: re.Match) -> Cause:
+    return Cause(
+        "what it asks for over the network cannot be reached: this machine has no network, or the address is gone",
+        "where that is a download, run it once with a network and keep the files, or put them where it looks for them",
+    )
+
+
 def no_such_file(crash: Crash, match: re.Match) -> Cause | None:
     text = str(getattr(crash.error, "filename", None) or match[1] or match[2]).strip("'\"")
     path = Path(text)
@@ -646,6 +653,7 @@ PATTERNS: list[Pattern] = [
     (r"(\w+) does not have a deterministic implementation", not_deterministic),
     (r"Found no NVIDIA driver|Torch not compiled with CUDA enabled|No CUDA GPUs are available", moved_by_hand),
     (r"No API key configured", not_logged_in),
+    (r"^(?:URLError|ConnectionError|ConnectError|MaxRetryError): |^RuntimeError: Error downloading ", unreachable),
     (r"No working (C\+\+) compiler found|Failed to find C compiler", no_compiler),
     (r"No supported gpu backend|can not run on your system|not a valid accelerator", no_accelerator),
 ]
