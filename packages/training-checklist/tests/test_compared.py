@@ -75,6 +75,18 @@ def test_numbers_that_are_read_without_a_slope_are_read(examine, forecast):
     assert examine("trace", forecast(of_known), Marked()).findings == []
 
 
+def test_indices_that_only_tell_samples_apart_are_no_targets(examine, forecast):
+    class Indexed(Series):
+        def part(self, seed):
+            return TensorDataset(*super().part(seed).tensors[:2], torch.arange(160))
+
+    def contrastive(answer, wanted, index):
+        alike = (answer @ wanted.T).log_softmax(1)
+        return -alike[index[:, None] == index].mean()
+
+    assert examine("trace", forecast(contrastive), Indexed()).findings == []
+
+
 def test_operation_in_which_all_targets_meet_all_answers_is_named(examine, forecast):
     [finding] = examine("trace", forecast(LOSSES["of all pairs"]), Series()).findings
     assert "sub of 16x1x3 with 16x3" in finding.what
