@@ -59,11 +59,7 @@ class Look:
                 continue
             if any(self._differ(other, loss) for other, _ in looks):
                 yield path, leaf, True
-            elif (
-                self._depends_on(batch, loss, [path])
-                and self._depends_on(batch, loss, self._others(batch, path))
-                and not self._only_tells_apart(batch, loss, path, leaf)
-            ):
+            elif self._depends_on(batch, loss, [path]) and self._depends_on(batch, loss, self._others(batch, path)):
                 yield path, leaf, False
 
     def is_blind(self, batch: Any) -> bool:
@@ -73,12 +69,6 @@ class Look:
         moved = rolled(batch, 1)
         repeats = bool(known) and moved is not None and all(self.at(each)[1] == known for each in (batch, moved))
         return repeats and self._depends_on(batch, loss, paths)
-
-    def _only_tells_apart(self, batch: Any, loss: float, path: str, leaf: Tensor) -> bool:
-        """Whether the loss asks of integers only which are equal, as of the indices of samples: others do as well."""
-        if leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool:
-            return False
-        return not self._differ(self.at(replaced(batch, {path: leaf.max() + leaf.min() - leaf}))[0], loss)
 
     def _others(self, batch: Any, path: str) -> list[str]:
         return [other for other, leaf in leaves(batch).items() if leaf.ndim and other != path]

@@ -50,18 +50,23 @@ def compared_tensors(step: Step) -> list[ComparedTensor]:
         meeting = Meeting(leaves(step.batch)[path])
         with isolate_rng(), torch.enable_grad(), Tracer(looked.module, meeting):
             looked.loss_of(step.batch)
-        found.append(ComparedTensor(path, belongs, meeting.told, meeting.place or step.place))
+        if belongs or not meeting.only_told_apart:
+            found.append(ComparedTensor(path, belongs, meeting.told, meeting.place or step.place))
     if not found:
         raise CannotJudge("no tensor of the batch is seen by the loss alone, or the loss is random")
     return found
 
 
 class Meeting(Listener):
-    """Finds the first operation in which a tensor of the batch meets what was computed from weights."""
+    """Finds the first operation in which a tensor of the batch meets what was computed from weights.
+
+    `only_told_apart` is whether its entries were compared with each other before, as the indices of samples are.
+    """
 
     def __init__(self, leaf: Tensor) -> None:
         self.made = {id(leaf): leaf}  # what was made of it alone; held, lest another gets its id
         self.told = ""
+        self.only_told_apart = False
         self.place: Place | None = None
 
     def after(self, call: Call) -> None:
@@ -72,3 +77,5 @@ class Meeting(Listener):
             self.told = f"{call.name.strip('_')} of {' with '.join(by(tuple(each.shape)) for each in call.given)}"
         else:
             self.made |= {id(tensor): tensor for tensor in call.made}
+            own = [tensor for tensor in call.given if id(tensor) in self.made]
+            self.only_told_apart |= call.name.strip("_") in ("eq", "ne") and len(own) > 1
