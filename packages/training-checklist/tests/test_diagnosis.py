@@ -398,6 +398,17 @@ def test_loss_that_cannot_go_backward_names_the_step_that_made_it(loss, why):
     assert re.match(r"\S*test_diagnosis\.py:\d+ in Lit\.training_step, batch 0, backward of its loss", finding.where)
 
 
+def test_gradient_that_validation_takes_itself_is_no_loss_of_training():
+    class Forces(Lit):
+        def validation_step(self, batch, batch_idx):
+            place = batch[0].requires_grad_()
+            torch.autograd.grad(self.net(place).sum(), place)
+
+    finding = diagnosed(fit, Forces())
+    assert "inference mode" in finding.why
+    assert "validation_step" in finding.where
+
+
 def test_frozen_model_is_told_from_a_detached_loss():
     model = Lit()
     model.requires_grad_(False)

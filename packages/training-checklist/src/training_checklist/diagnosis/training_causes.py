@@ -103,6 +103,11 @@ def detached(crash: Crash, match: re.Match) -> Cause:
             "requires_grad_(True) on what is to be trained",
             backward_of(crash),
         )
+    if "backward" not in crash.stages and not {"validation_step", "test_step", "predict_step"}.isdisjoint(crash.stages):
+        return Cause(
+            "a gradient is taken where none is recorded: Lightning validates, tests and predicts in inference mode",
+            "Trainer(inference_mode=False), and torch.enable_grad() around what takes it, as forces do of an energy",
+        )
     known = f"; {frozen} of {len(parameters)} parameters are frozen" if frozen else ""
     return Cause(
         f"the loss has lost its graph on the way from the parameters: .detach(), .item(), .data, .numpy(), "
@@ -214,8 +219,9 @@ def said(line: dict[str, Any]) -> str:
 def backward_of(crash: Crash) -> Place | None:
     """Return a place for what happens in a backward pass, where no module is at work."""
     below = crash.steps.index(crash.own) if crash.own is not None else -1
-    entry = next((index for index, step in enumerate(crash.steps) if step.function == "backward"), len(crash.steps))
-    if crash.root is None or not hasattr(crash.root, "training_step") or below > entry:
+    entry = next((index for index, step in enumerate(crash.steps) if step.function == "backward"), -1)
+    # No such call: a step of another stage takes gradients itself, as of an energy for the forces.
+    if crash.root is None or not hasattr(crash.root, "training_step") or entry < 0 or below > entry:
         return None
     if crash.trainer is not None and not crash.root.automatic_optimization:
         return None
