@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -10,11 +11,11 @@ from training_checklist.instruments import (
     Data,
     Example,
     Small,
-    classes,
     compared_leaves,
     in_order,
     labelled,
     labels,
+    load,
     of_the_project,
     on_datasets,
     part,
@@ -26,8 +27,11 @@ def detect(data: Data, limits: Limits) -> Hits:
     split = data.train
     if not in_order(data):
         return
-    own = part(data, split)
-    known = own.of(target(data)) if own.values else labels(data, split)
+    own, place = part(data, split), data.roles.target
+    if data.roles.classes is None:  # a loss that is written by hand may compare labels with each other alone
+        place = only_integers(data)
+        own = load(split, own.indices, replace(data.roles, target=place), data.trainer, data.until)
+    known = own.of(place) if own.values else labels(data, split)
     if known is None or not len(known):
         raise CannotJudge("no training labels were seen")
     counts, runs = known.unique(return_counts=True)[1].tolist(), 1 + int((known[1:] != known[:-1]).sum())
@@ -44,19 +48,22 @@ def detect(data: Data, limits: Limits) -> Hits:
         )
 
 
-def target(data: Data) -> str | None:
-    """Return the place of the labels in a batch, also of a loss that is written by hand, and compares them alone."""
-    if data.roles.classes is not None or not data.train.indexable:
-        classes(data)
-        return data.roles.target
-    with of_the_project("training_step, taken with samples of all classes,"):
+def only_integers(data: Data) -> str:
+    """Return the place of the one integer a sample that no layer sees, and that the loss depends on."""
+    if not data.train.indexable:
+        raise CannotJudge("no criterion of PyTorch compares with labels")
+    with of_the_project("training_step, taken with samples from all over the dataset,"):
         batch = data.train.spread(SAMPLES, data.trainer)
-        compared = [
+        found = [
             place
             for place, leaf, belongs in compared_leaves(data.trainer, data.pl_module, batch)
             if belongs and leaf.ndim == 1 and not leaf.is_floating_point()
         ]
-    return compared[0] if len(compared) == 1 else None
+    if len(found) != 1:
+        raise CannotJudge(
+            "no criterion of PyTorch compares with labels, and no one part of a batch is known to be them"
+        )
+    return found[0]
 
 
 class Pairs(Small):
