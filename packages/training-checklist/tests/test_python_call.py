@@ -4,6 +4,7 @@ import copy
 import gc
 import json
 import pickle
+import re
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -94,6 +95,13 @@ def test_exit_in_the_projects_code_is_a_finding_at_its_line(net, data, item):
 def test_loaders_instead_of_a_datamodule_and_a_function_that_makes_the_module(net, data):
     loaders = {"train_dataloaders": data().train_dataloader(), "val_dataloaders": data().val_dataloader()}
     assert check(net, loaders=loaders, items=["fast_dev_run"]).passed
+
+
+def test_loaders_that_no_name_tells_are_refused(net, data):
+    expected = re.escape("expected a dict with train_dataloaders and val_dataloaders")
+    for loaders, given in ((data().train_dataloader(), "DataLoader"), ({"train": None}, r"\['train'\]")):
+        with pytest.raises(TypeError, match=f"is given {given}; {expected}"):
+            check(net, loaders=loaders)
 
 
 def test_item_that_needs_a_hydra_application_is_skipped_with_the_reason(net, data):

@@ -85,12 +85,14 @@ def check(
 
     Raises:
         ValueError: there is no such item, or `checks` has a mistake.
-        TypeError: `module` or `datamodule` belongs to the other one of Lightning's two packages, or cannot be copied.
+        TypeError: `module` or `datamodule` belongs to the other one of Lightning's two packages, or cannot be copied;
+            `loaders` are not given by name.
     """
     refuse_other_lightning(module)
     refuse_other_lightning(datamodule)
     refuse_uncopied(module)
     refuse_uncopied(datamodule)
+    refuse_other_loaders(loaders)
     configs = {item: load(item) for item in (alone() if items is None else items)}
     settings, problems = check_settings(dict(checks or {}), configs.values())
     if problems:
@@ -215,6 +217,13 @@ def refuse_other_lightning(part: Any) -> None:
                 f"{type(part).__name__} is a {base.__name__} of {name}, and training_checklist has found {NAME}: "
                 f"import training_checklist after the module, in a process that imports {name} alone"
             )
+
+
+def refuse_other_loaders(loaders: Any) -> None:
+    known = ("train_dataloaders", "val_dataloaders")
+    if loaders is not None and not (isinstance(loaders, Mapping) and set(loaders) <= set(known)):
+        given = [*loaders] if isinstance(loaders, Mapping) else type(loaders).__name__
+        raise TypeError(f"check(loaders=...) is given {given}; expected a dict with {' and '.join(known)}")
 
 
 def refuse_uncopied(part: Any) -> None:

@@ -61,10 +61,15 @@ class Rows:
         self.crashed: set[str] = set()
 
     def report(self) -> int:
-        verdicts = []
-        for item, needed in self.asked.items.items():
-            verdicts.append(self._run(item, needed))
-            print_progress(verdicts[-1])
+        verdicts: list[Verdict] = []
+        try:
+            for item, needed in self.asked.items.items():
+                verdicts.append(self._run(item, needed))
+                print_progress(verdicts[-1])
+        except KeyboardInterrupt:
+            left = [*self.asked.items][len(verdicts) :]
+            self.check.report([*verdicts, *(Verdict(item, "", skipped="not run: interrupted") for item in left)])
+            raise
         return self.check.report(verdicts)
 
     def _run(self, item: str, needed: str | None) -> Verdict:

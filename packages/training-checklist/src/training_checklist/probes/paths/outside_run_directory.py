@@ -106,8 +106,9 @@ def named(files: RunFiles, name: str) -> str:
 
 PROBE = Probe(
     question="Does everything that a run writes lie in its own directory?",
-    why="the files of all runs mix there, the next run overwrites them, and none can be told from another",
-    may_be_wrong="a cache that all runs share, such as prepared data, belongs outside of them",
+    why="the files of several runs lie there together, and one run may overwrite another's",
+    may_be_wrong="a cache that all runs share, such as prepared data, belongs outside of them, and a store that keeps "
+    "runs apart itself, such as MLflow's, may lie there",
     fix=Fix("write below HydraConfig.get().runtime.output_dir"),
     detect=detect,
     faulty=Job(("logger.csv.save_dir=logs",)),
