@@ -15,6 +15,8 @@ from training_checklist.lab.step import Step, look
 from training_checklist.lightning import isolate_rng
 from training_checklist.probe import CannotJudge
 
+SUBTRACTS = {"sub", "rsub", "l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss"}
+
 
 @dataclass
 class ComparedTensor:
@@ -50,6 +52,7 @@ def compared_tensors(step: Step) -> list[ComparedTensor]:
         meeting = Meeting(leaves(step.batch)[path])
         with isolate_rng(), torch.enable_grad(), Tracer(looked.module, meeting):
             looked.loss_of(step.batch)
+        belongs |= meeting.is_entrywise
         if belongs or not meeting.only_told_apart:
             found.append(ComparedTensor(path, belongs, meeting.told, meeting.place or step.place))
     if not found:
@@ -60,13 +63,16 @@ def compared_tensors(step: Step) -> list[ComparedTensor]:
 class Meeting(Listener):
     """Finds the first operation in which a tensor of the batch meets what was computed from weights.
 
-    `only_told_apart` is whether its entries were compared with each other before, as the indices of samples are.
+    Attributes:
+        only_told_apart: whether its entries were compared with each other before, as the indices of samples are.
+        is_entrywise: whether each entry is subtracted from an answer to its own sample: where all targets are above
+            all answers, an absolute error is the same whoever belongs to whom, for as long as that lasts.
     """
 
     def __init__(self, leaf: Tensor) -> None:
         self.made = {id(leaf): leaf}  # what was made of it alone; held, lest another gets its id
         self.told = ""
-        self.only_told_apart = False
+        self.only_told_apart = self.is_entrywise = False
         self.place: Place | None = None
 
     def after(self, call: Call) -> None:
@@ -74,6 +80,9 @@ class Meeting(Listener):
             return
         if any(tensor.requires_grad for tensor in call.given):
             self.place = call.place
+            shapes = {each.shape for each in call.given}
+            differ = all(not torch.equal(each, each.roll(1, 0)) for each in call.given if each.ndim)
+            self.is_entrywise = call.name.strip("_") in SUBTRACTS and len(shapes) == 1 and differ
             self.told = f"{call.name.strip('_')} of {' with '.join(by(tuple(each.shape)) for each in call.given)}"
         else:
             self.made |= {id(tensor): tensor for tensor in call.made}

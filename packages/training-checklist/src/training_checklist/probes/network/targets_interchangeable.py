@@ -21,4 +21,5 @@ PROBE = Probe(
     detect=detect,
     faulty=lambda answers, labels: (answers[:, None, 0] - labels).square().mean(),
     healthy=lambda answers, labels: (answers[:, 0] - labels).square().mean(),
+    also_healthy=(lambda answers, labels: (answers[:, 0] - labels - 50).abs().mean(),),
 )
