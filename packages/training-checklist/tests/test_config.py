@@ -423,6 +423,16 @@ def test_node_whose_keys_go_to_several_callables_is_no_fault(judge, line, found)
     assert [each["rule"] for each in item["findings"] if each["rule"] == "config/unknown-argument"] == found
 
 
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [("known = dict(cfg)", ["config/unread-key"]), ("known = dict(cfg); [known[each] for each in vars(pl)]", [])],
+)
+def test_keys_that_are_picked_from_the_whole_config_are_read(judge, line, found):
+    code = TRAIN.replace("    pl.seed", f"    {line}\n    pl.seed", 1)
+    item = judge("+quit=true", files={"train.py": code})
+    assert [each["rule"] for each in item["findings"] if each["rule"] == "config/unread-key"] == found
+
+
 @pytest.mark.parametrize(("built", "found"), [("cfg.model", []), ("cfg.schedule", ["config/missing-argument"])])
 def test_node_that_nobody_builds_lacks_nothing(judge, built, found):
     code = TRAIN.replace(

@@ -74,6 +74,7 @@ class Code:
                 skipped.add(id(node.value))  # as a whole
         for node in ast.walk(tree):
             self._see(node, path, skipped)
+        self.loops |= picks_keys(tree)
 
     def _see(self, node: ast.AST, path: Path, skipped: set[int]) -> None:
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
@@ -141,6 +142,23 @@ class Code:
             self.logged.add("".join(parts))
         else:
             self.logs_more = True
+
+
+def picks_keys(tree: ast.AST) -> bool:
+    """Whether the whole config is made a dict from which keys are taken that no text says: `found[each]`."""
+    nodes = [*ast.walk(tree)]
+    whole = {
+        name(node.targets[0])
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.args
+        if name(node.value.func) in ("to_container", "dict", "vars") and name(node.value.args[0]) in CONFIG
+    }
+    return any(
+        isinstance(node, ast.Subscript)
+        and not isinstance(node.slice, ast.Constant)
+        and name(node.value) in whole - {""}
+        for node in nodes
+    )
 
 
 def name(node: ast.AST) -> str:
