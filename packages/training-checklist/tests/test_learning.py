@@ -166,7 +166,7 @@ def test_schedule_that_waits_for_the_worse_is_named(examine, net):
 
 @pytest.mark.parametrize(
     ("metric", "said"),
-    [("val/accuracy", "more of val/accuracy is better"), ("val/hits", "more of val/hits is better: ")],
+    [("val/accuracy", "more of val/accuracy is better"), ("val/matched", "more of val/matched is better: ")],
 )
 def test_callback_that_keeps_the_worst_is_named_by_the_metrics_name_or_by_its_values(examine, net, metric, said):
     class Keeping(Measured, net):
@@ -174,7 +174,7 @@ def test_callback_that_keeps_the_worst_is_named_by_the_metrics_name_or_by_its_va
 
         def validation_step(self, batch, batch_idx):
             super().validation_step(batch, batch_idx)
-            self.log("val/hits", (self(batch[0]).argmax(1) == batch[1]).float().mean())
+            self.log("val/matched", (self(batch[0]).argmax(1) == batch[1]).float().mean())
 
         def configure_callbacks(self):
             return [EarlyStopping(metric, mode=self.mode, patience=9)]

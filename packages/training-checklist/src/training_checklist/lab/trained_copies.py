@@ -22,6 +22,7 @@ from training_checklist.probe import CannotJudge
 # Share of its first value to which the loss on some batches falls as they are learnt by heart. One answer for all
 # samples does not come so far: at best it has the loss of chance, which an untrained network begins with.
 LEARNT = 0.5
+CORRELATED = 0.5  # with their inputs: targets of which less is told are hardly what a network is to learn
 EXCHANGES = 20  # of labels: of 8, the deviation is so vague that 4 of them came about by chance once in 12 trials
 FEW = 6  # exchanges are enough for a first look, where the effect is twice as sure as it must be
 MAX_BATCHES = 64  # to train on: of 8 samples or more, they hold the 512 that are asked for
@@ -243,7 +244,8 @@ def labels_of_copies(run: TwoEpochs) -> Labels:
         targets = learner.targets(known[0])
         if not targets:
             raise CannotJudge(UNTOLD)
-        if not unseen or too_few(known, targets, limits.samples_per_class, learner.criteria.classification):
+        too_few_labels = too_few(known, targets, limits.samples_per_class, learner.criteria.classification)
+        if not unseen or too_few_labels or too_small(unseen, targets, limits.min_known):
             raise CannotJudge("there are too few samples to tell whether labels belong to them")
         raised, deviations = effect(learner, unseen, targets, FEW)
         if deviations < 2 * limits.min_known:
@@ -342,3 +344,12 @@ def too_few(batches: list[Any], targets: list[str], per_class: int, criterion: C
     if criterion is not None:
         together = together[together != criterion.ignored]
     return len(together) < per_class * len(together.unique())
+
+
+def too_small(unseen: list[Any], targets: list[str], sure: float) -> bool:
+    """Whether so few samples would not show that numbers belong to them.
+
+    Exchanges of n samples tell a correlation r by r * sqrt(n) standard deviations.
+    """
+    numbers = any(leaves(unseen[0])[path].is_floating_point() for path in targets if path in leaves(unseen[0]))
+    return numbers and sum(batch_size(batch) or 1 for batch in unseen) < (sure / CORRELATED) ** 2
