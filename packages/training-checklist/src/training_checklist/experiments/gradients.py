@@ -221,7 +221,8 @@ class Gradients(Experiment):
             return
         self._leave()
         known = self.known
-        self._ask(optimizers=[steps for steps in self.steps.values() if steps.effects])
+        watched = list(self.steps.values())
+        self._ask(watched=watched, optimizers=[steps for steps in watched if steps.effects])
         if self.norms:
             reached = {name for name, p in known.holdings.trained.items() if id(p) in known.holdings.reached}
             known.norms = self.norms

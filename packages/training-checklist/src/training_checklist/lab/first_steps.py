@@ -36,7 +36,7 @@ class FirstSteps(Subject):
         after_first: `holdings`, once the first step is over.
         calls: of the outermost modules in the first step, with their arguments.
         batch_norms: inputs of batch normalisation in the mode of training in the first step, by its running mean.
-        optimizers: those that have taken steps.
+        watched: all optimizers; `optimizers`: those that have taken steps.
         norms: of every parameter's gradient by step, None where there is none.
         losses: of each batch.
         losses_of: of a parameter: what the first step of its optimizer follows; `loss`: the last of the first step.
@@ -49,6 +49,7 @@ class FirstSteps(Subject):
     missing: list[str]
     after_first: Holdings
     batch_norms: list[list[tuple[Tensor, Place]]]
+    watched: list[OptimizerSteps]
     optimizers: list[OptimizerSteps]
     norms: dict[str, list[float | None]]
     is_sound: bool
