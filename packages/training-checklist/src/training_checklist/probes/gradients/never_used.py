@@ -9,9 +9,9 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
         raise CannotJudge("there is one optimizer: whether gradients are zeroed before a step is asked of it elsewhere")
     for index, each in enumerate(steps.watched):
         if each.discarded and not each.with_gradients:
-            steps_taken = f"{len(each.effects)} steps without a gradient" if each.effects else "no step"
+            taken = f"{len(each.effects)} steps without a gradient" if each.effects else "no step"
             yield Hit(
-                f"optimizer {index} ({each.name}) takes {steps_taken}, and what {each.discarded} backward passes made for "
+                f"optimizer {index} ({each.name}) takes {taken}, and what {each.discarded} backward passes made for "
                 "its parameters is zeroed",
                 of_function(type(steps.pl_module).training_step),
             )
