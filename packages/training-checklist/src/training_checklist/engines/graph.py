@@ -72,7 +72,7 @@ def operation(node: Any) -> str:
 
 
 def is_linear(node: Any) -> bool:
-    """Whether a node adds up what has gradients, each times a factor that has none."""
+    """Whether a node adds up what has gradients, each times a factor that has none, or only puts it in another form."""
     if operation(node) in ("Mul", "Div"):
         return sum(below is not None for below, _ in node.next_functions) == 1
-    return operation(node) in ("Add", "Sub", "Rsub", "Neg")
+    return operation(node) in ("Add", "Sub", "Rsub", "Neg", "Sum", "Mean", "Stack", "Cat", "View")

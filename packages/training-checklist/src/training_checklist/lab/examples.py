@@ -142,6 +142,12 @@ def with_sgd(module: type[LightningModule] = Small, rate: float = 0.1, **options
     return replace(example, loader=lambda: DataLoader(labelled(64), 16), item=SHORT)
 
 
+def learnt(module: type[LightningModule], rate: float = 1.0) -> Example:
+    """Return an example of which copies learn enough for it to show in samples that they have not seen."""
+    enough = {"samples": 64, "steps": 20, "max_steps": 60}
+    return replace(with_sgd(module, rate=rate), loader=lambda: DataLoader(labelled(), 16), item=enough)
+
+
 def deep(depth: int, activation: type[nn.Module], deviation: float | None = None) -> type[Small]:
     """Make a plain network of so many layers, whose weights have that standard deviation."""
 

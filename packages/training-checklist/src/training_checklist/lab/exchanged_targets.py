@@ -25,6 +25,7 @@ from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import LightningModule
 from training_checklist.probe import CannotJudge
 
+NOTHING_LEARNT = "what a copy learns says nothing about samples that it has not seen"
 SAMPLES = 256  # of validation, which are exchanged with one another
 
 
@@ -65,7 +66,7 @@ def with_exchanged_targets(run: TwoEpochs) -> dict[str, WithTargets]:
     except CannotJudge:
         learns = True  # as far as can be told
     if not learns:
-        raise CannotJudge("what a copy learns says nothing about samples that it has not seen")
+        raise CannotJudge(NOTHING_LEARNT)
     until = time.monotonic() + run.options["seconds"] / 4
     with of_the_project("validation_step, taken again with exchanged targets,"):
         batch = split.spread(SAMPLES, run.trainer)

@@ -13,6 +13,7 @@ from training_config.targets import locate
 from training_config.walk import value_of, walk
 
 from training_checklist.diagnosis.config_place import place_of
+from training_checklist.engines.source_trees import source_tree
 from training_checklist.experiments.paths.event_file import scalars
 from training_checklist.experiments.paths.written_files import Recording
 from training_checklist.finding import NOWHERE, Place
@@ -140,15 +141,10 @@ def job(files: RunFiles) -> DictConfig:
 @once
 def parsed(files: RunFiles) -> list[tuple[Path, ast.AST]]:
     """Return the project's own source files, first those that this run has imported."""
-    found, checks = [], Path(__file__).parents[1]
+    checks = Path(__file__).parents[1]
     imported = {os.path.realpath(getattr(module, "__file__", None) or "") for module in [*sys.modules.values()]}
     paths = (path for path in sources(files.here) or () if checks not in path.parents)
-    for path in sorted(paths, key=lambda path: str(path) not in imported):
-        try:
-            found.append((path, ast.parse(path.read_text(encoding="utf-8"))))
-        except (SyntaxError, ValueError, OSError):
-            continue
-    return found
+    return [(path, source_tree(str(path))) for path in sorted(paths, key=lambda path: str(path) not in imported)]
 
 
 @once

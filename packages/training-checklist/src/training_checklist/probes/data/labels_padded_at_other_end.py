@@ -9,18 +9,16 @@ from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 def detect(data: Data, limits: Limits) -> Hits:
     own, roles = part(data, data.train), data.roles
     texts, targets = own.rows.get(words(roles) or "", []), own.rows.get(roles.target or "", [])
-    padded = [
-        (text, labels)
-        for text, labels in zip(texts, targets, strict=False)
-        if text.ndim == 1 and text.shape == labels.shape and at_one_end(labels == roles.ignored)
-    ]
-    if roles.classes is None or len({int(run(labels == roles.ignored)) for _, labels in padded}) < 2:
+    pairs = [(text, labels) for text, labels in zip(texts, targets, strict=False) if text.shape == labels.shape]
+    marked = [(text, labels == roles.ignored) for text, labels in pairs if text.ndim == 1]
+    padded = [(text, padding) for text, padding in marked if at_one_end(padding)]
+    if roles.classes is None or len({run(padding) for _, padding in padded}) < 2:
         raise CannotJudge("no labels of tokens are padded, at one end, to several lengths")
-    here = [text[labels == roles.ignored] for text, labels in padded]
-    there = [text[(labels == roles.ignored).flip(0)] for text, labels in padded]
+    here = [text[padding] for text, padding in padded]
+    there = [text[padding.flip(0)] for text, padding in padded]
     filler = torch.cat(there).mode().values
     if all(bool((each == filler).all()) for each in there) and not any(bool((each == filler).all()) for each in here):
-        ends = ("left", "right") if padded[0][1][-1] == roles.ignored else ("right", "left")
+        ends = ("left", "right") if padded[0][1][-1] else ("right", "left")
         yield Hit(
             f"the tokens of all {len(padded)} texts that were looked at are padded on the {ends[0]}, and their labels "
             f"on the {ends[1]}",

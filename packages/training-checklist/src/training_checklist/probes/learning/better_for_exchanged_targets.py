@@ -1,18 +1,13 @@
-from dataclasses import replace
-from functools import partial
-
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from training_checklist.instruments import (
     TwoEpochs,
     Validated,
     better,
-    labelled,
+    learnt,
     of_function,
     with_exchanged_targets,
-    with_sgd,
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
@@ -44,19 +39,11 @@ class Ranked(Validated):
         self.log("val/acc", (self(batch[0]).argmax(1) == batch[1]).float().mean())
 
 
-def enough(module: type[Ranked]):
-    return replace(
-        with_sgd(module, rate=1.0),
-        loader=partial(DataLoader, labelled(), 16),
-        item={"samples": 64, "steps": 20, "max_steps": 60},
-    )
-
-
 PROBE = Probe(
     question="Is each metric of validation better with the true targets than with those of other samples?",
     why="what training makes better makes this worse: the loss, or the metric, has the wrong sign or order",
     detect=detect,
     fix=Fix("look at the sign of the loss, and at what the metric takes for best: the largest, the first, the nearest"),
-    faulty=enough(type("Reversed", (Ranked,), {"sign": -1.0})),
-    healthy=enough(Ranked),
+    faulty=learnt(type("Reversed", (Ranked,), {"sign": -1.0})),
+    healthy=learnt(Ranked),
 )

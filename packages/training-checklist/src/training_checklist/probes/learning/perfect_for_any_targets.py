@@ -1,9 +1,6 @@
-from dataclasses import replace
-from functools import partial
 from math import isclose
 
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from training_checklist.instruments import (
     AT_RANK,
@@ -11,10 +8,9 @@ from training_checklist.instruments import (
     TwoEpochs,
     Validated,
     better,
-    labelled,
+    learnt,
     of_function,
     with_exchanged_targets,
-    with_sgd,
 )
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
@@ -56,19 +52,11 @@ class WithLabels(WithItself):
         return (answers == labels).float().mean()
 
 
-def enough(module: type[Validated]):
-    return replace(
-        with_sgd(module, rate=1.0),
-        loader=partial(DataLoader, labelled(), 16),
-        item={"samples": 64, "steps": 20, "max_steps": 60},
-    )
-
-
 PROBE = Probe(
     question="Does each metric of validation fall short of perfect with the targets of other samples?",
     why="it does not compare with the targets: with the answers themselves, a sample with itself, or with nothing",
     detect=detect,
     fix=Fix("look at what the metric is given: answers and targets, and a query that is no part of its own gallery"),
-    faulty=enough(WithItself),
-    healthy=enough(WithLabels),
+    faulty=learnt(WithItself),
+    healthy=learnt(WithLabels),
 )

@@ -1,15 +1,14 @@
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from training_checklist.instruments import (
     EXCHANGES,
+    NOTHING_LEARNT,
     ROUNDING,
     Call,
+    Example,
     Listener,
     Small,
     Tracer,
@@ -19,14 +18,13 @@ from training_checklist.instruments import (
     copies,
     exchanged,
     is_linear,
-    labelled,
     labels_of_copies,
-    limits_of,
+    learnt,
     range_test,
     seed_all,
     slopes,
+    surely,
     unseen_batches,
-    with_sgd,
 )
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
@@ -50,9 +48,8 @@ class Scalars(Listener):
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     learner, unseen = range_test(run).learner, unseen_batches(run)
-    sure = limits_of("learning/labels-unrelated").min_known
-    if labels_of_copies(run).unseen < sure:
-        raise CannotJudge("what a copy learns says nothing about samples that it has not seen")
+    if labels_of_copies(run).unseen < surely():
+        raise CannotJudge(NOTHING_LEARNT)
     with copies(run):
         places = [place for _, place in terms(learner, unseen[0])]
         if len(places) < 2:
@@ -63,7 +60,7 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
         wrong = torch.stack([mean_terms(learner, [*each]) for each in zip(*others, strict=True)])
     raised = right - wrong.mean(0)
     for place, here, there, more, deviation in zip(places, right, wrong.mean(0), raised, wrong.std(0), strict=True):
-        if more > ROUNDING * abs(here) and more >= sure * deviation:
+        if more > ROUNDING * abs(here) and more >= surely() * deviation:
             yield Hit(
                 f"of a copy that has learnt, a term of the loss is {float(here):.4g} with the true targets, and "
                 f"{float(there):.4g} with those of other samples: the better the answers, the higher it is",
@@ -87,7 +84,7 @@ def mean_terms(trial: Trial, known: list[Any]) -> Tensor:
     return torch.tensor([[value for value, _ in terms(trial, batch)] for batch in known]).mean(0)
 
 
-def with_share(sign: float) -> Any:
+def with_share(sign: float) -> Example:
     """Make an example whose loss has the probability of the label as a further term."""
 
     class WithShare(Small):
@@ -95,11 +92,7 @@ def with_share(sign: float) -> Any:
             share = answers.softmax(1).gather(1, labels[:, None]).mean()
             return super().loss(answers, labels) + 0.5 * sign * share
 
-    return replace(
-        with_sgd(WithShare, rate=0.5),
-        loader=partial(DataLoader, labelled(), 16),
-        item={"samples": 64, "steps": 20, "max_steps": 60},
-    )
+    return learnt(WithShare, rate=0.5)
 
 
 PROBE = Probe(

@@ -3,12 +3,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import Call, Small, Step, StepListener, calls_behind, operation
+from training_checklist.instruments import Call, Small, Step, StepListener, calls_behind, is_linear, operation
 from training_checklist.probe import WARNING, Fix, Probe
 
 NORMS = {"LinalgVectorNorm", "Norm", "Sqrt"}
 OF_SQUARES = {"Pow", "Mul", "Sum", "Add", "Stack", "Cat", "View"}  # below a square root
-SCALES = {"Add", "Sub", "Mul", "Div", "Sum", "Mean", "Neg", "Stack", "Cat", "View"}
 
 
 class Penalties(StepListener):
@@ -24,7 +23,7 @@ class Penalties(StepListener):
             self.calls[result.grad_fn] = call
 
     def before_backward(self, loss: Tensor) -> None:
-        for call in calls_behind(loss, self.calls, lambda node: operation(node) in SCALES and is_linear(node)):
+        for call in calls_behind(loss, self.calls, is_linear):
             self.keep(call, "the norm of a parameter is a term of the loss, and not its square")
 
 
@@ -40,11 +39,6 @@ def is_norm(node: Any) -> bool:
             return False
         nodes += [below for below, _ in each.next_functions]
     return True
-
-
-def is_linear(node: Any) -> bool:
-    """Whether no two of its inputs that have a gradient are multiplied or divided."""
-    return operation(node) not in ("Mul", "Div") or sum(below is not None for below, _ in node.next_functions) == 1
 
 
 class Penalised(Small):
