@@ -14,6 +14,7 @@ from training_checklist.lab.shared import Subject, once
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 from training_checklist.probe import CannotJudge
 
+RISEN = 0.5  # of its first value: noise of dropout or of small batches moves the loss of one batch by less
 EXCHANGES = 6  # of targets, whose mean loss counts: single ones may leave much where it was
 BF16 = 1 / 64  # relative: bfloat16 keeps 8 bits of a number, and of criterion and loss each is rounded to that
 SAME = 1e-5  # relative, of float32 in a criterion: answers that differ by no more are one
@@ -171,9 +172,12 @@ class OneBatch(Subject):
         lowest = -math.inf if self.goal is None else self.goal - self.max_loss
         return loss - lowest <= self.nearly * (self.losses[0] - lowest) < math.inf
 
+    def has_risen_to(self, loss: float) -> bool:
+        return not loss <= self.losses[0] + RISEN * abs(self.losses[0]) < math.inf
+
     @property
     def course(self) -> str:
-        if not math.isfinite(self.last) or self.last > self.losses[0] + 0.5 * abs(self.losses[0]):
+        if self.has_risen_to(self.last):
             return "diverged"
         return "was still falling" if self.is_still_falling else "stalled"
 

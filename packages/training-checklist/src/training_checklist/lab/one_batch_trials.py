@@ -115,7 +115,7 @@ def changes(batch: OneBatch) -> Iterator[tuple[Tried, Trial]]:
         trial.same_draws = True
         yield Tried(SAME_DRAWS), trial
     # Where the loss rose, a rate that is higher still makes it worse.
-    has_risen = not all(loss <= batch.losses[0] + 0.5 * abs(batch.losses[0]) for loss in batch.losses)
+    has_risen = any(map(batch.has_risen_to, batch.losses))
     rate = max(origin.options("lr"))
     for factor in LOWER if has_risen else BY_TURNS:
         yield Tried(RATE, rate, rate * factor), origin.again(RATE, factor)
