@@ -88,9 +88,12 @@ def at(place: str, number: int, values: Tensor) -> str:
 
 def overlapping(numbers: int) -> Example:
     """Foretell four days by the eight before them, of which so many are the first of the four."""
-    series = normal(160, 12)
-    split = TensorDataset(series[:, numbers : numbers + 8, None], series[:, 8:])
-    return on_datasets(lambda: split, lambda: split, module=Regression)
+
+    def windows() -> TensorDataset:
+        series = normal(160, 12)
+        return TensorDataset(series[:, numbers : numbers + 8, None], series[:, 8:])
+
+    return on_datasets(windows, windows, module=Regression)
 
 
 class Ranking(Validated):
@@ -106,9 +109,12 @@ class Ranking(Validated):
 
 def followed(kinds: int, own: bool = True) -> Example:
     """Foretell one of so many items, which stands in front of the items before it, or another one does."""
-    item, noise = torch.arange(160) % kinds, (8 * normal(160, 4)).long() % 50
-    split = TensorDataset(torch.cat([(item if own else item.flip(0))[:, None], noise], 1), item)
-    return on_datasets(lambda: split, lambda: split, module=Ranking)
+
+    def sequences() -> TensorDataset:
+        item, noise = torch.arange(160) % kinds, (8 * normal(160, 4)).long() % 50
+        return TensorDataset(torch.cat([(item if own else item.flip(0))[:, None], noise], 1), item)
+
+    return on_datasets(sequences, sequences, module=Ranking)
 
 
 PROBE = Probe(

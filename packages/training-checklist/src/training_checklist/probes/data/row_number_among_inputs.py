@@ -34,9 +34,13 @@ def numbered(rows: int = 240, apart: int = 1, alike: int = 1, off: float = 0.0) 
         alike: rows that share a number.
         off: of a step, by which every second row is off.
     """
-    inputs, numbers = normal(rows, 8), torch.arange(rows)
-    inputs[:, 0] = apart * (numbers // alike) - (apart - 1) * (numbers == rows - 1) + off / 2 * (numbers % 2)
-    return on_datasets(lambda: TensorDataset(inputs, numbers % 4))
+
+    def table() -> TensorDataset:
+        inputs, numbers = normal(rows, 8), torch.arange(rows)
+        inputs[:, 0] = apart * (numbers // alike) - (apart - 1) * (numbers == rows - 1) + off / 2 * (numbers % 2)
+        return TensorDataset(inputs, numbers % 4)
+
+    return on_datasets(table)
 
 
 PROBE = Probe(

@@ -84,11 +84,14 @@ class Segmenter(Validated):
 
 def mirrored(number: int, classes: int = 2, noise: float = 0.1) -> Example:
     """Return images with a class for each pixel, of which so many among 128 are mirrored and their classes are not."""
-    targets = normal(128, 8, 8).flatten().argsort().argsort().view(128, 8, 8) % classes
-    images = 2 * targets[:, None] / classes + noise * normal(128, 1, 8, 8, seed=1)
-    train = images.clone()
-    train[:number] = images[:number].flip(-1)
-    return on_datasets(lambda: TensorDataset(train, targets), lambda: TensorDataset(images, targets), module=Segmenter)
+
+    def split(mirrored: int) -> TensorDataset:
+        targets = normal(128, 8, 8).flatten().argsort().argsort().view(128, 8, 8) % classes
+        images = 2 * targets[:, None] / classes + noise * normal(128, 1, 8, 8, seed=1)
+        images[:mirrored] = images[:mirrored].flip(-1)
+        return TensorDataset(images, targets)
+
+    return on_datasets(lambda: split(number), lambda: split(0), module=Segmenter)
 
 
 PROBE = Probe(
