@@ -1,7 +1,9 @@
 import math
+import time
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,6 +19,8 @@ from torchmetrics import Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy, MulticlassPrecision, MulticlassRecall
 from training_checklist import probes
 from training_checklist.engines.rehearsal import rehearse
+from training_checklist.engines.trial import exchanged
+from training_checklist.lab import trained_copies
 from training_checklist.lab.schedules import Rehearsal, Schedules
 from training_checklist.probe import CannotJudge
 from training_checklist.probes.learning.metric_arguments_exchanged import is_of
@@ -322,6 +326,25 @@ class TestLoss:
 
         verdict = examine("learning", OneAnswer(), MostlyIgnored(), max_epochs=5)
         assert "too few samples" in verdict.unjudged["learning/labels-unrelated"]
+
+    def test_loss_of_exchanged_targets_has_a_time_of_its_own(self, examine, net, data, monkeypatch):
+        class Larger(data):
+            def train_dataloader(self):
+                inputs = torch.randn(320, 8, generator=torch.Generator().manual_seed(2))
+                return DataLoader(TensorDataset(inputs, inputs[:, :4].argmax(1)), 16, shuffle=True)
+
+        late = []
+
+        def slow(*given):
+            late.append(1000.0)
+            return exchanged(*given)
+
+        clock = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(late))
+        monkeypatch.setattr(trained_copies, "time", clock)
+        monkeypatch.setattr(trained_copies, "exchanged", slow)
+        verdict = examine("learning", net(lr=0.03), Larger(), max_epochs=5)
+        assert verdict.status == "passed"
+        assert "no time" in verdict.unjudged["learning/labels-unrelated"]
 
     def test_network_that_answers_the_same_to_everything(self, examine, net):
         class Blind(net):

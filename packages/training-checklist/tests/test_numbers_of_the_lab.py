@@ -118,7 +118,7 @@ def rows(different: int) -> list[Tensor]:
 
 
 def has_learnt(share: float) -> bool:
-    return trained_copies.has_learnt(SimpleNamespace(before=1.0, after=share), [], [])
+    return trained_copies.has_learnt(None, SimpleNamespace(before=1.0, after=share), [], [])
 
 
 def are_too_few(samples: int) -> bool:

@@ -247,18 +247,18 @@ def labels_of_copies(run: TwoEpochs) -> Labels:
         too_few_labels = too_few(known, targets, limits.samples_per_class, learner.criteria.classification)
         if not unseen or too_few_labels or too_small(unseen, targets, limits.min_known):
             raise CannotJudge("there are too few samples to tell whether labels belong to them")
-        raised, deviations = effect(learner, unseen, targets, FEW)
+        raised, deviations = effect(run, learner, unseen, targets, FEW)
         if deviations < 2 * limits.min_known:
-            raised, deviations = effect(learner, unseen, targets)
-        while deviations < limits.min_known and not has_learnt(learner, known, targets):
+            raised, deviations = effect(run, learner, unseen, targets)
+        while deviations < limits.min_known and not has_learnt(run, learner, known, targets):
             if learner.steps >= run.options["max_steps"] or time.monotonic() > run.deadline:
                 break
             learner.train(known, run.options["steps"])
         found = Labels(course(learner, 0.0), len(known), math.inf, deviations, False)
         if deviations < limits.min_known:
-            raised, found.unseen = effect(learner, unseen, targets)
-            found.known = effect(learner, known, targets)[1]
-            found.learnt = has_learnt(learner, known, targets)
+            raised, found.unseen = effect(run, learner, unseen, targets)
+            found.known = effect(run, learner, known, targets)[1]
+            found.learnt = has_learnt(run, learner, known, targets)
         run.notes.append(f"exchanged labels raise the loss on unseen samples by {raised:.3g}")
         run.facts |= {"effect_of_labels": raised, "deviations": found.unseen}
         return found
@@ -290,7 +290,7 @@ def effect_of_labels(run: TwoEpochs) -> float:
         except Exception as error:  # no run trains in eval mode: a detector of torchvision has no losses there
             raise CannotJudge(f"training_step cannot be taken in eval mode: {error!r}") from None
         if targets:
-            return effect(trial, seen, targets)[0] / max(abs(trial.mean(seen)), 1e-12)
+            return effect(run, trial, seen, targets)[0] / max(abs(trial.mean(seen)), 1e-12)
         if is_blind:
             return 0.0
         raise CannotJudge(UNTOLD)
@@ -314,25 +314,34 @@ def course(trial: Trial, fall: float, change: str = "", value: float = 0.0, give
     return Course(trial.before, trial.after, fall, trial.steps, change, value, given)
 
 
-def effect(trial: Trial, batches: list[Any], targets: list[str], number: int = EXCHANGES) -> tuple[float, float]:
-    """Return by how much exchanged targets raise the loss: in its own units, and in deviations of such exchanges."""
-    right = trial.mean(batches)
-    others = [list(exchanged(batch, targets, number)) for batch in batches]
-    wrong = torch.tensor([trial.mean(list(each)) for each in zip(*others, strict=True)])
+def effect(
+    run: TwoEpochs, trial: Trial, batches: list[Any], targets: list[str], number: int = EXCHANGES
+) -> tuple[float, float]:
+    """Return by how much exchanged targets raise the loss: in its own units, and in deviations of such exchanges.
+
+    Raises:
+        CannotJudge: it took longer than copies may be trained.
+    """
+    right, losses = trial.mean(batches), []
+    for each in zip(*(exchanged(batch, targets, number) for batch in batches), strict=True):
+        if time.monotonic() > run.deadline + run.options["seconds"]:
+            raise CannotJudge("there was no time to compute the loss with exchanged targets (checks.learning.seconds)")
+        losses.append(trial.mean(list(each)))
+    wrong = torch.tensor(losses)
     raised = float(wrong.mean()) - right
     if abs(raised) < ROUNDING * abs(right):
         return raised, 0.0
     return raised, raised / max(float(wrong.std()), 1e-9)
 
 
-def has_learnt(trial: Trial, known: list[Any], targets: list[str]) -> bool:
+def has_learnt(run: TwoEpochs, trial: Trial, known: list[Any], targets: list[str]) -> bool:
     """Whether the loss has come to half of its first value, and of that for exchanged targets.
 
     Half of the first alone may be the mean of the targets.
     """
     if trial.after > LEARNT * trial.before:
         return False
-    return trial.after <= LEARNT * (trial.after + effect(trial, known, targets, FEW)[0])
+    return trial.after <= LEARNT * (trial.after + effect(run, trial, known, targets, FEW)[0])
 
 
 def too_few(batches: list[Any], targets: list[str], per_class: int, criterion: CriterionCall | None) -> bool:
