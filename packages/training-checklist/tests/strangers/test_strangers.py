@@ -39,6 +39,20 @@ def test_command_that_asks_for_one_process_where_the_config_has_several_is_heard
     passed(done, "reproducibility")
 
 
+def test_code_that_asks_for_its_rank_finds_a_group_where_an_item_leaves_one_process(stranger):
+    grouped = changed(
+        "net.py",
+        ("16, shuffle=shuffle)", "16, sampler=DistributedSampler(labels, shuffle=shuffle))"),
+        ("import DataLoader, ", "import DataLoader, DistributedSampler, "),
+    )
+    in_code = {"train.py": grouped["train.py"].replace("**cfg.trainer", "strategy='ddp', devices=1, **cfg.trainer")}
+    in_config = {"configs/train.yaml": CONFIG.replace("cpu,", "cpu, strategy: ddp, devices: 1,")}
+    items = ("fast_dev_run", "limit_batches", "trace", "overfit")
+    for files in (in_code, in_config):
+        project = stranger(grouped | files)
+        passed(project.check(items=",".join(items)), *items)
+
+
 def test_callbacks_that_stand_in_a_list_have_no_keys(stranger):
     listed = "callbacks: [{_target_: pytorch_lightning.callbacks.LearningRateMonitor}]"
     project = stranger(

@@ -13,10 +13,12 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 from torch.utils.data import DataLoader
+from training_config.processes import needs_processes
 
 from training_checklist import session
 from training_checklist.diagnosis.diagnose import diagnose, print_traceback
 from training_checklist.ending import FitEnded, exits_are_errors, launched_rank
+from training_checklist.engines.group_of_one import groups_of_one
 from training_checklist.engines.instead import put
 from training_checklist.engines.nearest import Nearest
 from training_checklist.engines.own_code import is_tool_error, last_frames, pass_on
@@ -322,19 +324,23 @@ class NoWorkers:
 
 
 @contextmanager
-def every_trainer(parts: Mapping[str, DictConfig], asked: Mapping[str, Any]) -> Iterator[None]:
+def every_trainer(parts: Mapping[str, DictConfig], asked: Mapping[str, Any], grouped: bool) -> Iterator[None]:
     """While it is entered, the experiments of every Trainer that is built take part, and those of `parts` it lacks.
 
     Args:
         parts: configs of experiments, by their keys in `callbacks`.
         asked: arguments that every Trainer gets, wherever its own come from: no item trains longer than it says.
+        grouped: whether the config has its Trainer form a process group; what the code gives to one is looked at, too.
     """
-    init, fit = Trainer.__init__, Trainer.fit
+    init, fit, group = Trainer.__init__, Trainer.fit, ExitStack()
+    promise = group.enter_context(groups_of_one())
     asked = {**asked, "num_nodes": 1} if asked.get("devices") == 1 else dict(asked)
 
     @wraps(init)
     def with_experiments(trainer: Trainer, *arguments: Any, **options: Any) -> None:
         pass_on(init, trainer, *arguments, **{**options, **asked})
+        if asked.get("devices") == 1 and (grouped or forms_group(options)):
+            promise(trainer)
         built = {f"debug_{callback.item}" for callback in trainer.callbacks if isinstance(callback, Experiment)}
         trainer.callbacks += [instantiate(part) for key, part in parts.items() if part and key not in built]
         for callback in trainer.callbacks:
@@ -353,6 +359,14 @@ def every_trainer(parts: Mapping[str, DictConfig], asked: Mapping[str, Any]) -> 
         yield
     finally:
         Trainer.__init__, Trainer.fit = init, fit
+        group.close()
+
+
+def forms_group(options: Mapping[str, Any]) -> bool:
+    """Whether a Trainer of these arguments would have a process group."""
+    strategy = options.get("strategy")
+    name = strategy if strategy is None or isinstance(strategy, str) else type(strategy).__name__
+    return needs_processes({**options, "strategy": name})
 
 
 def after_fit(trainer: Trainer) -> None:

@@ -8,15 +8,21 @@ from training_config.processes import needs_processes
 ONE_DEVICE = {"trainer.devices": 1, "trainer.strategy": "auto", "trainer.num_nodes": 1}
 
 
-def force_one_device(config: DictConfig) -> None:
-    """Let a job's Trainer have one process, whatever the command line says: an item's own setting comes before that."""
+def force_one_device(config: DictConfig) -> bool:
+    """Let a job's Trainer have one process, whatever the command line says: an item's own setting comes before that.
+
+    Returns:
+        Whether it would have had a process group.
+    """
     trainer = config.get("trainer")
     if not isinstance(trainer, DictConfig):
-        return
+        return False
+    grouped = needs_processes(trainer)
     with read_write(config), open_dict(config):
         for name, value in (("devices", 1), ("strategy", "auto"), ("num_nodes", 1)):
             if name in trainer:
                 trainer[name] = value
+    return grouped
 
 
 def without_devices(overrides: list[str]) -> list[str]:

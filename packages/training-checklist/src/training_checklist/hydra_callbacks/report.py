@@ -73,6 +73,7 @@ class Report(Callback):
     ) -> None:
         self.items, self.one_device, self.whole = dict(items), one_device, whole
         self.limits_of, self.stages, self.limited = list(limits_of or self.items), stages, limited
+        self.forms_group = False  # as the project's config has its Trainer, where no group of items has changed that
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         if is_item():
@@ -85,7 +86,7 @@ class Report(Callback):
             settle(config)
             shape(config, self.limits_of)
             if self.one_device:
-                force_one_device(config)
+                self.forms_group = force_one_device(config)
         except Exception as error:  # Hydra would make a warning of it, and go on to train where the project does
             from training_checklist.diagnosis.diagnose import print_traceback
 
@@ -121,11 +122,13 @@ class Report(Callback):
         if is_item():
             own = not OWN_PLACES.isdisjoint(self.items)
             self.given.enter_context(writing_inside(Path(config.hydra.runtime.output_dir), services_only=own))
-        self.given.enter_context(every_trainer(*self._asked(config)))
+        self.given.enter_context(every_trainer(*self._asked(config), self.forms_group))
         self.given.enter_context(recorded_loads(self.items))
 
     def _asked(self, config: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
         parts, arguments = asked_of_trainers(config, self.limits_of)
+        if self.one_device:  # of a Trainer that the code builds, too
+            arguments |= {"devices": 1, "strategy": "auto"}
         if self.limits_of != list(self.items):
             target = "training_checklist.experiments.without.Without"
             parts = {"debug_without": {"_target_": target, "stages": bool(self.stages), "ends": self.stages is False}}
