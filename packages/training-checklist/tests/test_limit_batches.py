@@ -1020,6 +1020,31 @@ def test_split_that_setup_draws_anew(examine, net, data, seeded):
     assert ["setup('test') has made another" in each.what for each in found] == [True] * (not seeded)
 
 
+def test_augmentation_that_setup_draws_anew_splits_nothing_anew(examine, net, data):
+    class Noisy(data):
+        def setup(self, stage):
+            inputs, labels = self.part(1).tensors
+            noise = torch.rand(len(inputs), 1).round() * torch.randn(inputs.shape)
+            self.train = TensorDataset(inputs + 0.1 * noise, labels, inputs)
+
+        def train_dataloader(self):
+            return DataLoader(self.train, 16, shuffle=True)
+
+        def test_dataloader(self):
+            return self.val_dataloader()
+
+    class Denoising(net):
+        def training_step(self, batch, batch_idx):
+            return self.loss(batch[:2])
+
+        def test_step(self, batch, batch_idx):
+            self.log("test/loss", self.loss(batch))
+
+    report = examine("limit_batches", Denoising(), Noisy())
+    assert "data/split-drawn-anew" not in {each.rule for each in report.findings}
+    assert "of which setup makes a part anew" in report.unjudged["data/split-drawn-anew"]
+
+
 @pytest.mark.parametrize(("whole", "found"), [(True, 1), (False, 0)])
 def test_file_that_is_read_as_a_whole_for_each_sample(examine, net, data, tmp_path, whole, found):
     class Stored(Dataset):

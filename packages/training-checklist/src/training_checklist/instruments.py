@@ -59,7 +59,7 @@ MODULES = {
     "engines.sizes": ("GIB", "in_bytes"),
     "engines.slow_code": ("BUILT_IN", "share_in", "slowest", "title_of"),
     "engines.source_trees": ("source_tree",),
-    "engines.splits": ("Split", "as_in", "splits"),
+    "engines.splits": ("Split", "as_in", "load_items", "splits"),
     "engines.stand_in": ("stand_in",),
     "engines.trial": ("CLIPPING", "DECAY", "RATE", "Trial", "exchanged"),
     "engines.tracer": ("Call", "Listener", "Tracer"),

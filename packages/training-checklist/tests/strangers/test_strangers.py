@@ -220,6 +220,16 @@ print("after main")
     assert project.files() == before
 
 
+def test_training_function_that_hydra_calls_ends_with_training(stranger):
+    """What `hydra.utils.call` calls raises an InstantiationException, whatever it was."""
+    train = ("    trainer.fit(net, data)\n    trainer.test(net, data)\n", "    call(cfg.entry)(trainer, net, data)\n")
+    called = ("from hydra.utils import instantiate", "from hydra.utils import call, instantiate")
+    fit = "def fit(trainer, net, data):\n    trainer.fit(net, data)\n    trainer.test(net, data)\n"
+    config = CONFIG + "entry: {_target_: fit.fit, _partial_: true}\n"
+    project = stranger(changed("train.py", train, called) | {"fit.py": fit, "configs/train.yaml": config})
+    passed(project.check(items="overfit,reproducibility"), "overfit", "reproducibility")
+
+
 def test_checkpoints_that_a_callback_saves_for_itself_are_the_users_again_after_each_item(stranger):
     """Its own run goes on from what it finds in a folder; a callback fills that, and removes its earlier files."""
     saves = """

@@ -21,7 +21,7 @@ from training_config.secret_values import secret_values
 from training_checklist import session
 from training_checklist.diagnosis.config_place import with_origin
 from training_checklist.ending import CheckFailed, FitEnded, Refused, ToolError, launched_rank
-from training_checklist.engines.own_code import is_tool_error
+from training_checklist.engines.own_code import back_to_root, is_tool_error
 from training_checklist.engines.own_config import own_config
 from training_checklist.finding import ERROR, FAILED, Finding, Verdict
 from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
@@ -208,7 +208,7 @@ class Report(Callback):
 
     def _is_over(self, error: Exception) -> bool:
         """Whether an exception ended the training function after all that an item asked for."""
-        if isinstance(error, FitEnded):
+        if any(isinstance(each, FitEnded) for each in back_to_root(error)):  # which the project may have wrapped
             return True
         return any(each.is_over for each in self.experiments) and not is_tool_error(error)
 

@@ -2,6 +2,7 @@ import time
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, Subset, random_split
 
 from training_checklist.instruments import (
@@ -10,9 +11,12 @@ from training_checklist.instruments import (
     Validated,
     by_index,
     content_of,
+    digest_of,
     history,
+    isolate_rng,
     known,
     labelled,
+    load_items,
     of_function,
     pass_on,
     splits,
@@ -22,6 +26,7 @@ from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 # Of each set. Two thirds of a pool of up to 10,000 share three of 200 samples or more, of which seldom none is met.
 SHARED = 200
+PLACES = 20  # more than half of which the classes of a target as an array, such as one of ten, cannot tell apart
 SECONDS = 3  # of the five that limit_batches takes for samples beyond those of the run
 
 
@@ -37,6 +42,8 @@ def detect(data: Data, limits: Limits) -> Hits:
         raise CannotJudge("the training set gives no sample twice in the same way")
     if first == content_of(now[0].dataset):
         return
+    if keeps_a_part(dataset, now[0].dataset):
+        raise CannotJudge("the training samples are the same ones, of which setup makes a part anew")
     if not share_a_sample(dataset, now[0].dataset):
         raise CannotJudge("setup makes other samples each time, and splits none anew")
     line = of_function(type(data.source).setup)
@@ -44,6 +51,25 @@ def detect(data: Data, limits: Limits) -> Hits:
         "setup('test') has made another training set than setup('fit') did: the split is drawn anew",
         data.train.place.beside(file=line.file, line=line.line, function=line.function),
     )
+
+
+def keeps_a_part(one: Any, other: Any) -> bool:
+    """Whether an array or text by which samples differ is at each place what it was, as under augmentation.
+
+    Numbers do not count: labels are often in order, and an index is its place in any split.
+    """
+    if len(one) != len(other):
+        return False
+    places = sorted({len(one) * part // PLACES for part in range(PLACES)})
+    with isolate_rng():
+        was, now = ([arrays_of(load_items(dataset, [place])) for place in places] for dataset in (one, other))
+    parts = zip(zip(*was, strict=False), zip(*now, strict=False), strict=False)
+    return any(before == after and 2 * len({*before}) > len(places) for before, after in parts)
+
+
+def arrays_of(sample: Any) -> list[str]:
+    leaves = tree_leaves(sample)
+    return [digest_of(leaf) for leaf in leaves if isinstance(leaf, str) or getattr(leaf, "shape", ()) not in ((), (1,))]
 
 
 def share_a_sample(one: Any, other: Any) -> bool:
