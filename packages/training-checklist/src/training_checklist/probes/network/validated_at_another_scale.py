@@ -1,0 +1,107 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from training_checklist.instruments import Small, Step, tensors
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+LEAST = 8  # numbers
+Sizes = dict[tuple[str, int], list[float]]
+
+
+def detect(step: Step, limits: Limits) -> Hits:
+    """Run both steps in eval mode on the batch that is validated."""
+    trained, validated = sizes(step, "training_step"), sizes(step, step.name)
+    common = [place for place in validated if place in trained]
+    if not common:
+        raise CannotJudge("no module is called with numbers in both steps")
+    for path, position in common:
+        # In a loop, as where a diffusion model samples, every call has a size of its own.
+        now, then = median(validated[path, position]), median(trained[path, position])
+        if max(now, then) > limits.apart * min(now, then):
+            yield Hit(
+                f"{path} gets numbers of root mean square {now:.3g} in {step.name} and {then:.3g} in training_step, "
+                "for the same batch",
+                step.place.beside(module=path),
+            )
+            return  # what comes after it gets other numbers for that reason
+
+
+def sizes(step: Step, name: str) -> Sizes:
+    """Return the root mean squares of what each module is given in a step, by its path and the place among tensors."""
+    with given() as calls:
+        copy = step.again(step.batch, training=False, name=name).pl_module
+    paths = {id(module): path for path, module in originals(copy)}
+    found: Sizes = {}
+    for module, values in calls:
+        for position, value in enumerate(values):
+            if id(module) in paths and value > 0:
+                found.setdefault((paths[id(module)], position), []).append(value)
+    return found
+
+
+@contextmanager
+def given() -> Iterator[list[tuple[nn.Module, list[float]]]]:
+    calls: list[tuple[nn.Module, list[float]]] = []
+
+    def keep(module: nn.Module, inputs: Any) -> None:
+        numbers = (each for each in tensors(inputs) if each.dtype != torch.bool and not each.is_complex())
+        calls.append((module, [root_mean_square(each) for each in numbers]))
+
+    handle = register_module_forward_pre_hook(keep)
+    try:
+        yield calls
+    finally:
+        handle.remove()
+
+
+def root_mean_square(tensor: Tensor) -> float:
+    """Return it of enough finite numbers, 0.0 of others."""
+    size = float(tensor.detach().double().square().mean().sqrt()) if tensor.numel() >= LEAST else 0.0
+    return size if size < float("inf") else 0.0
+
+
+def originals(root: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield each module with its path; those of an averaged copy with the paths of what it is a copy of."""
+    known: dict[Any, str] = {}
+    for name, child in root.named_children():
+        alike = type(child), tuple((key, each.shape) for key, each in child.state_dict().items())
+        first = known.setdefault(alike, name) if alike[1] else name
+        yield from ((f"{first}.{path}".rstrip("."), module) for path, module in child.named_modules())
+
+
+class Scaled(Small):
+    """Divides what it is given in training, and in validation by something else."""
+
+    by = 20.0
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        inputs, labels = batch
+        return self.loss(self(inputs + torch.randn_like(inputs)), labels)
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        inputs, labels = batch
+        self.log("val/loss", self.loss(self(inputs * self.by), labels))
+
+
+class Alike(Scaled):
+    by = 5.0
+
+
+PROBE = Probe(
+    question="Do the inputs of each module have the same scale in validation_step as in training_step, for one batch?",
+    why="weights that were trained on inputs of one scale mean nothing for those of another: one of the two steps "
+    "forgets to normalise, or does it twice, or counts time in another unit",
+    severity=WARNING,
+    fix=Fix("prepare the inputs in one method that both steps call"),
+    steps=("validation_step",),
+    detect=detect,
+    thresholds={"apart": Threshold(10.0, "times: an order of magnitude")},
+    faulty=Scaled,
+    healthy=Alike,
+)
