@@ -3,6 +3,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils.data import DataLoader, default_collate
 from torchmetrics import MeanMetric, Metric
 from torchmetrics.classification import MulticlassAUROC
@@ -157,6 +158,17 @@ class TestHealthy:
                 return self.head(self.first(output[:, -1]))
 
         self.judge(examine, Recurrent())
+
+    @pytest.mark.parametrize("lengths", [torch.tensor, tuple])
+    def test_ctc_loss(self, examine, net, lengths):
+        class Reading(net):
+            def loss(self, batch):
+                scores = self(batch[0]).log_softmax(-1)[:, None]  # (T, N, C) of one line
+                targets = batch[1][None, :4] % 3 + 1
+                return functional.ctc_loss(scores, targets, lengths([len(scores)]), lengths([4]))
+
+        verdict = examine("device", Reading())
+        assert (verdict.status, verdict.skipped) == ("passed", None)
 
     def test_attention_in_half_precision_and_tied_weights(self, examine, net):
         class Attending(net):

@@ -1134,6 +1134,19 @@ def test_stream_that_counts_its_own_passes_is_no_finding(examine, net, data):
     assert examine("learning", net(), Streamed()).findings == []
 
 
+@pytest.mark.parametrize("epochs", [10_000, 1_000_000])
+def test_run_of_very_many_steps_is_rehearsed_whole_or_not_at_all(examine, net, epochs):
+    class Cycled(net):
+        def configure_optimizers(self):
+            optimizer = torch.optim.Adam(self.parameters(), lr=0.01)
+            schedule = lr_scheduler.OneCycleLR(optimizer, 0.01, self.trainer.estimated_stepping_batches)
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    verdict = examine("learning", Cycled(), max_epochs=epochs)
+    assert verdict.findings == []
+    assert ("schedule/warms-up-to-the-end" in verdict.judged) == (epochs == 10_000)
+
+
 RATES = ["constant", "a factor", "one peak each", "one peak for all", "one by hand", "of groups by hand"]
 
 

@@ -133,9 +133,8 @@ class Learning(Experiment):
             try:
                 found = rehearsal(config, trainer)
             except Exception as error:  # of a schedule of the project's own, on a copy
-                self.run.notes.append(
-                    f"{type(config.scheduler).__name__} not rehearsed: {type(error).__name__}: {error}"
-                )
+                kind = "" if isinstance(error, CannotJudge) else f"{type(error).__name__}: "
+                self.run.notes.append(f"{type(config.scheduler).__name__} not rehearsed: {kind}{error}")
                 continue
             if found is not None:
                 rehearsed.append((id(config.scheduler.optimizer), *found))

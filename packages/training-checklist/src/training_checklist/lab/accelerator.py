@@ -27,6 +27,7 @@ from training_checklist.probe import Hit
 WHY = "on an accelerator this step ends with an error about tensors on two devices; the CPU never shows it"
 HERE, FAR = torch.device("cpu"), torch.device("cuda", 0)
 SCRIPTED, BACKWARD = torch.jit.ScriptFunction.__call__, torch.autograd._engine_run_backward
+CTC_LOSS = torch.ctc_loss
 # Operators that read some of their arguments on the CPU, whatever the device of the others.
 MIXES = (
     "aten::copy_",
@@ -35,6 +36,7 @@ MIXES = (
     "aten::_pad_packed_sequence",
     "aten::_ctc_loss",
 )
+CHOICES = ("aten::_fused_sdp_choice", "aten::_use_")  # between kernels: `_use_cudnn_ctc_loss`
 INDEXES = ("aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index")
 
 
@@ -104,6 +106,7 @@ def pretended(trainer: Trainer) -> Iterator[None]:
     with (
         patch.object(torch.inference_mode, "__enter__", enter_no_grad),  # which refuses subclasses of tensors
         patch.object(torch.jit.ScriptFunction, "__call__", unscripted),  # whose autograd.grad refuses them
+        patch.object(torch, "ctc_loss", with_lists_of_lengths),
         patch.multiple(torch.cuda, **answers),
         patch.object(trainer.strategy, "_root_device", FAR, create=True),
         torch.backends.cudnn.flags(enabled=False),  # whose operators have no counterpart on the CPU
@@ -114,6 +117,12 @@ def pretended(trainer: Trainer) -> Iterator[None]:
 def unscripted(function: torch.jit.ScriptFunction, *args: Any, **kwargs: Any) -> Any:
     """Call what a function was scripted from, as torch.compile does; itself, where its source is text."""
     return getattr(function, "_torchdynamo_inline", partial(SCRIPTED, function))(*args, **kwargs)
+
+
+def with_lists_of_lengths(log_probs: Tensor, targets: Tensor, *more: Any) -> Tensor:
+    """Call ctc_loss with lengths that lie on no device: of tensors of any device it makes that, but of subclasses."""
+    lengths = [each.tolist() if isinstance(each, Tensor) else each for each in more[:2]]
+    return CTC_LOSS(log_probs, targets, *lengths, *more[2:])
 
 
 def enter_no_grad(mode: torch.inference_mode) -> None:
@@ -228,8 +237,8 @@ class Accelerator(TorchDispatchMode):
         far = [tensor for tensor in given if isinstance(tensor, Far)]
         device = kwargs.get("device")
         goes_far = bool(far) if device is None else device.type == FAR.type
-        if function is torch.ops.aten._fused_sdp_choice.default:
-            return 0  # composed of operations that every device has
+        if function._schema.name.startswith(CHOICES):
+            return 0  # what is composed of operations that every device has
         self.operations += bool(far)
         self._judge(function, args, kwargs, given, far, goes_far)
         if device is not None and device.type == FAR.type and device.index not in (None, FAR.index):

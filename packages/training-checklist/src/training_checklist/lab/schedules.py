@@ -25,7 +25,7 @@ from training_checklist.lab.shared import Subject
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import CannotJudge, Limits, Threshold
 
-MOST = 20_000  # calls that are rehearsed
+MOST = 500_000  # calls that are rehearsed, in one or two seconds; of a part of a run nobody knows where it leads
 SHOWN = ("step_size", "gamma", "milestones", "T_max", "total_steps", "total_iters")
 
 
@@ -241,9 +241,12 @@ def rehearsal(config: Any, trainer: Trainer) -> tuple[Rehearsal, list[float]] | 
     by_step = sum(number % config.frequency == 0 for number in stepping)
     per_epoch = by_step if config.interval == "step" else 1 / config.frequency
     epochs = steps / len(stepping)
-    calls = int(min(per_epoch * epochs, MOST))
+    calls = int(per_epoch * epochs)
+    if max(calls, steps) > MOST:
+        raise CannotJudge(f"the run has {steps} steps, and no more than {MOST:,} are rehearsed")
     groups, error = rehearse(config.scheduler, trainer.lightning_module, calls)
-    further = groups if error else rehearse(config.scheduler, trainer.lightning_module, int(min(steps, MOST)))[0]
+    is_whole = error or calls >= steps
+    further = groups if is_whole else rehearse(config.scheduler, trainer.lightning_module, int(steps))[0]
     made_for = getattr(config.scheduler, "total_steps", None) or getattr(config.scheduler, "T_max", None) or math.nan
     found = Rehearsal(
         shown(config.scheduler),
@@ -274,7 +277,7 @@ def first_change(scheduler: Any, trainer: Trainer, calls_per_step: float, steps:
     if trainer.max_steps <= 0 or trainer.max_epochs is None or trainer.max_epochs <= 0:
         return math.nan
     longest = max(trainer.max_steps, trainer.max_epochs * steps)
-    course, _ = rehearse(scheduler, trainer.lightning_module, int(min(calls_per_step * longest, MOST)))
+    course, _ = rehearse(scheduler, trainer.lightning_module, min(int(calls_per_step * longest), MOST))
     return next((call for call, rates in enumerate(course) if rates != course[0]), math.nan)
 
 
