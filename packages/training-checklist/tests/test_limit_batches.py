@@ -1023,7 +1023,7 @@ def test_split_that_setup_draws_anew(examine, net, data, seeded):
 def test_augmentation_that_setup_draws_anew_splits_nothing_anew(examine, net, data):
     class Noisy(data):
         def setup(self, stage):
-            inputs, labels = self.part(1).tensors
+            inputs, labels = (tensor.repeat(2, *[1] * (tensor.ndim - 1)) for tensor in self.part(1).tensors)
             noise = torch.rand(len(inputs), 1).round() * torch.randn(inputs.shape)
             self.train = TensorDataset(inputs + 0.1 * noise, labels, inputs)
 

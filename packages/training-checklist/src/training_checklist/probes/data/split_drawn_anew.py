@@ -26,7 +26,9 @@ from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 # Of each set. Two thirds of a pool of up to 10,000 share three of 200 samples or more, of which seldom none is met.
 SHARED = 200
-PLACES = 20  # more than half of which the classes of a target as an array, such as one of ten, cannot tell apart
+# Places where samples are compared with those that another setup puts there, and how many of them must differ from
+# each other: a one-hot target in the order of its classes does not, and samples that stand there three times over do.
+PLACES, DIFFERENT = 64, 16
 SECONDS = 3  # of the five that limit_batches takes for samples beyond those of the run
 
 
@@ -60,11 +62,16 @@ def keeps_a_part(one: Any, other: Any) -> bool:
     """
     if len(one) != len(other):
         return False
-    places = sorted({len(one) * part // PLACES for part in range(PLACES)})
+    until, before, after = time.monotonic() + SECONDS, [], []
+    order = torch.randperm(len(one), generator=torch.Generator().manual_seed(0))
     with isolate_rng():
-        was, now = ([arrays_of(load_items(dataset, [place])) for place in places] for dataset in (one, other))
-    parts = zip(zip(*was, strict=False), zip(*now, strict=False), strict=False)
-    return any(before == after and 2 * len({*before}) > len(places) for before, after in parts)
+        for place in order[:PLACES].tolist():
+            if time.monotonic() > until:
+                break
+            before.append(arrays_of(load_items(one, [place])))
+            after.append(arrays_of(load_items(other, [place])))
+    parts = zip(zip(*before, strict=False), zip(*after, strict=False), strict=False)
+    return any(was == now and len({*was}) >= DIFFERENT for was, now in parts)
 
 
 def arrays_of(sample: Any) -> list[str]:
