@@ -42,7 +42,7 @@ def test_items_that_mean_nothing_after_a_crash_are_skipped_with_the_reason(train
     first, second = json.loads(path.read_text(encoding="utf-8"))["items"]
     assert (first["item"], first["verdict"]) == ("fast_dev_run", "failed")
     assert (second["item"], second["verdict"]) == ("anomaly", "skipped")
-    assert "training fails before its first step is over, see fast_dev_run" in second["skipped"]
+    assert "training fails before it has come to its end, see fast_dev_run" in second["skipped"]
 
 
 def test_item_that_dies_costs_its_own_verdict_alone(train, tmp_path, monkeypatch):

@@ -77,7 +77,7 @@ class Rows:
             reason = self.asked.leave_out[item]
             return Verdict(item, "", skipped=f"left out by checks.checklist.leave_out: {reason}")
         if needed in self.crashed:
-            return Verdict(item, "", skipped=f"not run: training fails before its first step is over, see {needed}")
+            return Verdict(item, "", skipped=f"not run: training fails before it has come to its end, see {needed}")
         arguments = replaced(self.check.config, item)
         # What several processes are asked for with is meant for training, and for the one item that is about them.
         arguments = arguments if item == SEVERAL else without_devices(arguments)
