@@ -9,7 +9,7 @@ from pytorch_lightning import Callback, LightningDataModule, Trainer
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from training_checklist import check
-from training_checklist.engines.compared import Look, rolled
+from training_checklist.engines.compared import Look, move, rolled
 
 
 class Series(LightningDataModule):
@@ -243,3 +243,10 @@ def test_batch_of_which_a_part_cannot_be_moved_is_not_called_blind():
     assert rolled(batch, 1) is None
     assert not look.is_blind(batch)
     assert look.moved(batch) is None
+
+
+def test_layers_of_no_features_are_moved_with_the_others():
+    layers = nn.ModuleList([nn.Linear(8, 0), nn.Linear(0, 8), nn.Linear(8, 8)])
+    before = layers[2].weight.clone()
+    move(layers)
+    assert not torch.equal(layers[2].weight, before)

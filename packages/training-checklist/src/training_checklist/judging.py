@@ -22,6 +22,8 @@ from training_checklist.finding import REMARK, Crashed, Finding, Verdict
 def conclude(experiments: Iterable[Any], folder: Path) -> None:
     """Let every experiment judge what can only be judged now. One that fails itself says so; the others still do."""
     for experiment in experiments:
+        if experiment.earlier is not None and not experiment.fits:
+            continue  # of a Trainer that the project has built, and not used
         try:
             experiment.conclude(folder)
         except Exception as mistake:

@@ -43,6 +43,16 @@ def add(experiment: Any) -> None:
     _experiments.append(experiment)
 
 
+def lead(experiment: Any) -> None:
+    """Have the findings of an item go to this experiment: its Trainer fits, and no earlier one does."""
+    _experiments.remove(experiment)
+    for other in _experiments:
+        if other.item == experiment.item:
+            other.follow(experiment)
+    experiment.earlier = None
+    _experiments.insert(0, experiment)
+
+
 def find(item: str) -> Any | None:
     """Return the experiment of an item, or None where it does not take part."""
     return next((each for each in _experiments if each.item == item), None)

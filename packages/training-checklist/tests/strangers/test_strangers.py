@@ -220,6 +220,15 @@ print("after main")
     assert project.files() == before
 
 
+def test_trainer_that_fits_is_judged_beside_an_earlier_one_that_does_not(stranger):
+    made = "    net, data = Net(), Data()\n"
+    again = f"{made}    trainer = pl.Trainer(**cfg.trainer, default_root_dir=cfg.folder)\n"
+    done = stranger(changed("train.py", (made, again))).check(items="anomaly,paths,reproducibility")
+    passed(done, "anomaly", "paths", "reproducibility")
+    assert "equal in both runs" in done.output
+    assert "backward passes" in done.output
+
+
 def test_training_function_that_hydra_calls_ends_with_training(stranger):
     """What `hydra.utils.call` calls raises an InstantiationException, whatever it was."""
     train = ("    trainer.fit(net, data)\n    trainer.test(net, data)\n", "    call(cfg.entry)(trainer, net, data)\n")

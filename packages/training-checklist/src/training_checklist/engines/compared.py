@@ -137,7 +137,7 @@ def moved_look(trainer: Trainer, pl_module: LightningModule) -> Look:
 def move(module: torch.nn.Module) -> None:
     for weight in module.parameters():
         if weight.is_floating_point():
-            fan_in = weight[0].numel() if weight.ndim > 1 else 1
+            fan_in = weight.shape[1:].numel() or 1  # none: a layer for features that there are not
             weight.add_(torch.randn_like(weight) * MOVED / fan_in**0.5)
 
 

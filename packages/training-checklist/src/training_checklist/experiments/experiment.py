@@ -78,6 +78,7 @@ class Experiment(Callback):
         self.facts: dict[str, Any] = {}
         self.earlier: Experiment | None = None  # of the same item, in an earlier Trainer of this run
         self.rank, self.world_size = launched_rank(), 1
+        self.fits = False  # whether its Trainer has begun to fit
         self.fitted = False  # whether training has come to its end
         self.crashes: list[Exception] = []  # that the run has survived
         self.state: TrainerState | None = None  # of the last Trainer that it took part in
@@ -154,6 +155,9 @@ class Experiment(Callback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self.earlier is not None and self.earlier.is_over:
             end()
+        if stage == "fit" and self.earlier is not None and not self.earlier.fits:
+            session.lead(self)
+        self.fits = self.fits or stage == "fit"
         self.rank, self.world_size, self.state = trainer.global_rank, trainer.world_size, trainer.state
         self.nearest = Nearest(trainer)
         if stage == "fit" and is_overridden("configure_optimizers", pl_module):
