@@ -119,9 +119,13 @@ def test_missing_seed_and_lost_state_are_named_with_the_first_tensor(tmp_path):
         "        nn.init.zeros_(self.head.weight)\n\n"
         "    def configure_optimizers",
     )
-    [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": forgetful})
+    unordered = forgetful.replace(
+        "    def configure_optimizers", "    names = list({'a', 'b'})\n\n    def configure_optimizers"
+    )
+    [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": unordered})
     weights, resumed = verdict["findings"]
     assert weights["rule"] == "reproducibility/no-seed"
+    assert (weights["place"].get("line"), "a process begins with a seed" in weights["why"]) == (None, True)
     assert weights["what"].startswith("although the config has seed=1, no seed is set")
     assert {name: weights["place"][name] for name in ("key", "value", "parameter")} == {
         "key": "seed",

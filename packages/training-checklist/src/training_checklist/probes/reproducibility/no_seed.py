@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import torch
 
 from training_checklist.instruments import SeededRuns, Small
@@ -9,7 +11,9 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     if runs.parted is None or runs.one.seed == runs.two.seed:
         return
     row, key = runs.parted[0], next(iter(runs.seeds), Place())
-    place, why = runs.at(key.beside(parameter=row.name) if row.kind == "initial weight" else key, PROBE.why)
+    place = key.beside(parameter=row.name) if row.kind == "initial weight" else key
+    # Of the lines that come out differently in each process, one may make the seed; others matter when there is one.
+    place, why = replace(runs, salted=[line for line in runs.salted if "seed" in line.source]).at(place, PROBE.why)
     unset = key.value == "null"
     given = f"although the config has {key.key}={key.value}, " if key.key and not unset else ""
     yield Hit(
