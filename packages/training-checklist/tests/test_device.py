@@ -111,6 +111,17 @@ class TestHealthy:
 
         self.judge(examine, Asking())
 
+    def test_questions_about_cuda_itself(self, examine, net):
+        class Careful(net):
+            def forward(self, inputs):
+                if torch.cuda.is_available() and not torch.cuda.is_current_stream_capturing():
+                    assert torch.cuda.is_bf16_supported()
+                    assert torch.cuda.get_device_capability() >= (8, 0)
+                    torch.cuda.synchronize()
+                return super().forward(inputs)
+
+        self.judge(examine, Careful())
+
     def test_number_in_a_message(self, examine, net):
         class Telling(net):
             def training_step(self, batch, batch_idx):

@@ -608,6 +608,15 @@ RESHAPED = {
     "heads": (lambda x: x.reshape(16, 8, 2, 2), False),
     "flat and back": (lambda x: x.reshape(16, 32).view(16, 8, 4), False),
     "an axis of 1 elsewhere": (lambda x: x.mean(2).view(16, 8, 1).reshape(16, 1, 8), False),
+    "rows moved by a column of zeros": (
+        lambda x: nn.functional.pad(x[:, :, :3], (1, 0)).view(16, 4, 8)[:, 1:].view(16, 8, 3),
+        False,
+    ),
+    "rows moved by a column in front": (
+        lambda x: torch.cat([x[..., :1], x[..., :3]], 2).view(16, 4, 8),
+        False,
+    ),
+    "made longer by two": (lambda x: nn.functional.pad(x[:, :, :2], (2, 0)).view(16, 4, 8), True),
 }
 
 

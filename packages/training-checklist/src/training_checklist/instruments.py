@@ -128,7 +128,7 @@ MODULES = {
     "lab.optimizer_steps": ("OptimizerSteps",),
     "lab.padding_masks": ("PaddingMasks",),
     "lab.peak_memory": ("ACTIVATIONS", "OF_PARAMETERS", "Peak", "predict", "samples_of"),
-    "lab.reshapes": ("exchanges_axes", "to_transpose"),
+    "lab.reshapes": ("Skews", "exchanges_axes", "to_transpose"),
     "lab.roles": ("Roles",),
     "lab.scales": ("differ", "numbers_of_targets", "scale_of"),
     "lab.averages": ("Average", "Averages", "Copies", "averaging", "share_of_way"),

@@ -102,7 +102,15 @@ class AcceleratorStep(Subject):
 @contextmanager
 def pretended(trainer: Trainer) -> Iterator[None]:
     """Let the project's own questions about the device be answered as on an accelerator."""
-    answers = {"is_available": lambda: True, "current_device": lambda: 0, "device_count": lambda: 1}
+    answers = {
+        "is_available": lambda: True,
+        "current_device": lambda: 0,
+        "device_count": lambda: 1,
+        "get_device_capability": lambda device=None: (8, 0),  # what most code asks about BF16, and finds there
+        "is_bf16_supported": lambda including_emulation=True: True,
+        "is_current_stream_capturing": lambda: False,
+        "synchronize": lambda device=None: None,
+    }
     with (
         patch.object(torch.inference_mode, "__enter__", enter_no_grad),  # which refuses subclasses of tensors
         patch.object(torch.jit.ScriptFunction, "__call__", unscripted),  # whose autograd.grad refuses them

@@ -1,13 +1,18 @@
 from torch import nn
 
-from training_checklist.instruments import Call, StepListener, to_transpose
+from training_checklist.instruments import Call, Skews, Step, StepListener, to_transpose
 from training_checklist.probe import WARNING, Fix, Probe
 
 
 class Reshapes(StepListener):
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self.skews = Skews()
+
     def after(self, call: Call) -> None:
+        self.skews.see(call)
         reshape = to_transpose(call)
-        if reshape is not None:
+        if reshape is not None and not self.skews.moves_rows(call):
             self.keep(call, reshape.told)
 
 
