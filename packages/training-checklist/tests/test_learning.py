@@ -902,6 +902,13 @@ class TestEpoch:
         assert finding.where == "ModelCheckpoint(monitor='val/lass')"
         assert "val/loss" in finding.fix.advice
 
+    def test_checkpoint_that_counts_steps_or_epochs(self, examine, net, tmp_path):
+        class Watched(net):
+            def configure_callbacks(self):
+                return [ModelCheckpoint(tmp_path / name, monitor=name, mode="max") for name in ("step", "epoch")]
+
+        assert not examine("learning", Watched(), enable_checkpointing=True).findings
+
 
 class Gathering(Metric):
     """Keeps what it gathers in a plain list."""

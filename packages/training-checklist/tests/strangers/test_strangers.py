@@ -47,7 +47,7 @@ def test_code_that_asks_for_its_rank_finds_a_group_where_an_item_leaves_one_proc
     )
     in_code = {"train.py": grouped["train.py"].replace("**cfg.trainer", "strategy='ddp', devices=1, **cfg.trainer")}
     in_config = {"configs/train.yaml": CONFIG.replace("cpu,", "cpu, strategy: ddp, devices: 1,")}
-    items = ("fast_dev_run", "limit_batches", "trace", "overfit")
+    items = ("fast_dev_run", "limit_batches", "trace", "overfit", "reproducibility")
     for files in (in_code, in_config):
         project = stranger(grouped | files)
         passed(project.check(items=",".join(items)), *items)

@@ -18,11 +18,14 @@ from training_checklist.lightning import (
     Checkpoint,
     EarlyStopping,
     LightningModule,
+    ModelCheckpoint,
     ProgressBar,
     Trainer,
     isolate_rng,
 )
 from training_checklist.probe import CannotJudge
+
+COUNTED = ("epoch", "step")  # which ModelCheckpoint adds to what is logged
 
 
 class Learning(Experiment):
@@ -74,6 +77,7 @@ class Learning(Experiment):
                 (type(callback).__name__, callback.monitor)
                 for callback in trainer.callbacks
                 if getattr(callback, "monitor", None) is not None
+                and not (isinstance(callback, ModelCheckpoint) and callback.monitor in COUNTED)
             ]
             self.modes = [
                 (type(callback).__name__, callback.monitor, callback.mode)

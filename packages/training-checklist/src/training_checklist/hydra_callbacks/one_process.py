@@ -4,7 +4,7 @@ from typing import Any
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
-from training_config.processes import needs_processes
+from training_config.processes import device_count, needs_processes
 
 from training_checklist.reporting.wording import command, reaching
 from training_checklist.starting.check import refused_by
@@ -19,7 +19,8 @@ class OneProcess(Callback):
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         trainer = config.get("trainer") or {}
         strategy = OmegaConf.select(trainer, "strategy._target_", default=trainer.get("strategy"))
-        if needs_processes(trainer):
+        # A group of one is one process.
+        if needs_processes(trainer) and device_count(trainer, 2) * int(trainer.get("num_nodes") or 1) > 1:
             alone = (reaching(config, change) or change for change in ("trainer.devices=1", "trainer.strategy=auto"))
             # Hydra makes warnings of exceptions here.
             refused_by(
