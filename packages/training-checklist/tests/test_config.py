@@ -104,6 +104,12 @@ def finding(item: dict) -> dict:
     return only
 
 
+def test_call_in_another_program_beside_this_one_says_nothing_of_the_config(judge):
+    other = TRAIN.replace("pl.Trainer(**cfg.trainer", "pl.Trainer(**cfg.shown")
+    shown = FILES["conf/train.yaml"] + "shown:\n  colour: red\n"
+    assert judge(files={"old_train.py": other, "conf/train.yaml": shown})["verdict"] == "passed"
+
+
 @pytest.mark.parametrize("is_last", [True, False])
 def test_option_beaten_by_what_its_own_defaults_list_names_after_self(judge, is_last):
     defaults = ["digits", "_self_"] if is_last else ["_self_", "digits"]

@@ -6,6 +6,7 @@ from own_project import run_project
 from pytorch_lightning import Callback, LightningDataModule, LightningModule, Trainer
 from torch import nn
 from torch.utils.data import DataLoader
+from torchmetrics import MeanMetric
 from training_checklist import check
 from training_checklist.engines.loads import recorded_loads, seen
 from training_checklist.experiments.fast_dev_run import FastDevRun
@@ -100,6 +101,21 @@ def test_metric_that_is_nan_is_named(examine, net):
 
     [finding] = examine("fast_dev_run", Dividing()).findings
     assert finding.where == "self.log('val/score', ...)"
+
+
+def test_metric_that_a_later_batch_updates_first_is_not_called_nan(examine, net):
+    class Seldom(net):
+        def __init__(self):
+            super().__init__()
+            self.mean = MeanMetric()
+
+        def training_step(self, batch, batch_idx):
+            if batch_idx % 5 == 4:
+                self.mean(1.0)
+            self.log("train/seldom", self.mean, on_step=False, on_epoch=True)
+            return super().training_step(batch, batch_idx)
+
+    assert examine("fast_dev_run", Seldom()).status == "passed"
 
 
 def test_no_worker_is_started_whatever_the_datamodule_asks_for(examine, net, data):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
-from torchmetrics import CatMetric
+from torchmetrics import CatMetric, Metric
 from training_checklist.probes.memory.peak_above_budget import largest_owner
 
 KEPT = []
@@ -180,6 +180,32 @@ class TestFault:
         assert status == "failed"
         assert finding.where == "Keeping.history"
         assert "grows by one graph per step" in finding.what
+
+    def test_answers_that_a_metric_keeps_until_the_epoch_is_over(self, examine, net):
+        class Samples(Metric):
+            def __init__(self):
+                super().__init__()
+                self.add_state("drawn", default=[], dist_reduce_fx="cat")
+
+            def update(self, values):
+                self.drawn.append(values)
+
+            def compute(self):
+                return torch.cat(self.drawn).mean()
+
+        class Keeping(net):
+            def __init__(self):
+                super().__init__()
+                self.samples = Samples()
+
+            def training_step(self, batch, batch_idx):
+                answers = self(batch[0])
+                self.samples.update(answers)
+                self.log("train/samples", self.samples, on_step=False, on_epoch=True)
+                return torch.nn.functional.cross_entropy(answers, batch[1])
+
+        status, finding = self.judge(examine, Keeping())
+        assert (status, finding.where) == ("failed", "Samples.drawn")
 
     def test_running_sum_of_losses(self, examine, net):
         class Summing(net):

@@ -522,6 +522,26 @@ def test_manual_optimization_is_traced_too(examine, net):
     assert len(verdict.facts["modules"]) == 2
 
 
+def test_optimizer_whose_turn_it_is_not_leaves_its_parameters_unjudged(examine, net):
+    class Critical(net):
+        def __init__(self):
+            super().__init__()
+            self.automatic_optimization = False
+
+        def training_step(self, batch, batch_idx):
+            optimizer = self.optimizers()[0 if batch_idx % 5 == 4 else 1]
+            optimizer.zero_grad()
+            hidden = torch.relu(self.first(batch[0]))
+            answers = self.head(hidden if batch_idx % 5 == 4 else hidden.detach())
+            self.manual_backward(nn.functional.cross_entropy(answers, batch[1]))
+            optimizer.step()
+
+        def configure_optimizers(self):
+            return [torch.optim.Adam(each.parameters()) for each in (self.first, self.head)]
+
+    assert not examine("trace", Critical()).findings
+
+
 def test_dropout_on_the_answers_is_named_with_its_module(examine, net):
     class Dropping(net):
         def __init__(self):

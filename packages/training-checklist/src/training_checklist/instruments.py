@@ -48,7 +48,7 @@ MODULES = {
     ),
     "engines.instead": ("put",),
     "engines.graph": ("calls_behind", "is_linear", "operation", "walk"),
-    "engines.held": ("attributes", "NOWHERE", "holder", "with_graph"),
+    "engines.held": ("attributes", "NOWHERE"),
     "engines.hooks": ("hooks_of",),
     "engines.loads": ("LoadedWeights",),
     "engines.own_config": ("own_config",),

@@ -147,16 +147,16 @@ def holder(tensors: list[Tensor]) -> str:
 
 def holder_of(tensor: Tensor, mine: list[Any]) -> str:
     """Return the name of what keeps a tensor, through containers and variables of functions, "" where none has one."""
-    level, seen = [tensor], {id(each) for each in (*mine, mine)}
+    level, below, seen = [tensor], [], {id(each) for each in (*mine, mine)}
     for _ in range(DEPTH):
         seen |= {id(level), *map(id, level)}
         found = [each for each in gc.get_referrers(*level) if id(each) not in seen and not isinstance(each, FrameType)]
-        names = (name_in(each, level) for each in found)
+        names = (name_in(each, [*level, *below]) for each in found)  # below: an object is a referrer of its __dict__
         name = next(filter(None, names), "")
         if name:
             return name
-        seen |= {id(found)}
-        level = [each for each in found if isinstance(each, (*CONTAINERS, CellType))]
+        seen |= {id(found), id(below)}
+        below, level = level, [each for each in found if isinstance(each, (*CONTAINERS, CellType))]
     return ""
 
 

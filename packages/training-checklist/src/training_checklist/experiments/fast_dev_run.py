@@ -30,9 +30,12 @@ class FastDevRun(Experiment):
         super().__init__(topics)
         self.ran: list[str] = []
         self.stages = Stages()
+        self.waiting: set[str] = set()  # names of metrics that a later batch of training updates, if any
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         self.ran.append("train")
+        logged = trainer.fit_loop.epoch_loop._results.values()
+        self.waiting |= {each.meta.name for each in logged if getattr(each.value, "_update_count", None) == 0}
         loss = reported_loss(outputs, trainer)
         self.ask(self.probes, self.stages, pl_module=pl_module, first_loss=None if loss is None else float(loss))
         if loss is not None:
@@ -71,5 +74,6 @@ class FastDevRun(Experiment):
         self._look_at_metrics(trainer)
 
     def _look_at_metrics(self, trainer: Trainer) -> None:
-        known = {name: value for name, value in trainer.callback_metrics.items() if value.numel() == 1}
-        self.ask(self.probes, self.stages, metrics={name: float(value) for name, value in known.items()})
+        known = {name: value for name, value in trainer.callback_metrics.items() if name not in self.waiting}
+        metrics = {name: float(value) for name, value in known.items() if value.numel() == 1}
+        self.ask(self.probes, self.stages, metrics=metrics)

@@ -66,8 +66,11 @@ class Memory(Experiment):
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         graphs = self.use.graphs
         if len(graphs) < self.steps:
-            last = len(graphs) in (self.steps // 2, self.steps - 1)
-            graphs.append(graph_nodes(pl_module, own_callbacks(trainer), anywhere=last))
+            look = len(graphs) in (self.steps // 2, self.steps - 1)
+            graphs.append(graph_nodes(pl_module, own_callbacks(trainer), anywhere=look))
+            if len(graphs) == self.steps:
+                gc.unfreeze()  # the last look: who keeps a graph may have been there before
+                self.use.note_keeper()
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.use.validated, self.use.asked = [], []

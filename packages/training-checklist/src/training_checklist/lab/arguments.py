@@ -1,5 +1,6 @@
 """Whether the arguments of a node fit the signature of its `_target_`, as far as the code supplies no others."""
 
+import ast
 import inspect
 import re
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 from training_config.targets import Parameters, takes_any
 
+from training_checklist.engines.source_trees import source_tree
 from training_checklist.lab.code_reads import Code
 from training_checklist.lightning import Trainer
 
@@ -80,6 +82,8 @@ def splatted(code: Code) -> Iterator[tuple[str, Callable, str]]:
         if key in code.looped:  # some of its keys go elsewhere
             continue
         module = next((m for m in list(sys.modules.values()) if same_file(m, file)), None)
+        if module is None and is_program(file):  # another one than this
+            continue
         found: Any = module
         for part in callee.split("."):
             found = getattr(found, part, None)
@@ -87,6 +91,11 @@ def splatted(code: Code) -> Iterator[tuple[str, Callable, str]]:
             found = Trainer
         if callable(found):
             yield key, found, callee
+
+
+def is_program(file: str) -> bool:
+    """Whether a file does something when it is run: `if __name__ == "__main__"`."""
+    return any(isinstance(node, ast.If) and "__name__" in ast.unparse(node.test) for node in source_tree(file).body)
 
 
 def same_file(module: types.ModuleType, file: str) -> bool:

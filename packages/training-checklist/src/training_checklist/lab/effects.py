@@ -54,8 +54,13 @@ def without_effect(step: Step) -> list[WithoutEffect]:
     pl_module, reached = step.pl_module, step.reached
     if not any(reached.values()):
         raise CannotJudge("no gradient other than 0 has reached any parameter, which is not one module's fault")
-    optimizers = step.trainer.optimizers
-    held = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+    held: set[int] = set()
+    for optimizer in step.trainer.optimizers:
+        own = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        names = (name for name, p in pl_module.named_parameters() if id(p) in own)
+        # A step by hand may leave out an optimizer whose turn it is not, as of a generator beside its critic.
+        if pl_module.automatic_optimization or any(reached.get(name) is not None for name in names):
+            held |= own
     trained = [name for name, p in pl_module.named_parameters() if p.requires_grad and id(p) in held]
     found = []
     for zero in (False, True):

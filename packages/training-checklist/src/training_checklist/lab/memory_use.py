@@ -7,6 +7,7 @@ from weakref import ref
 
 from torch import Tensor
 
+from training_checklist.engines.held import NOWHERE, holder, with_graph
 from training_checklist.engines.sizes import GIB
 from training_checklist.lab.shared import Subject
 from training_checklist.lightning import LightningModule, Trainer
@@ -25,6 +26,7 @@ class MemoryUse(Subject):
         asked: gradients that came to an output of any module in it.
         graphs: how many of autograd's nodes each place keeps alive after each step.
         graph_sizes: nodes of the graph of each step.
+        keeper: who keeps most of the graphs that are in no attribute; metrics are empty when an epoch is over.
         before: tensors with a graph that other runs of this process have left.
         kept: bytes of tensors that each place keeps, before each epoch and after the last one.
         leaking: places that keep a graph.
@@ -38,6 +40,7 @@ class MemoryUse(Subject):
     asked: list[Tensor]
     graphs: list[Counter[str]]
     graph_sizes: list[int]
+    keeper: str
     before: list[ref[Tensor]]
     kept: list[Counter[str]]
 
@@ -45,6 +48,11 @@ class MemoryUse(Subject):
         self.budget_gb, self.assumed, self.overhead_gb = budget_gb, assumed, overhead_gb
         self.room = (budget_gb - overhead_gb) * GIB
         self.facts, self.said, self.leaking = facts, [], set()
+
+    def note_keeper(self) -> None:
+        known = {id(each) for reference in self.before if (each := reference()) is not None}
+        if rises([count[NOWHERE] for count in self.graphs if NOWHERE in count]):
+            self.keeper = holder([each for each in with_graph() if id(each) not in known])
 
 
 def rises(counts: list[int], least: int = 2) -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from training_checklist.instruments import NOWHERE, Example, MemoryUse, Small, holder, loader, rises, with_graph
+from training_checklist.instruments import NOWHERE, Example, MemoryUse, Small, loader, rises
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
@@ -19,8 +19,7 @@ def detect(use: MemoryUse, limits: Limits) -> Hits:
         return
     # What is alive may change with the length of a sequence; a kept graph is as large as a step's.
     if alive[-1] - alive[0] >= limits.min_kept_graph * min(use.graph_sizes, default=0) > 0:
-        before = {id(each) for reference in use.before if (each := reference()) is not None}
-        yield kept(use, holder([each for each in with_graph() if id(each) not in before]), alive)
+        yield kept(use, use.keeper, alive)
 
 
 def kept(use: MemoryUse, place: str, nodes: list[int]) -> Hit:
