@@ -274,6 +274,14 @@ def test_nothing_in_the_trainers_own_logger_is_a_remark(judge):
     assert verdict["verdict"] == "passed"
 
 
+def test_event_file_of_a_logger_that_the_trainer_is_not_given_is_a_remark(judge):
+    unused = "pl.loggers.TensorBoardLogger(HydraConfig.get().runtime.output_dir, 'unused').log_hyperparams({'lr': 0.1})"
+    imported = "from hydra.core.hydra_config import HydraConfig\nfrom hydra.utils"
+    train = TRAIN.replace("from hydra.utils", imported).replace("    trainer =", f"    {unused}\n    trainer =")
+    verdict = judge(files={"train.py": train})
+    assert [(found["rule"], found["severity"]) for found in verdict["findings"]] == [("paths/nothing-logged", "remark")]
+
+
 def test_working_directory_as_run_directory_fails(judge):
     assert finding(judge("hydra.run.dir=."))["what"] == "the run's directory is the working directory itself"
 

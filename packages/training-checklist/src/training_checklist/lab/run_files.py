@@ -53,6 +53,7 @@ class LoggedValues:
         folder: from the working directory.
         count: names of values in it, None where there is no file.
         asked: whether the project has asked for the logger, which may also be the Trainer's default.
+        left: whether no logger of the Trainer has written it.
     """
 
     file: str
@@ -60,6 +61,7 @@ class LoggedValues:
     count: int | None
     place: Place = NOWHERE
     asked: bool = True
+    left: bool = False
 
 
 class RunFiles(Subject):
@@ -199,7 +201,7 @@ def logged(files: RunFiles) -> list[LoggedValues]:
     for folder in sorted({path.parent for path in files.run.rglob(EVENTS)}):
         if not any(folder.is_relative_to(other) for other in known):
             tags, short = {tag for path in folder.glob(EVENTS) for tag in scalars(path)}, files.short(folder)
-            found.append(LoggedValues("the event file", short, len(tags), Place(file=short)))
+            found.append(LoggedValues("the event file", short, len(tags), Place(file=short), left=True))
     return found
 
 

@@ -4,11 +4,16 @@ from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Probe
 
 def detect(files: RunFiles, limits: Limits) -> Hits:
     anything = bool(files.trainer.logged_metrics or files.trainer.callback_metrics)
-    for values in logged(files):
+    found = logged(files)
+    held = any(each.count for each in found)
+    for values in found:
         if values.count:
             continue
         what = f"{values.file} is missing in" if values.count is None else f"{values.file} holds no values, in"
-        if anything:
+        if held and values.left:
+            why = "others hold what was logged: a logger that is built, and not given to the Trainer, leaves this one"
+            yield Hit(f"{what} {values.folder}", values.place, severity=REMARK, why=why, fix=Fix("build loggers once"))
+        elif anything:
             why = "metrics were logged, but not one has reached the file: nobody can look at the run later"
             fix = Fix("look for self.log(..., logger=False), and for a logger that is closed or replaced too early")
             yield Hit(f"{what} {values.folder}", values.place, why=why, fix=fix)
