@@ -250,3 +250,21 @@ def test_layers_of_no_features_are_moved_with_the_others():
     before = layers[2].weight.clone()
     move(layers)
     assert not torch.equal(layers[2].weight, before)
+
+
+def test_network_that_is_given_the_numbers_of_nodes_is_not_called_blind():
+    class Nodes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 1)
+            self.inputs, self.targets = torch.randn(12, 8), torch.randn(12)
+
+        def loss(self, batch):
+            return (self.layer(self.inputs)[batch[0], 0] - self.targets[batch[0]]).square().mean()
+
+        def blind_loss(self, batch):
+            return (self.layer(torch.zeros(len(batch[0]), 8))[:, 0] - self.targets[batch[0]]).square().mean()
+
+    network, batch = Nodes(), [torch.arange(6)]
+    assert not Look(network, network.loss).is_blind(batch)
+    assert Look(network, network.blind_loss).is_blind(batch)

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -38,6 +39,17 @@ def test_dropout_is_turned_off_and_named(examine, net):
     verdict = examine("overfit", Dropping())
     assert verdict.status == "passed"
     assert "dropout in drop" in verdict.seen
+
+
+def test_dropout_that_no_module_does_is_turned_off_and_named(examine, net):
+    class Dropped(net):
+        def forward(self, inputs):
+            return self.head(functional.dropout(self.first(inputs).relu(), 0.9, self.training))
+
+    verdict = examine("overfit", Dropped())
+    assert verdict.status == "passed"
+    assert "dropout in " in verdict.seen
+    assert f"{Path(__file__).name}:" in verdict.seen
 
 
 @pytest.mark.parametrize("interval", ["epoch", "step"])

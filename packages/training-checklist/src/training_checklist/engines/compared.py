@@ -63,12 +63,18 @@ class Look:
                 yield path, leaf, False
 
     def is_blind(self, batch: Any) -> bool:
-        """Whether all layers answer samples that have changed places as before, and the loss depends on the batch."""
+        """Whether all layers answer samples that have changed places as before, and the loss depends on the batch.
+
+        Where they answer fewer samples the same, it is not these that they are given, but all nodes of a graph, say.
+        """
         paths = [path for path, leaf in leaves(batch).items() if leaf.ndim and not torch.equal(leaf, leaf.roll(1, 0))]
         loss, known = self.at(batch) if paths else (0.0, [])
         moved = rolled(batch, 1)
         repeats = bool(known) and moved is not None and all(self.at(each)[1] == known for each in (batch, moved))
-        return repeats and self._depends_on(batch, loss, paths)
+        if not repeats or not self._depends_on(batch, loss, paths):
+            return False
+        size = batch_size(batch)
+        return size is None or self.at(first_of(batch, size - 1))[1] != known
 
     def _others(self, batch: Any, path: str) -> list[str]:
         return [other for other, leaf in leaves(batch).items() if leaf.ndim and other != path]

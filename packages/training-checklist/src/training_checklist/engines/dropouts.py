@@ -26,6 +26,23 @@ class DropoutCalls(Listener):
             self.made.append((call.result.grad_fn, call.place))
 
 
+class WithoutDropout(Listener):
+    """Gives back what dropout is given, also where no module does it, but for attention.
+
+    Attributes:
+        places: where.
+    """
+
+    def __init__(self) -> None:
+        self.places: list[Place] = []
+
+    def after(self, call: Call) -> None:
+        if call.name in DROPOUTS and is_at_work(call) and not call.argument("inplace", 3, False):
+            call.result = call.argument("input", 0)
+            if call.place not in self.places:
+                self.places.append(call.place)
+
+
 def is_at_work(call: Call) -> bool:
     if call.name == "scaled_dot_product_attention":
         return bool(call.argument("dropout_p", 4, 0))

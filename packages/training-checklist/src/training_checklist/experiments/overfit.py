@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import batch_size
 from training_checklist.engines.criteria import Criteria
+from training_checklist.engines.dropouts import WithoutDropout
 from training_checklist.engines.graph import leaf_tensors, walk
 from training_checklist.engines.instead import put
 from training_checklist.engines.lazy import has_lazy
@@ -75,7 +76,7 @@ class Overfit(Experiment):
     def __init__(self, topics: Sequence[str], **limits: Any) -> None:
         super().__init__(topics)
         self.batch = OneBatch(**limits)
-        self.criteria, self.first_step = Criteria(), 0
+        self.criteria, self.without_dropout, self.first_step = Criteria(), WithoutDropout(), 0
         self.weights: Tensor | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -125,7 +126,7 @@ class Overfit(Experiment):
             self.batch.origin = Trial(trainer, pl_module, trainer.optimizers[0])
         except Exception as error:  # of the project's own attributes
             self.batch.uncopied = f"the network cannot be copied: {type(error).__name__}: {error}"
-        self.watching.enter_context(around_step(pl_module, Tracer(pl_module, self.criteria)))
+        self.watching.enter_context(around_step(pl_module, Tracer(pl_module, self.criteria, self.without_dropout)))
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.criteria.calls.clear()
@@ -154,6 +155,7 @@ class Overfit(Experiment):
         call = one.classification(self.criteria)
         labelled = call is not None and len(call.target) == batch_size(batch) and call.target.ndim == 1
         if not one.losses:
+            self.facts["turned_off"] += [f"dropout in {place}" for place in self.without_dropout.places]
             one.look_at_criterion(call if labelled else None)
             self.ask(self.probes, one)
         one.accuracy = call.accuracy if labelled else one.accuracy
