@@ -25,7 +25,8 @@ def texts(seed):
 
 def collate(found):
     tokens = pad_sequence(found, batch_first=True, padding_value=PAD)
-    return {"tokens": tokens, "mask": tokens != PAD, "label": tokens[:, 0] % 4}
+    is_even = tokens[:, 0] % 2 == 0
+    return {"is_even": is_even, "tokens": tokens, "mask": tokens != PAD, "label": tokens[:, 0] % 4}
 
 
 class Texts(LightningDataModule):

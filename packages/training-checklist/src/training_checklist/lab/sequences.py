@@ -185,7 +185,7 @@ def is_word(leaf: Tensor, runs: Tensor) -> bool:
 def confirms(leaf: Tensor, runs: Tensor, length: int) -> bool:
     """Whether another part of the batch ends where the sequences do: lengths, a mask, targets, further features."""
     if leaf.ndim == 1:
-        return len(leaf) == len(runs) and bool((length - leaf == runs).all())
+        return len(leaf) == len(runs) and bool((leaf == length - runs).all())
     if len(leaf) != len(runs) or leaf.shape[1] != length:
         return False
     return len((trailing(leaf) - runs).unique()) == 1
