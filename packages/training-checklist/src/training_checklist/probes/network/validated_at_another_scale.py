@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -7,16 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from training_checklist.instruments import Small, Step, tensors
+from training_checklist.instruments import Example, Small, Step, loader, tensors
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
-LEAST = 8  # numbers
 Sizes = dict[tuple[str, int], list[float]]
 
 
 def detect(step: Step, limits: Limits) -> Hits:
     """Run both steps in eval mode on the batch that is validated."""
-    trained, validated = sizes(step, "training_step"), sizes(step, step.name)
+    trained, validated = (sizes(step, name, limits.numbers) for name in ("training_step", step.name))
     common = [place for place in validated if place in trained]
     if not common:
         raise CannotJudge("no module is called with numbers in both steps")
@@ -32,9 +32,13 @@ def detect(step: Step, limits: Limits) -> Hits:
             return  # what comes after it gets other numbers for that reason
 
 
-def sizes(step: Step, name: str) -> Sizes:
-    """Return the root mean squares of what each module is given in a step, by its path and the place among tensors."""
-    with given() as calls:
+def sizes(step: Step, name: str, least: int) -> Sizes:
+    """Return the root mean squares of what each module is given in a step, by its path and the place among tensors.
+
+    Args:
+        least: numbers of which one is taken.
+    """
+    with given(least) as calls:
         copy = step.again(step.batch, training=False, name=name).pl_module
     paths = {id(module): path for path, module in originals(copy)}
     found: Sizes = {}
@@ -46,12 +50,12 @@ def sizes(step: Step, name: str) -> Sizes:
 
 
 @contextmanager
-def given() -> Iterator[list[tuple[nn.Module, list[float]]]]:
+def given(least: int) -> Iterator[list[tuple[nn.Module, list[float]]]]:
     calls: list[tuple[nn.Module, list[float]]] = []
 
     def keep(module: nn.Module, inputs: Any) -> None:
         numbers = (each for each in tensors(inputs) if each.dtype != torch.bool and not each.is_complex())
-        calls.append((module, [root_mean_square(each) for each in numbers]))
+        calls.append((module, [root_mean_square(each) * (each.numel() >= least) for each in numbers]))
 
     handle = register_module_forward_pre_hook(keep)
     try:
@@ -61,8 +65,8 @@ def given() -> Iterator[list[tuple[nn.Module, list[float]]]]:
 
 
 def root_mean_square(tensor: Tensor) -> float:
-    """Return it of enough finite numbers, 0.0 of others."""
-    size = float(tensor.detach().double().square().mean().sqrt()) if tensor.numel() >= LEAST else 0.0
+    """Return it of finite numbers, 0.0 of others."""
+    size = float(tensor.detach().double().square().mean().sqrt())
     return size if size < float("inf") else 0.0
 
 
@@ -93,6 +97,15 @@ class Alike(Scaled):
     by = 5.0
 
 
+class Narrow(Scaled):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(2, 2), nn.Linear(2, 4)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs[:, :2])
+
+
 PROBE = Probe(
     question="Do the inputs of each module have the same scale in validation_step as in training_step, for one batch?",
     why="weights that were trained on inputs of one scale mean nothing for those of another: one of the two steps "
@@ -101,7 +114,16 @@ PROBE = Probe(
     fix=Fix("prepare the inputs in one method that both steps call"),
     steps=("validation_step",),
     detect=detect,
-    thresholds={"apart": Threshold(10.0, "times: an order of magnitude")},
+    thresholds={
+        "apart": Threshold(10.0, "times: an order of magnitude"),
+        "numbers": Threshold(
+            8,
+            "of which a size is taken: of so many that are drawn evenly from a range, it is known to a sixth",
+            factor=5.0,
+            faulty=Example(Scaled, partial(loader, 2)),
+            healthy=Example(Narrow, partial(loader, 2)),
+        ),
+    },
     faulty=Scaled,
     healthy=Alike,
 )
