@@ -2,12 +2,14 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from pytorch_lightning import Callback
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, default_collate
 from torchmetrics import MeanMetric, Metric
 from torchmetrics.classification import MulticlassAUROC
 from torchvision import tv_tensors
+from training_checklist import check
 
 
 def test_healthy_network_meets_one_device(examine, net):
@@ -36,6 +38,26 @@ def test_module_and_random_numbers_are_left_as_they_were(examine, net):
     assert int(module.norm.num_batches_tracked) == len(module.noise) == 2
     assert module.first.weight.device.type == "cpu"
     assert type(module.first.weight) is nn.Parameter
+
+
+def test_callback_keeps_what_it_has_been_given(net, data):
+    class Weighing(Callback):
+        def __init__(self):
+            self.layers, self.weight = {}, None
+
+        def on_train_end(self, trainer, pl_module):
+            assert self.weight is pl_module.head.weight
+            assert self.layers == {"head": pl_module.head}
+
+    class Weighed(net):
+        def on_fit_start(self):
+            [callback] = [each for each in self.trainer.callbacks if isinstance(each, Weighing)]
+            callback.weight, callback.layers["head"] = self.head.weight, self.head
+
+        def configure_callbacks(self):
+            return [Weighing()]
+
+    assert check(Weighed(), data(), items=["device"])["device"].status == "passed"
 
 
 class WithTag(Tensor):

@@ -113,15 +113,27 @@ def replace_tensors(module: nn.Module, convert: Callable[[Tensor], Tensor]) -> N
 
 @contextmanager
 def put_in(copy: LightningModule, trainer: Trainer) -> Iterator[None]:
-    """Let Lightning call the copy's hooks, and those of a copy of the DataModule, which may keep tensors too."""
+    """Let Lightning call the copy's hooks, and those of a copy of the DataModule, which may keep tensors too.
+
+    Callbacks are copies, too: hooks may give them what belongs to the module.
+    """
     selector = trainer._data_connector._datahook_selector
     datamodule = shallow_copy(selector.datamodule)
     with (
         patch.object(trainer.strategy, "_lightning_module", copy),
         patch.multiple(selector, model=copy, datamodule=datamodule),
         patch.object(trainer, "datamodule", datamodule, create=True),
+        patch.object(trainer, "callbacks", [with_own_containers(each) for each in trainer.callbacks]),
     ):
         yield
+
+
+def with_own_containers(callback: Any) -> Any:
+    """Return a shallow copy that shares no list, dict or set."""
+    own = shallow_copy(callback)
+    containers = {name: each for name, each in vars(own).items() if isinstance(each, (list, dict, set))}
+    vars(own).update({name: shallow_copy(each) for name, each in containers.items()})
+    return own
 
 
 class FirstBatches:
