@@ -20,6 +20,10 @@ def test_devices_are_counted_however_lightning_takes_them(devices, count):
         ({"strategy": {"_target_": "pytorch_lightning.strategies.FSDPStrategy"}, "devices": 1}, True),
         ({"devices": 2}, True),
         ({"devices": 1, "num_nodes": 2}, True),
+        ({"strategy": type("DDPStrategy", (), {})(), "devices": 1}, True),
+        (OmegaConf.create({"strategy": {"_target_": "pytorch_lightning.strategies.DDPStrategy"}}), True),
+        ("large", False),
+        (None, False),
     ],
 )
 def test_strategy_devices_or_nodes_ask_for_processes(trainer, several):

@@ -7,6 +7,7 @@ MORE |= {"exact", "correct", "bleu", "rouge", "psnr", "ssim", "ndcg", "mrr", "ka
 MORE |= {"concordance", "spearman", "pearson"}
 LESS = {"loss", "error", "err", "mae", "mse", "rmse", "mape", "smape", "nll", "perplexity", "ppl"}
 LESS |= {"wer", "cer", "fid", "eer", "lpips", "brier", "crps", "hausdorff", "chamfer", "fpr", "fnr"}
+COUNTED = ("epoch", "step")  # which ModelCheckpoint adds to what is logged
 AT_RANK = re.compile(r"@\d+(?![.\d])")  # recall@1, hits@10: of the first answers of a ranking
 
 

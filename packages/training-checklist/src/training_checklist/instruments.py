@@ -21,7 +21,7 @@ MODULES = {
     ),
     "engines.rows": ("Row",),
     "engines.logged": ("logged_by",),
-    "direction": ("AT_RANK", "better"),
+    "direction": ("AT_RANK", "COUNTED", "better"),
     "diagnosis.diagnose": ("diagnose",),
     "engines.batches": ("batch_size", "leaves", "same", "tensors"),
     "engines.chance": ("CHANCE", "at_least", "at_most", "of_one_order"),

@@ -8,10 +8,19 @@ from omegaconf import OmegaConf
 SEVERAL = ("ddp", "fsdp", "deepspeed", "modelparallel")  # how the names of strategies with processes of their own begin
 
 
-def needs_processes(trainer: Mapping[str, Any], automatic: int = 1) -> bool:
-    """Whether strategy, devices or nodes ask for processes that talk to each other."""
+def needs_processes(trainer: Any, automatic: int = 1) -> bool:
+    """Whether strategy, devices or nodes ask for processes that talk to each other.
+
+    Args:
+        trainer: arguments of a Trainer, by name. Whatever else a project calls so asks for none.
+    """
+    if not isinstance(trainer, Mapping):
+        return False
     strategy = trainer.get("strategy") or "auto"
-    name = strategy if isinstance(strategy, str) else strategy.get("_target_", "").rpartition(".")[2]
+    if isinstance(strategy, Mapping):
+        name = strategy.get("_target_", "").rpartition(".")[2]
+    else:
+        name = strategy if isinstance(strategy, str) else type(strategy).__name__
     return (
         name.lower().startswith(SEVERAL)
         or device_count(trainer, automatic) > 1

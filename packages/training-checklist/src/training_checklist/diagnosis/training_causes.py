@@ -17,6 +17,7 @@ from training_config.near_names import suggestion
 from training_checklist.diagnosis.cause import Cause, Pattern
 from training_checklist.diagnosis.config_place import keys_named, leaves, place_of, raw_leaves
 from training_checklist.diagnosis.crash import TENSORS, Crash, assigned, flat_items, is_a
+from training_checklist.direction import COUNTED
 from training_checklist.engines.overwritten import overwriting_line
 from training_checklist.engines.own_code import is_own, shorten
 from training_checklist.engines.parameter_names import shown
@@ -337,7 +338,7 @@ def monitor(crash: Crash, match: re.Match) -> Cause:
         logged = [str(key) for key in crash.trainer.callback_metrics]
     else:
         logged = re.findall(r"['`]([\w/.\- ]+)['`]", str(crash.error)[match.end(1) - match.start(0) :])
-    logged = [key for key in logged if key not in ("epoch", "step", name) and not key.startswith("lr-")]
+    logged = [key for key in logged if key not in (*COUNTED, name) and not key.startswith("lr-")]
     values = raw_leaves(crash.config)
     watching = [key for key in values if key.rpartition(".")[2] == "monitor" and resolves_to(crash, key, name)]
     settings = [key for key in watching if values[key] == name]

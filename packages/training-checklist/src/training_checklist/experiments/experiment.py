@@ -336,14 +336,13 @@ def every_trainer(parts: Mapping[str, DictConfig], asked: Mapping[str, Any], gro
         asked: arguments that every Trainer gets, wherever its own come from: no item trains longer than it says.
         grouped: whether the config has its Trainer form a process group; what the code gives to one is looked at, too.
     """
-    init, fit, group = Trainer.__init__, Trainer.fit, ExitStack()
-    promise = group.enter_context(groups_of_one())
+    init, fit = Trainer.__init__, Trainer.fit
     asked = {**asked, "num_nodes": 1} if asked.get("devices") == 1 else dict(asked)
 
     @wraps(init)
     def with_experiments(trainer: Trainer, *arguments: Any, **options: Any) -> None:
         pass_on(init, trainer, *arguments, **{**options, **asked})
-        if asked.get("devices") == 1 and (grouped or forms_group(options)):
+        if asked.get("devices") == 1 and (grouped or needs_processes(options)):
             promise(trainer)
         built = {f"debug_{callback.item}" for callback in trainer.callbacks if isinstance(callback, Experiment)}
         trainer.callbacks += [instantiate(part) for key, part in parts.items() if part and key not in built]
@@ -360,17 +359,10 @@ def every_trainer(parts: Mapping[str, DictConfig], asked: Mapping[str, Any], gro
 
     Trainer.__init__, Trainer.fit = with_experiments, and_after
     try:
-        yield
+        with groups_of_one() as promise:
+            yield
     finally:
         Trainer.__init__, Trainer.fit = init, fit
-        group.close()
-
-
-def forms_group(options: Mapping[str, Any]) -> bool:
-    """Whether a Trainer of these arguments would have a process group."""
-    strategy = options.get("strategy")
-    name = strategy if strategy is None or isinstance(strategy, str) else type(strategy).__name__
-    return needs_processes({**options, "strategy": name})
 
 
 def after_fit(trainer: Trainer) -> None:

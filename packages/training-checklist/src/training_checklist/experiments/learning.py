@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from training_checklist import probes
+from training_checklist.direction import COUNTED
 from training_checklist.engines.own_code import pass_on
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import Finding
@@ -24,8 +25,6 @@ from training_checklist.lightning import (
     isolate_rng,
 )
 from training_checklist.probe import CannotJudge
-
-COUNTED = ("epoch", "step")  # which ModelCheckpoint adds to what is logged
 
 
 class Learning(Experiment):

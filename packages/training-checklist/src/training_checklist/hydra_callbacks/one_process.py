@@ -17,10 +17,10 @@ class OneProcess(Callback):
         self.item = item
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
-        trainer = config.get("trainer") or {}
-        strategy = OmegaConf.select(trainer, "strategy._target_", default=trainer.get("strategy"))
+        trainer = config.get("trainer")
         # A group of one is one process.
         if needs_processes(trainer) and device_count(trainer, 2) * int(trainer.get("num_nodes") or 1) > 1:
+            strategy = OmegaConf.select(trainer, "strategy._target_", default=trainer.get("strategy"))
             alone = (reaching(config, change) or change for change in ("trainer.devices=1", "trainer.strategy=auto"))
             # Hydra makes warnings of exceptions here.
             refused_by(

@@ -204,8 +204,7 @@ class Report(Callback):
     def _is_alone(self) -> bool:
         """Whether this run is of one process, where the project's own command asks for several."""
         config = own_config() if self.one_device else None
-        trainer = None if config is None else config.get("trainer")
-        return isinstance(trainer, DictConfig) and needs_processes(trainer)  # a project's own key may be anything
+        return config is not None and needs_processes(config.get("trainer"))
 
     def _is_over(self, error: Exception) -> bool:
         """Whether an exception ended the training function after all that an item asked for."""

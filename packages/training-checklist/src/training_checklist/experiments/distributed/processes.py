@@ -81,5 +81,4 @@ def asks_for_processes() -> bool:
     if AMONG_ALL not in os.environ:
         return True
     config = own_config()
-    trainer = {} if config is None else config.get("trainer")
-    return config is None or (isinstance(trainer, DictConfig) and needs_processes(trainer))
+    return config is None or needs_processes(config.get("trainer"))

@@ -3,6 +3,7 @@ import sys
 from difflib import get_close_matches
 
 from training_checklist.instruments import (
+    COUNTED,
     Job,
     JobConfig,
     LightningModule,
@@ -13,8 +14,6 @@ from training_checklist.instruments import (
     targets,
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
-
-ALWAYS_LOGGED = {"epoch", "step"}  # a checkpoint may look at them without anyone logging them
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -29,7 +28,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
     names = rf"({'|'.join(code.logged)})(_step|_epoch)?(/dataloader_idx_\d+)?"
     for call in callbacks(config):
         monitor, key = monitor_of(call), f"{call.key}.monitor"
-        if monitor and monitor not in ALWAYS_LOGGED and not re.fullmatch(names, monitor):
+        if monitor and monitor not in COUNTED and not re.fullmatch(names, monitor):
             near = get_close_matches(monitor, logged, n=1) or logged[:1]
             what = f"{key} is {monitor}, which nothing logs; logged are {', '.join(logged)}"
             yield Hit(what, config.place(key), fix=Fix(overrides=tuple(f"{key}={name}" for name in near)))

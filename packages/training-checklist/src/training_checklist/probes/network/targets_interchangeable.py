@@ -1,10 +1,18 @@
-from collections.abc import Container
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import VIEWS, Call, Step, StepListener, compared_tensors, operation
+from training_checklist.instruments import (
+    VIEWS,
+    Call,
+    Step,
+    StepListener,
+    calls_behind,
+    compared_tensors,
+    is_linear,
+    operation,
+)
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 POWERS = {"pow", "square", "abs", "mul", "sqrt"}
@@ -25,16 +33,19 @@ class ErrorsCancel(StepListener):
             self.powers[call.result.grad_fn] = call
 
     def before_backward(self, loss: Tensor) -> None:
-        node = scaled(loss.grad_fn, self.powers)
-        if node in self.powers:
-            self.keep(self.powers[node], "the errors of all samples are added up first, and cancel one another")
+        for power in calls_behind(loss, self.powers, only_scales):
+            self.keep(power, "the errors of all samples are added up first, and cancel one another")
 
 
-def scaled(node: Any, until: Container[Any] = ()) -> Any:
-    """Return the node that others only give another form or a factor, or one of those."""
-    while node is not None and node not in until and operation(node) in ("Mul", "Div", *VIEWS):
-        below = [each for each, _ in node.next_functions if each is not None]
-        node = below[0] if len(below) == 1 else None
+def only_scales(node: Any) -> bool:
+    """Whether a node gives what it takes another form, or a factor without a gradient."""
+    return operation(node) in VIEWS or (operation(node) in ("Mul", "Div") and is_linear(node))
+
+
+def scaled(node: Any) -> Any:
+    """Return the node that others only scale."""
+    while node is not None and only_scales(node):
+        node = next((each for each, _ in node.next_functions if each is not None), None)
     return node
 
 

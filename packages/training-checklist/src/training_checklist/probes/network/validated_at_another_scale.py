@@ -80,7 +80,7 @@ def originals(root: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 class Scaled(Small):
-    """Divides what it is given in training, and in validation by something else."""
+    """Adds noise to what it is given in training, and multiplies it in validation."""
 
     by = 20.0
 
