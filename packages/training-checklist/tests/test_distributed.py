@@ -139,14 +139,15 @@ def run_rank(rank: int, folder: Path, mistakes: list[str]) -> None:
     """Train once for each mistake and write down what is found: one rank of two, started like Lightning's."""
     os.environ["LOCAL_WORLD_SIZE"] = "2"
     presence.BEAT, presence.BUSY, meetings.STUCK, peers.GRACE = 0.1, 0.2, 0.3, 1.0  # nothing here is slow
-    for number, mistake in enumerate(mistakes):
-        os.environ["MASTER_PORT"] = str(int(os.environ["FIRST_PORT"]) + number)
+    for mistake in mistakes:
         seed_everything(rank if mistake in ("seeds", "apart") else 0, verbose=False)
         session.begin()
         check = Distributed(**SETTINGS | {"timeout": 3 if mistake in ("stop", "gather") else 20})
         (folder / mistake / "debug").mkdir(parents=True, exist_ok=True)
         check.begin(folder / mistake)
         findings = check.findings
+        met = (folder / mistake / "met").as_uri()  # by a file: a port that is free now may be taken by then
+        distributed.init_process_group("gloo", init_method=met, rank=rank, world_size=2)
         try:
             Trainer(
                 accelerator="cpu",
@@ -206,11 +207,7 @@ def no_other_checks():
 def found(tmp_path_factory):
     """What each rank found for every mistake and healthy variant: {mistake: {rank: [(rule, what, where)]}}."""
     folder = tmp_path_factory.mktemp("ranks")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1] % 20000 + 20000
-    shared = {"MASTER_ADDR": "127.0.0.1", "FIRST_PORT": str(port), "WORLD_SIZE": "2", "NODE_RANK": "0"}
-    shared |= {"PYTHONPATH": os.pathsep.join(sys.path)}
+    shared = {"WORLD_SIZE": "2", "NODE_RANK": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
     names = [*HEALTHY, *MISTAKES]
     ranks = [
         subprocess.Popen(
