@@ -16,6 +16,8 @@ from io import FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
+from training_config.uncollected_imports import uncollected_imports
+
 PROBE_SECONDS = 3  # the probe takes 0.05 s; a process that cannot use its threads never ends
 
 
@@ -139,6 +141,7 @@ def survives(trial: Callable[[], None]) -> bool:
 
 def import_all(names: Iterable[str]) -> None:
     """Import modules, as far as they can be."""
-    for name in names:
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
+    with uncollected_imports():
+        for name in names:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)

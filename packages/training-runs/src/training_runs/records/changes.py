@@ -14,10 +14,10 @@ from omegaconf import DictConfig, OmegaConf
 from training_config.errors import ConfigError
 from training_config.secret_values import redact
 from training_config.targets import locate, parameters_of, targets
+from training_config.uncollected_imports import uncollected_imports
 from training_config.walk import chosen
 
 from training_runs.records.runs import read_checkpoint
-from training_runs.start.uncollected_imports import uncollected_imports
 
 UNREAD = ("allow", "print_config")  # of no run: what is done and written is the same
 LASTS = {"trainer.max_epochs": "epochs", "trainer.max_steps": "steps", "trainer.max_time": ""}

@@ -15,10 +15,9 @@ from training_config.errors import ConfigError
 from training_config.near_names import suggestion
 from training_config.processes import device_count
 from training_config.targets import locate, targets
+from training_config.uncollected_imports import uncollected_imports
 from training_config.values import Fraction
 from training_config.walk import chosen, value_of, walk
-
-from training_runs.start.uncollected_imports import uncollected_imports
 
 GPUS = ("cuda", "mps")
 FP16 = ("16-mixed", "16-true", "16")

@@ -2,11 +2,11 @@ import gc
 import subprocess
 import sys
 
-from training_runs.start.uncollected_imports import uncollected_imports
+from training_config.uncollected_imports import uncollected_imports
 
 FRESH = """
 import gc
-from training_runs.start.uncollected_imports import uncollected_imports
+from training_config.uncollected_imports import uncollected_imports
 
 with uncollected_imports():
     assert not gc.isenabled()
