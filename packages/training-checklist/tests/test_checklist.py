@@ -56,18 +56,19 @@ def test_item_that_dies_costs_its_own_verdict_alone(train, tmp_path, monkeypatch
     assert "its process ended with signal 9" in items[1]["error"]
 
 
-def test_interrupted_checklist_reports_what_it_has(train, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_stopped_checklist_reports_what_it_has(train, tmp_path, monkeypatch, stop, code):
     run = Starter.run
 
     def interrupted(starter, arguments, *rest):
         if any("anomaly" in each for each in arguments):
-            raise KeyboardInterrupt
+            raise stop
         return run(starter, arguments, *rest)
 
     monkeypatch.setattr(Starter, "run", interrupted)
     with pytest.raises(SystemExit) as stopped:
         train("+debug=checklist", *SMALL)
-    assert stopped.value.code == 130
+    assert stopped.value.code == code
     [path] = tmp_path.glob("outputs/train/*/*/debug/report.json")
     first, second = json.loads(path.read_text(encoding="utf-8"))["items"]
     assert (first["verdict"], second["verdict"], second["skipped"]) == ("passed", "skipped", "not run: interrupted")

@@ -154,3 +154,29 @@ def test_texts_of_unknown_words(examine, known):
 
     found = rules(examine("limit_batches", Reader(), Texts()))
     assert ("data/one-token-for-most" in found) != known
+
+
+def test_lengths_by_which_frozen_embeddings_are_packed_are_no_input(examine):
+    class Recurrent(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(200, 8).requires_grad_(False)
+            self.recurrent, self.head = nn.LSTM(8, 8, batch_first=True), nn.Linear(8, 4)
+
+        def training_step(self, batch, batch_idx):
+            tokens, lengths, labels = batch
+            options = {"batch_first": True, "enforce_sorted": False}
+            packed = nn.utils.rnn.pack_padded_sequence(self.table(tokens), lengths, **options)
+            return functional.cross_entropy(self.head(self.recurrent(packed)[1][0][0]), labels)
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), 1e-3)
+
+    class Texts(LightningDataModule):
+        def train_dataloader(self):
+            draw = torch.Generator().manual_seed(0)
+            tokens, lengths = torch.randint(2, 200, (128, 12), generator=draw), torch.arange(128) // 16 + 5
+            tokens[torch.arange(12) >= lengths[:, None]] = 0  # padding
+            return DataLoader(TensorDataset(tokens, lengths, torch.arange(128) % 4), 16, shuffle=True)
+
+    assert "data/same-input-other-target" not in rules(examine("limit_batches", Recurrent(), Texts()))

@@ -399,6 +399,17 @@ def test_deliberate_structure_is_no_finding(examine, net, variant):
     assert whats(examine("trace", module)) == []
 
 
+def test_modules_without_effect_for_one_reason_are_one_finding(examine, net):
+    class Idle(net):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    (finding,) = examine("trace", Idle()).findings
+    assert finding.what.startswith("2 modules have no effect on the loss: 4 parameters")
+    assert str(finding.where).startswith("one, two, one.weight, one.bias, two.weight, two.bias")
+
+
 def test_network_of_a_package_may_have_parts_that_this_task_does_not_need(examine, net, monkeypatch):
     class Packed(nn.Module):
         def __init__(self):

@@ -79,7 +79,7 @@ MODULES = {
         *("Data", "Order", "Part"),
         *("batches", "by_index", "differing", "in_order", "is_within", "load", "order_of", "part", "tested"),
     ),
-    "lab.effects": ("copied_parameters", "without_effect"),
+    "lab.effects": ("WithoutEffect", "copied_parameters", "of_modules", "without_effect"),
     "lab.examples": (
         "MappedDataset",
         "Example",

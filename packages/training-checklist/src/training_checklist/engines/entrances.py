@@ -1,5 +1,6 @@
 """Which tensors of a batch enter a network, followed through every operation on the way to the first weights."""
 
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,8 @@ class Entrances(Listener):
         # Tensors made of the batch and of no weights, with the places they are made of; kept, so that ids stay theirs.
         self._made = {id(leaf): (leaf, frozenset({place})) for place, leaf in self._leaves.items()}
         self._joined: dict[int, tuple[Tensor, list[Tensor]]] = {}  # to what layers have made, with the parts
+        # What is made with weights: of frozen ones it requires no gradient. An id may be that of another tensor later.
+        self._answers: dict[int, weakref.ref[Tensor]] = {}
 
     def made_of(self, tensor: Any) -> frozenset[str]:
         """Return the places in the batch that a tensor was made of without any weights; none of other tensors."""
@@ -59,7 +62,7 @@ class Entrances(Listener):
 
     def before(self, call: Call) -> None:
         name = call.name
-        if name in JOINS and any(tensor.requires_grad and not self.made_of(tensor) for tensor in call.given):
+        if name in JOINS and any(self._is_weight(tensor) for tensor in call.given):
             for tensor in call.given:
                 self._enter(tensor, call, None)
             return
@@ -79,10 +82,16 @@ class Entrances(Listener):
 
     def after(self, call: Call) -> None:
         origins = frozenset().union(*(self.made_of(tensor) for tensor in call.given))
-        if origins and not any(self._is_weight(tensor) for tensor in call.given):
+        if any(self._is_weight(tensor) for tensor in call.given):
+            self._answers.update((id(made), weakref.ref(made)) for made in call.made)
+            if origins and call.name in JOINS:
+                self._joined.update((id(made), (made, call.given)) for made in call.made)
+        elif origins:
             self._made.update((id(made), (made, origins)) for made in call.made)
-        elif origins and call.name in JOINS:
-            self._joined.update((id(made), (made, call.given)) for made in call.made)
 
     def _is_weight(self, tensor: Tensor) -> bool:
-        return isinstance(tensor, nn.Parameter) or (tensor.requires_grad and id(tensor) not in self._made)
+        """Whether it is one, or an answer that layers have made with some."""
+        if isinstance(tensor, nn.Parameter):
+            return True
+        answer = self._answers.get(id(tensor))
+        return (answer is not None and answer() is tensor) or (tensor.requires_grad and id(tensor) not in self._made)

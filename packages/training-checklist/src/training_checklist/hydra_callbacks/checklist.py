@@ -66,7 +66,7 @@ class Rows:
             for item, needed in self.asked.items.items():
                 verdicts.append(self._run(item, needed))
                 print_progress(verdicts[-1])
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # SystemExit: by a signal
             left = [*self.asked.items][len(verdicts) :]
             self.check.report([*verdicts, *(Verdict(item, "", skipped="not run: interrupted") for item in left)])
             raise

@@ -1,6 +1,7 @@
 """Which modules have no effect on the loss."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from training_checklist.engines.own_code import is_own
-from training_checklist.engines.parameter_names import gather
+from training_checklist.engines.parameter_names import gather, shown
 from training_checklist.finding import Place
 from training_checklist.lab.shared import once
 from training_checklist.lab.step import Step
@@ -37,11 +38,6 @@ class WithoutEffect:
     called: bool
     with_grad: bool
     chosen: bool
-
-    @property
-    def place(self) -> Place:
-        named = ", ".join(self.parameters[:4]) + ", ..." * (len(self.parameters) > 4)
-        return Place(module=self.path, parameter=named)
 
 
 @once
@@ -75,6 +71,14 @@ def without_effect(step: Step) -> list[WithoutEffect]:
             with_grad = any(row.with_grad for row in calls)
             found.append(WithoutEffect(path, inside, zero, bool(calls), with_grad, chosen))
     return found
+
+
+def of_modules(modules: Sequence[WithoutEffect]) -> Place:
+    """Return the place of modules that lack an effect for one reason."""
+    return Place(
+        module=shown(module.path for module in modules),
+        parameter=shown(name for module in modules for name in module.parameters),
+    )
 
 
 def copied_parameters(pl_module: LightningModule) -> dict[str, set[str]]:

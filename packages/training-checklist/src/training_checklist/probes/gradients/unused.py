@@ -25,7 +25,7 @@ def extra(used: bool) -> type:
 
 PROBE = Probe(
     question="Does every trainable parameter take part in computing the loss?",
-    why="they stay as they are, and DDP raises for them",
+    why="they stay as they are, and DDP raises for them, unless find_unused_parameters=True",
     may_be_wrong="a part that is trained in a later phase, or that no sample of the first steps has chosen, has no "
     "gradient yet",
     fix=Fix("use it, remove it, or freeze it"),

@@ -1,6 +1,6 @@
 from torch import Tensor, nn
 
-from training_checklist.instruments import Small, Step, without_effect
+from training_checklist.instruments import Small, Step, of_modules, without_effect
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -12,7 +12,7 @@ def detect(step: Step, limits: Limits) -> Hits:
     for module in modules:
         if module.zero:
             number = f"the gradients of its {len(module.parameters)} parameters are exactly 0"
-            yield Hit(f"{module.path} has no effect on the loss: {number}", module.place)
+            yield Hit(f"{module.path} has no effect on the loss: {number}", of_modules([module]))
 
 
 class Zeroed(Small):

@@ -1,6 +1,14 @@
 from torch import Tensor, nn
 
-from training_checklist.instruments import Small, Step, StepListener, copied_parameters, without_effect
+from training_checklist.instruments import (
+    Small,
+    Step,
+    StepListener,
+    WithoutEffect,
+    copied_parameters,
+    of_modules,
+    without_effect,
+)
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
@@ -14,6 +22,7 @@ class Copies(StepListener):
 
 def detect(step: Step, limits: Limits) -> Hits:
     copies, automatic = step.heard().names, step.pl_module.automatic_optimization
+    causes: dict[tuple[str, bool], list[WithoutEffect]] = {}
     for module in without_effect(step):
         if module.zero or (copies.keys() >= set(module.parameters) and not module.with_grad):
             continue
@@ -24,9 +33,12 @@ def detect(step: Step, limits: Limits) -> Hits:
         else:
             why = "it is called, but what it returns never reaches the loss: unused, or cut by .detach() or .data"
         deliberate = module.chosen or (module.called and not module.with_grad) or not automatic
-        number = f"{len(module.parameters)} parameters that the optimizer holds get no gradient"
-        what = f"{module.path} has no effect on the loss: {number}"
-        yield Hit(what, module.place, why, severity=WARNING if deliberate else None)
+        causes.setdefault((why, deliberate), []).append(module)
+    for (why, deliberate), modules in causes.items():
+        number = f"{sum(len(each.parameters) for each in modules)} parameters that the optimizer holds get no gradient"
+        have = f"{modules[0].path} has" if len(modules) == 1 else f"{len(modules)} modules have"
+        what = f"{have} no effect on the loss: {number}"
+        yield Hit(what, of_modules(modules), why, severity=WARNING if deliberate else None)
 
 
 class Unused(Small):
