@@ -239,6 +239,31 @@ def test_training_function_that_hydra_calls_ends_with_training(stranger):
     passed(project.check(items="overfit,reproducibility"), "overfit", "reproducibility")
 
 
+def test_script_with_two_trainings_has_the_first_compared_with_the_first(stranger):
+    """Pretraining and a linear probe, say: another network, whose weights begin otherwise."""
+    probe = "    net.head = torch.nn.Linear(32, 4, bias=False)\n    torch.nn.init.zeros_(net.head.weight)\n"
+    second = "    pl.Trainer(**cfg.trainer, default_root_dir=cfg.folder).fit(net, data)\n"
+    tested = "    trainer.test(net, data)\n"
+    files = changed("train.py", (tested, probe + second + tested), ("import hydra\n", "import hydra\nimport torch\n"))
+    done = stranger(files).check(items="reproducibility")
+    passed(done, "reproducibility")
+    assert "equal in both runs" in done.output
+    assert "resumed from a checkpoint, all restored" in done.output
+
+
+def test_schedule_that_leaves_no_step_beside_a_warm_up_of_a_short_run_is_that_of_the_users_run(stranger):
+    adam = "        return torch.optim.Adam(self.parameters(), lr=self.hparams.lr)\n"
+    cosine = """        optimizer = torch.optim.Adam(self.parameters(), lr=self.hparams.lr)
+        steps = self.trainer.estimated_stepping_batches
+        warm = max(1, steps // 10)
+        parts = [LinearLR(optimizer, 0.1, total_iters=warm), CosineAnnealingLR(optimizer, steps - warm)]
+        return [optimizer], [{"scheduler": SequentialLR(optimizer, parts, [warm]), "interval": "step"}]
+"""
+    imported = "from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR\n"
+    files = changed("net.py", (adam, cosine), ("from torch import nn\n", f"from torch import nn\n{imported}"))
+    passed(stranger(files).check(items="fast_dev_run,trace"), "fast_dev_run", "trace")
+
+
 def test_checkpoints_that_a_callback_saves_for_itself_are_the_users_again_after_each_item(stranger):
     """Its own run goes on from what it finds in a folder; a callback fills that, and removes its earlier files."""
     saves = """

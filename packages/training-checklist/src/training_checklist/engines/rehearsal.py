@@ -11,15 +11,16 @@ MOST = {"step": 10_000, "epoch": 100}  # calls in which a warm-up has reached it
 
 def rehearse(scheduler: Any, pl_module: LightningModule, calls: int) -> tuple[list[list[float]], str]:
     """Return the rates of the optimizer's groups before each call, and what ended them too early."""
-    # The module itself is shared: a schedule may be one of its methods.
-    _, twin = copy.deepcopy((scheduler.optimizer, scheduler), {id(pl_module): pl_module})
+    # The module itself is shared, as a schedule may be one of its methods, and so are the weights.
+    weights = {id(each): each for group in scheduler.optimizer.param_groups for each in group["params"]}
+    _, twin = copy.deepcopy((scheduler.optimizer, scheduler), {**weights, id(pl_module): pl_module})
     rates = [[float(rate) for rate in twin.get_last_lr()]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch, that the copied optimizer takes no step
         for _ in range(calls):
             try:
                 twin.step()
-            except (ValueError, OverflowError) as error:  # OneCycleLR beyond its end, a function that grows
+            except (ValueError, ArithmeticError) as error:  # OneCycleLR beyond its end, a function that grows
                 return rates, str(error)
             rates.append([float(rate) for rate in twin.get_last_lr()])
     return rates, ""

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
-from unittest.mock import patch
 
 import torch
 from hydra.utils import instantiate
@@ -19,9 +18,9 @@ from training_checklist import session
 from training_checklist.diagnosis.diagnose import diagnose, print_traceback
 from training_checklist.ending import FitEnded, exits_are_errors, launched_rank
 from training_checklist.engines.group_of_one import groups_of_one
-from training_checklist.engines.instead import put
 from training_checklist.engines.nearest import Nearest
 from training_checklist.engines.own_code import is_tool_error, last_frames, pass_on
+from training_checklist.engines.short_runs import schedules_of_short_runs
 from training_checklist.finding import NOWHERE, Finding, Verdict
 from training_checklist.lightning import (
     Callback,
@@ -46,7 +45,6 @@ WITHOUT_WORKERS = {
 
 
 RAISES = "the project's code raises"
-MANY_STEPS = 1000  # of a run that no schedule is too long for: a thousandth of it is a step
 
 
 class Experiment(Callback):
@@ -58,6 +56,7 @@ class Experiment(Callback):
 
     item: ClassVar[str]
     shapes_run: ClassVar[bool] = False  # whether it decides how long the run lasts; two of those exclude each other
+    is_whole: ClassVar[bool] = False  # whether the run is as long as the project's own, or is planned to be
     drops: ClassVar[tuple[type[Callback], ...]] = (EarlyStopping,)  # callbacks that would only disturb
     no_workers: ClassVar[bool] = False  # whether data are loaded in this process while it fits
     # Whether the training function ends where it would go on to test. What it reads after training, such as a metric of
@@ -161,7 +160,7 @@ class Experiment(Callback):
         self.rank, self.world_size, self.state = trainer.global_rank, trainer.world_size, trainer.state
         self.nearest = Nearest(trainer)
         if stage == "fit" and is_overridden("configure_optimizers", pl_module):
-            self.watching.enter_context(schedules_of_short_runs(trainer, pl_module))
+            self.watching.enter_context(schedules_of_short_runs(trainer, pl_module, not self.is_whole))
         # A new list: Lightning is going through the old one.
         trainer.callbacks = without(trainer, self.drops)
         for callback in trainer.callbacks:
@@ -265,32 +264,6 @@ def stop(trainer: Trainer) -> None:
     trainer.should_stop = True
     # Lightning goes on in spite of should_stop while these are not reached.
     trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None
-
-
-@contextmanager
-def schedules_of_short_runs(trainer: Trainer, pl_module: LightningModule) -> Iterator[None]:
-    """While it is entered, a schedule that cannot be made for so few steps is made for many.
-
-    OneCycleLR with total_steps=5 and pct_start=0.2 divides by zero: with the few steps that an item lets the run have,
-    and not with the project's own.
-    """
-    own = pl_module.configure_optimizers
-
-    def configure_optimizers() -> Any:
-        try:
-            return pass_on(own)
-        except (ArithmeticError, ValueError) as error:
-            try:
-                with patch.object(type(trainer), "estimated_stepping_batches", MANY_STEPS):
-                    return pass_on(own)
-            except Exception:
-                raise error from None
-
-    put(pl_module, "configure_optimizers", configure_optimizers)
-    try:
-        yield
-    finally:
-        vars(pl_module).pop("configure_optimizers", None)
 
 
 def keep_every_epoch(callback: ModelCheckpoint) -> None:

@@ -45,6 +45,7 @@ class Learning(Experiment):
 
     item = "learning"
     shapes_run = True
+    is_whole = True
     ends_with_fit = True
     no_workers = True
     drops: tuple[type[Callback], ...] = (EarlyStopping, Checkpoint, ProgressBar)

@@ -22,8 +22,9 @@ from training_checklist.engines.fingerprints import state_of
 from training_checklist.engines.inside import before_saving
 from training_checklist.engines.listings import listed_backwards
 from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.short_runs import schedules_of_short_runs
 from training_checklist.engines.unseeded import unseeded
-from training_checklist.experiments.experiment import Experiment, schedules_of_short_runs
+from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.reproducibility.further_steps import Recorder
 from training_checklist.experiments.reproducibility.quiet import silenced
 from training_checklist.lightning import Callback, LightningModule, Trainer

@@ -109,7 +109,7 @@ class Reproducibility(Experiment):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         # After the first epoch: a resumed run still has one to go.
-        if trainer.current_epoch == 0 and not self._is_repetition():
+        if trainer.current_epoch == 0 and not self._is_repetition() and self.earlier is None:
             self._save(trainer, pl_module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -127,6 +127,8 @@ class Reproducibility(Experiment):
 
     def conclude(self, folder: Path) -> None:
         repetition = Repetition.current
+        if self.earlier is not None:  # of several trainings, the first is compared with the first
+            return
         if not self.step:
             self.skip("no step was trained")
             return

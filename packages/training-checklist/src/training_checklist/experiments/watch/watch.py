@@ -31,6 +31,7 @@ class Watch(Experiment):
     """
 
     item = "watch"
+    is_whole = True
     drops: ClassVar[tuple[type[Callback], ...]] = ()
     eager = False
 
