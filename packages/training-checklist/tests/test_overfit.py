@@ -99,6 +99,28 @@ def test_label_smoothing_is_no_failure_to_learn(examine, net):
     assert examine("overfit", Smoothing()).status == "passed"
 
 
+@pytest.mark.parametrize("learns", [True, False])
+def test_labels_that_a_mask_leaves_out_need_not_be_known(examine, net, data, learns):
+    """A task that not every sample has a label of: 0 stands for none, and its value is multiplied by 0."""
+
+    class Masked(net):
+        def loss(self, batch):
+            inputs, labels, known = batch
+            logits = self(inputs if learns else torch.zeros_like(inputs))
+            values = functional.cross_entropy(logits, labels, reduction="none")
+            return (values * known).sum() / known.sum()
+
+    class Known(data):
+        def train_dataloader(self):
+            inputs, labels = self.part(1).tensors
+            known = torch.arange(len(labels)) % 3 > 0
+            return DataLoader(TensorDataset(inputs, labels * known, known), 16, shuffle=True)
+
+    verdict = examine("overfit", Masked(), Known())
+    assert (verdict.status == "passed") == learns
+    assert (verdict.facts["accuracy"] == 1) == learns
+
+
 @pytest.mark.parametrize("accumulated", [1, 4])
 def test_steps_are_counted_in_steps_of_the_optimizer(examine, net, accumulated):
     verdict = examine("overfit", net(), accumulate_grad_batches=accumulated)

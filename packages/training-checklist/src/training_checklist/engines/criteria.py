@@ -4,6 +4,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from training_checklist.engines.tracer import Call, Listener
@@ -67,8 +68,10 @@ class CriterionCall:
     @property
     def mean(self) -> float:
         """What it returned, as the mean over its labels."""
-        result = self.result.detach().float()
-        return float(result.sum() / self.target.numel() if self.options.get("reduction") == "sum" else result.mean())
+        result, reduction = self.result.detach().float(), self.options.get("reduction")
+        if reduction == "none" and self.num_classes is not None:
+            return float(result.sum() / (self.target != self.ignored).sum())
+        return float(result.sum() / self.target.numel() if reduction == "sum" else result.mean())
 
     def look_at_labels(self) -> None:
         """Fill in `outside`."""
@@ -105,6 +108,16 @@ class Criteria(Listener):
     def after(self, call: Call) -> None:
         if call.name in CRITERIA and call.is_functional:
             self.calls[-1].result = call.result
+
+    def leave_out(self, loss: Tensor) -> None:
+        """Ignore the labels whose values are no part of a loss: masks are applied after `reduction="none"`, too."""
+        for call in self.calls:
+            asked = call.num_classes is not None and call.options.get("reduction") == "none"
+            if asked and loss.requires_grad and call.result is not None and call.result.requires_grad:
+                (weight,) = torch.autograd.grad(loss, call.result, retain_graph=True, allow_unused=True)
+                if weight is not None:
+                    call.target = call.target.masked_fill(weight == 0, call.ignored)
+                    call.result = call.result.detach().masked_fill(weight == 0, 0)
 
     @property
     def classification(self) -> CriterionCall | None:

@@ -103,6 +103,7 @@ class Trial:
             return float(self.loss(batch).detach())
         self.optimizer.zero_grad()
         loss = self.loss(batch)
+        self.criteria.leave_out(loss)
         loss.backward()
         if self.steps == 0:
             self.grad_norm = norm_of_gradients(self.module)

@@ -135,11 +135,11 @@ class Overfit(Experiment):
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         call = self.criteria.classification
-        if self.batch.losses or call is None or call.result is None:
-            return
-        leaves_of_loss = leaf_tensors([loss])
-        is_learnt_from = any(id(weight) in leaves_of_loss for weight in pl_module.parameters())
-        self.batch.is_measured = is_learnt_from and call.result.grad_fn not in set(walk([loss.grad_fn]))
+        if not self.batch.losses and call is not None and call.result is not None:
+            leaves_of_loss = leaf_tensors([loss])
+            is_learnt_from = any(id(weight) in leaves_of_loss for weight in pl_module.parameters())
+            self.batch.is_measured = is_learnt_from and call.result.grad_fn not in set(walk([loss.grad_fn]))
+        self.criteria.leave_out(loss)
 
     def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not self.batch.losses:
