@@ -104,7 +104,7 @@ def test_labels_that_a_mask_leaves_out_need_not_be_known(examine, net, data, lea
     """A task that not every sample has a label of: 0 stands for none, and its value is multiplied by 0."""
 
     class Masked(net):
-        def loss(self, batch):
+        def training_step(self, batch, batch_idx):
             inputs, labels, known = batch
             logits = self(inputs if learns else torch.zeros_like(inputs))
             values = functional.cross_entropy(logits, labels, reduction="none")

@@ -264,6 +264,15 @@ def test_schedule_that_leaves_no_step_beside_a_warm_up_of_a_short_run_is_that_of
     passed(stranger(files).check(items="fast_dev_run,trace"), "fast_dev_run", "trace")
 
 
+def test_script_that_validates_before_it_trains_gets_its_numbers(stranger):
+    fit = "    trainer.fit(net, data)\n"
+    files = changed(
+        "train.py", (fit, f"    (before,) = trainer.validate(net, data)\n    print(before['val/loss'])\n{fit}")
+    )
+    done = stranger(files).check(items="fast_dev_run,device,overfit")
+    passed(done, "fast_dev_run", "device", "overfit")
+
+
 def test_checkpoints_that_a_callback_saves_for_itself_are_the_users_again_after_each_item(stranger):
     """Its own run goes on from what it finds in a folder; a callback fills that, and removes its earlier files."""
     saves = """

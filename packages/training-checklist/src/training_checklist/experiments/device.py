@@ -54,7 +54,8 @@ class Device(Experiment):
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        self._examine(trainer, pl_module, "validation_step", self.batches.raw.get("validate"))
+        if self.batches is not None:  # else the script validates before it trains
+            self._examine(trainer, pl_module, "validation_step", self.batches.raw.get("validate"))
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.batches.remove()

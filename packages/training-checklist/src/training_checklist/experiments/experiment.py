@@ -232,7 +232,7 @@ class Experiment(Callback):
     @property
     def is_over(self) -> bool:
         """Whether training has come to its end, and all that follows is nothing that this item asks about."""
-        return self.ends_with_fit and self.state is not None and self.state.finished
+        return self.ends_with_fit and self.fits and self.state is not None and self.state.finished
 
     def add(self, finding: Finding) -> None:
         """Keep a finding, once."""
