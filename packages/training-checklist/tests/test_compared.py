@@ -60,6 +60,26 @@ def test_what_the_loss_compares_with_is_judged(examine, forecast, loss, zeros):
     assert [finding.rule for finding in findings] == RULES.get(loss, [])
 
 
+def test_boxes_of_one_image_may_change_places(examine, net):
+    """Each sample has a tensor of its own, whose entries are all compared with that sample's output."""
+
+    class Detector(net):
+        def training_step(self, batch, batch_idx):
+            images, targets = batch
+            owner = torch.cat([torch.full((len(boxes),), number) for number, boxes in enumerate(targets)])
+            return nn.functional.l1_loss(self(images)[owner], torch.cat(targets))
+
+    class Boxes(LightningDataModule):
+        def train_dataloader(self):
+            draw = torch.Generator().manual_seed(0)
+            found = [(torch.randn(8, generator=draw), torch.randn(4, 4, generator=draw)) for _ in range(32)]
+            return DataLoader(
+                found, 4, collate_fn=lambda each: (torch.stack([one for one, _ in each]), [b for _, b in each])
+            )
+
+    assert examine("trace", Detector(), Boxes()).findings == []
+
+
 def test_numbers_that_are_read_without_a_slope_are_read(examine, forecast):
     class Marked(Series):
         """Yes, no, and a mark for what is not known."""

@@ -1,5 +1,6 @@
 """What of a batch is only compared with: the loss depends on it, and no layer sees it."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -21,6 +22,7 @@ SAMPLES = 8  # that are looked at: exchanging targets among them is as telling a
 MOVED = 0.1  # of 1 / sqrt(fan-in), the deviation that layers begin with
 ROUNDING = 1e-5  # relative: the same float32 numbers, added up in another order
 CLEAR = 100 * ROUNDING  # exchanging targets changes less than giving all samples one: that must be far from rounding
+IN_A_LIST = re.compile(r"batch(\[[^]]*\]|\.\w+).*\[\d+\]")  # of one tensor, or more, for each sample
 MOVES = (1, 2, 4)  # places: pairs that stand together stay so for 2, and halves that belong together for 4
 
 
@@ -51,14 +53,20 @@ class Look:
         loss, known = self.at(batch) if longest > 2 else (0.0, [])
         if not known or self.at(batch) != (loss, known):
             return
+        unseen, sizes = {}, set()
         for path, leaf in leaves(batch).items():
             if not leaf.ndim or torch.equal(leaf, leaf.roll(1, 0)):
                 continue
             looks = [self.at(replaced(batch, {path: leaf.roll(by, 0)})) for by in (1, 2)]
             if any(answered != known for _, answered in looks):
-                continue
+                sizes.add(len(leaf))
+            else:
+                unseen[path] = leaf, looks
+        for path, (leaf, looks) in unseen.items():
             if any(self._differ(other, loss) for other, _ in looks):
                 yield path, leaf, True
+            elif IN_A_LIST.match(path) or (sizes and len(leaf) not in sizes):
+                continue  # its entries may all be one sample's, as the boxes in an image
             elif self._depends_on(batch, loss, [path]) and self._depends_on(batch, loss, self._others(batch, path)):
                 yield path, leaf, False
 
