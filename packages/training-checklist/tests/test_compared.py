@@ -67,7 +67,8 @@ def test_boxes_of_one_image_may_change_places(examine, net):
         def training_step(self, batch, batch_idx):
             images, targets = batch
             owner = torch.cat([torch.full((len(boxes),), number) for number, boxes in enumerate(targets)])
-            return nn.functional.l1_loss(self(images)[owner], torch.cat(targets))
+            boxes = torch.cat(targets)
+            return (self(images)[owner, (boxes[:, 0] > 0).long()] - boxes[:, 1]).abs().mean()
 
     class Boxes(LightningDataModule):
         def train_dataloader(self):
