@@ -6,6 +6,7 @@ import json
 import pickle
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -403,6 +404,61 @@ def test_training_step_that_takes_a_gradient_and_writes_into_its_batch_is_looked
     assert [verdict.skipped for verdict in results.verdicts] == [None, None]
     assert [reason for reason in unjudged if "raises" in reason] == []
     assert results.passed
+
+
+class Samples(Mapping):
+    """A mapping that is more than its items, as a TensorDict is, and not to be made of its items alone."""
+
+    def __init__(self, items, number, device):
+        self.items_, self.number, self.device = dict(items), number, device
+
+    def __getitem__(self, name):
+        return self.items_[name]
+
+    def __iter__(self):
+        return iter(self.items_)
+
+    def __len__(self):
+        return len(self.items_)
+
+    def to(self, device, **_):
+        return Samples({name: each.to(device) for name, each in self.items()}, self.number, device)
+
+
+def unpacked(samples):
+    return list(samples.values()), (list(samples), samples.device)
+
+
+def packed(values, known):
+    names, device = known
+    return Samples(zip(names, values, strict=True), len(values[0]), device)
+
+
+torch.utils._pytree.register_pytree_node(Samples, unpacked, packed)
+
+
+def test_batch_that_knows_its_number_and_device_beside_its_items_keeps_them(net, data):
+    class Knowing(net):
+        def loss(self, batch):
+            weights = torch.ones(
+                batch.number,
+                device=batch.device,
+            )
+            losses = nn.functional.cross_entropy(self(batch["x"]), batch["y"], reduction="none")
+            return (weights * losses).mean()
+
+    def collate(samples):
+        inputs, labels = zip(*samples, strict=True)
+        return Samples({"x": torch.stack(inputs), "y": torch.stack(labels)}, len(labels), "cpu")
+
+    loader = DataLoader(data().part(1), 16, collate_fn=collate)
+    results = check(
+        Knowing(), loaders={"train_dataloaders": loader}, items=["device", "trace", "gradients", "memory", "learning"]
+    )
+    unjudged = [reason for verdict in results.verdicts for reason in verdict.unjudged.values()]
+    assert [verdict.skipped for verdict in results.verdicts] == [None] * 5
+    assert [reason for reason in unjudged if "raises" in reason or "Error" in reason] == []
+    assert results.passed, results
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 """The tensors of a batch, whatever it is made of: tuples, mappings, dataclasses, graphs, the project's own objects."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
+from torch.utils._pytree import SUPPORTED_NODES, tree_map_only
 
 DEPTH = 6  # of containers in containers: deeper ones are rather a library's bookkeeping than a batch
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in a key such as str(dataset.loss), another one in each process
@@ -46,6 +48,21 @@ def tensors(value: Any, depth: int = DEPTH) -> Iterator[Tensor]:
     elif depth:
         for _, each in parts(value):
             yield from tensors(each, depth - 1)
+
+
+def mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
+    """Return a batch in containers of its own, with what `change` gives in the place of each tensor.
+
+    A mapping that is more than its items, such as a TensorDict with its batch size and device, is made as it has told
+    torch.utils._pytree: Lightning's way would make it of its items alone.
+    """
+    kinds = (kind for kind in SUPPORTED_NODES if isinstance(kind, type) and issubclass(kind, Mapping))
+    mappings = tuple(kind for kind in kinds if not issubclass(kind, dict))
+
+    def changed(part: Any) -> Any:
+        return change(part) if isinstance(part, Tensor) else tree_map_only(Tensor, change, part)
+
+    return apply_to_collection(value, (Tensor, *mappings), changed)
 
 
 def batch_size(batch: Any) -> int | None:

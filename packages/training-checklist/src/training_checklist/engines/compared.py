@@ -6,10 +6,9 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
-from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 
-from training_checklist.engines.batches import batch_size, leaves
+from training_checklist.engines.batches import batch_size, leaves, mapped
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.replay import call_step, loss_in, seed_all
 from training_checklist.engines.stand_in import stand_in
@@ -179,7 +178,7 @@ def same_as(leaf: Tensor, index: int) -> Tensor:
 def replaced(batch: Any, tensors: dict[str, Tensor]) -> Any:
     """Return a batch with other tensors in some places."""
     new = {id(leaf): tensors[path] for path, leaf in leaves(batch).items() if path in tensors}
-    return apply_to_collection(batch, Tensor, lambda tensor: new.get(id(tensor), tensor))
+    return mapped(batch, lambda tensor: new.get(id(tensor), tensor))
 
 
 def rolled(batch: Any, by: int) -> Any:
@@ -195,4 +194,4 @@ def first_of(batch: Any, number: int) -> Any:
     size = batch_size(batch)
     if size is None or size <= number:
         return batch
-    return apply_to_collection(batch, Tensor, lambda each: each[:number] if each.ndim else each)
+    return mapped(batch, lambda each: each[:number] if each.ndim else each)

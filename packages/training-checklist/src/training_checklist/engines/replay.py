@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 import numpy
 import torch
-from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor
 from torch.jit import ScriptModule
 
+from training_checklist.engines.batches import mapped
 from training_checklist.engines.instead import Instead
 from training_checklist.engines.uncopied import Uncopied
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
@@ -44,7 +44,7 @@ def call_step(pl_module: LightningModule, step: str, batch: Any, batch_idx: int 
 def in_own_containers(batch: Any) -> Any:
     """Return a batch of the same tensors in containers of its own, as moving it to a device makes one."""
     is_object = hasattr(batch, "to") and not isinstance(batch, (Tensor, Mapping))  # such as a graph
-    return copy.copy(batch) if is_object else apply_to_collection(batch, Tensor, lambda tensor: tensor)
+    return copy.copy(batch) if is_object else mapped(batch, lambda tensor: tensor)
 
 
 def loss_in(result: Any) -> Tensor | None:

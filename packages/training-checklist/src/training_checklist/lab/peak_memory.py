@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -19,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
-from training_checklist.engines.batches import tensors
+from training_checklist.engines.batches import mapped, tensors
 from training_checklist.engines.replay import call_step
 from training_checklist.engines.stand_in import mute_metrics, put_in, replace_tensors, stand_in
 from training_checklist.engines.uncopied import after_forward, before_forward
@@ -162,7 +161,7 @@ def predict(
             run = train if step == "training_step" else evaluate
             for _ in range(2):  # the first makes gradients and the optimizer's state, which are there at the second
                 tally.most, tally.kind = 0, BATCH
-                batch = apply_to_collection(raw, Tensor, partial(stand_in_batch, fake, samples_of(raw), times))
+                batch = mapped(raw, partial(stand_in_batch, fake, samples_of(raw), times))
                 batch = copy._apply_batch_transfer_handler(batch, device=torch.device("cpu"), dataloader_idx=0)
                 run(copy, step, batch, tally, optimizers, autocast)
     parts, modules = Counter(), Counter()
