@@ -1,4 +1,5 @@
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from torch import Tensor, nn
@@ -82,11 +83,19 @@ def detect(step: Step, limits: Limits) -> Hits:
             pairs.append((f"{width} -> {between} -> {out}", first.place.module or "a linear layer", second.place))
     if pairs:
         (sizes, first, place), others = pairs[0], f", and so {len(pairs) - 1} times more" if len(pairs) > 1 else ""
+        # Several are a design; published networks have such pairs, and train.
         yield Hit(
             f"nothing but views and dropout stands between {first} and the linear layer after it ({sizes}){others}",
             place,
-            severity=REMARK if others else None,  # several are a design; published networks have such pairs, and train
+            severity=REMARK if others or ends_a_network(first, place.module) else None,
         )
+
+
+def ends_a_network(first: str, second: str) -> bool:
+    """Whether a layer is the last of a network with a name of its own: an encoder's answer is read elsewhere, too."""
+    one, other = first.split("."), second.split(".")
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return len(one) - shared > 1 and not one[shared].isdigit()
 
 
 class Straight(Small):
