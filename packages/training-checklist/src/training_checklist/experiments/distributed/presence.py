@@ -9,6 +9,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -106,8 +107,11 @@ class Presence:
 
     def others(self) -> dict[int, Sign]:
         """Return the last sign of every other rank that has started."""
-        found = (json.loads(path.read_text(encoding="utf-8")) for path in self.folder.glob(".presence*.json"))
-        signs = (Sign(**content | {"at": Place(**content["at"])}) for content in found)
+        signs = []
+        for file in self.folder.glob(".presence*.json"):
+            with suppress(FileNotFoundError):  # that rank has just removed it
+                content = json.loads(file.read_text(encoding="utf-8"))
+                signs.append(Sign(**content | {"at": Place(**content["at"])}))
         return {sign.rank: sign for sign in signs if sign.rank != self.sign.rank and sign.time > self.since}
 
     def _beat(self) -> None:
@@ -130,8 +134,9 @@ class Presence:
         with self.lock:
             self.sign.time = time.time()
             draft = path(self.folder, self.sign.rank).with_suffix(".draft")
-            draft.write_text(json.dumps(asdict(self.sign)), encoding="utf-8")
-            draft.replace(path(self.folder, self.sign.rank))
+            with suppress(FileNotFoundError):  # that of a further Trainer has just said so, or the folder is gone
+                draft.write_text(json.dumps(asdict(self.sign)), encoding="utf-8")
+                draft.replace(path(self.folder, self.sign.rank))
 
 
 def path(folder: Path, rank: int) -> Path:

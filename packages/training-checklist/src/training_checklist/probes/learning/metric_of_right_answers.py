@@ -12,6 +12,7 @@ from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe,
 BEST = dict.fromkeys(
     ("acc", "accuracy", "f1", "f1score", "precision", "recall", "iou", "miou", "jaccard", "dice", "r2", "r2score"), 1.0
 ) | dict.fromkeys(("mae", "mse", "rmse", "error", "err"), 0.0)
+OVERLAPS = {"iou", "miou", "jaccard", "dice"}  # a term of a loss has such a name, too, and is 1 less the overlap
 UNITS = (1.0, 100.0)  # of a share, and of percent
 
 
@@ -24,6 +25,8 @@ def detect(answered: Answered, limits: Limits) -> Hits:
     changing = {name for name in known if changes(answered, name, limits)}
     for name, best in known.items():
         right, wrong = answered.right[name], answered.wrong.get(name)
+        if name in changing and OVERLAPS & set(words_of(name)) and abs(right) <= limits.from_best:
+            continue
         near = any(abs(right - best * unit) <= limits.from_best * scale_of(best, unit, wrong) for unit in UNITS)
         if name in changing and not near:
             yield Hit(
@@ -50,18 +53,22 @@ def scale_of(best: float, unit: float, wrong: float | None) -> float:
     return unit if best else abs(wrong or 1.0)
 
 
+def words_of(name: str) -> list[str]:
+    return re.split(r"[^a-z0-9]+", name.lower())
+
+
 def best_of(name: str) -> float | None:
-    words = re.split(r"[^a-z0-9]+", name.lower())
+    words = words_of(name)
     found = {BEST[word] for word in words if word in BEST}
     return found.pop() if len(found) == 1 and not any("loss" in word for word in words) else None
 
 
-def accurate(factor: float) -> type[Validated]:
+def accurate(factor: float, name: str = "acc", best: float = 0) -> type[Validated]:
     class Accurate(Validated):
         def validation_step(self, batch: list, batch_idx: int) -> None:
             answers, labels = self(batch[0]), batch[1]
             self.loss(answers, labels)
-            self.log("val/acc", factor * (answers.argmax(1) == labels).float().mean())
+            self.log(f"val/{name}", abs(best - factor * (answers.argmax(1) == labels).float().mean()))
 
     return Accurate
 
@@ -81,4 +88,5 @@ PROBE = Probe(
     },
     faulty=accurate(0.985),
     healthy=accurate(0.993),
+    also_healthy=(accurate(1, "dice", best=1),),
 )
