@@ -449,6 +449,17 @@ def test_linear_layers_with_nothing_between(examine, module, expected):
     assert severities == expected
 
 
+@pytest.mark.parametrize("augmented", [True, False])
+def test_step_that_augments_its_inputs_is_validated_without(examine, net, augmented):
+    class Moved(net):
+        def training_step(self, batch, batch_idx):
+            moved = torch.randn_like(batch[0]) if augmented else 1
+            return super().training_step([batch[0] + moved, batch[1]], batch_idx)
+
+    rules = [finding.rule for finding in examine("trace", Moved()).findings]
+    assert ("network/validated-with-another-answer" in rules) != augmented
+
+
 @pytest.mark.parametrize("divides", [True, False])
 def test_loss_is_divided_by_accumulation_once(examine, divides):
     class Divided(Module):

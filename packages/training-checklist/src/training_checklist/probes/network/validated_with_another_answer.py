@@ -3,7 +3,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from training_checklist.instruments import CriterionCall, Example, Small, Step, leaves, replaced, same
+from training_checklist.instruments import (
+    CriterionCall,
+    Example,
+    Small,
+    Step,
+    isolate_rng,
+    leaves,
+    replaced,
+    same,
+    seed_all,
+)
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 ROUNDING = 1e-3  # relative: of the same layers in the same mode, run twice
@@ -11,7 +21,10 @@ ROUNDING = 1e-3  # relative: of the same layers in the same mode, run twice
 
 def detect(step: Step, limits: Limits) -> Hits:
     """Run training_step in eval mode on the batch that is validated: its answers are to be those of validation."""
-    first, again = (trained(step, step.batch) for _ in range(2))
+    first = trained(step, step.batch)
+    with isolate_rng():
+        seed_all(1)  # any: other random numbers than before
+        again = trained(step, step.batch)
     validated = by_criterion(step.criteria.calls)
     for name in [name for name in validated if name in first and name in again]:
         now, then = validated[name], first[name]
