@@ -99,6 +99,16 @@ def test_label_smoothing_is_no_failure_to_learn(examine, net):
     assert examine("overfit", Smoothing()).status == "passed"
 
 
+def test_inputs_that_training_step_augments_are_memorised_as_they_were_drawn_first(examine, net):
+    class Moved(net):
+        def training_step(self, batch, batch_idx):
+            return self.loss([batch[0] + 4 * torch.randn_like(batch[0]), batch[1]])
+
+    verdict = examine("overfit", Moved())
+    assert verdict.status == "passed"
+    assert "with the same random numbers in every step it is memorised" in verdict.seen
+
+
 @pytest.mark.parametrize("learns", [True, False])
 def test_labels_that_a_mask_leaves_out_need_not_be_known(examine, net, data, learns):
     """A task that not every sample has a label of: 0 stands for none, and its value is multiplied by 0."""

@@ -51,7 +51,8 @@ class OneBatch(Subject):
         grad_norm: of the first step; None where no parameter got a gradient.
         update: of all weights in the first step, relative to their norm.
         steps: that the optimizer took.
-        distinct: what was found out about the samples that repeat no id, where these alone are memorised.
+        distinct: what else is memorised, where the batch is not: the samples that repeat no id, or those inputs that
+            the first step has drawn.
     """
 
     criterion: CriterionCall | None

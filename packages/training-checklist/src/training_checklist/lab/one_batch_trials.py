@@ -12,7 +12,7 @@ from torch import Tensor
 from training_checklist.engines.batches import batch_size, leaves, same
 from training_checklist.engines.compared import replaced
 from training_checklist.engines.tracer import Call, Listener, Tracer
-from training_checklist.engines.trial import CLIPPING, DECAY, RATE, Trial, without_inputs
+from training_checklist.engines.trial import CLIPPING, DECAY, RATE, Trial, equal, without_inputs
 from training_checklist.lab.one_batch import OneBatch, has_silent_samples, share_of_exchanged, value_of
 from training_checklist.lab.shared import once
 from training_checklist.lightning import isolate_rng
@@ -87,10 +87,22 @@ def trials(batch: OneBatch) -> tuple[list[Tried], str]:
                 tried.append(each)
                 run(batch, each, trial)
                 if each.explains(batch):
+                    if each.change == SAME_DRAWS and draws_only_inputs(batch):
+                        batch.distinct = f"; with the same random numbers in every step it is memorised: {each}"
                     break
         except Exception as error:  # of the project's step, which the run would not have called here
             return tried, f"a copy of the network cannot be trained: {type(error).__name__}: {error}"
     return tried, batch.uncopied
+
+
+def draws_only_inputs(batch: OneBatch) -> bool:
+    """Whether the criteria compare with the same, whatever is drawn: a step that augments its inputs, say."""
+    targets = []
+    for seed in range(2):
+        copy = batch.origin.again()
+        copy.mean([batch.batch], seed)
+        targets.append([call.target for call in copy.criteria.calls])
+    return bool(targets[0]) and equal(*targets)
 
 
 def explanation(batch: OneBatch, change: str) -> Tried | None:

@@ -7,7 +7,7 @@ from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 def detect(batch: OneBatch, limits: Limits) -> Hits:
     trial = explanation(batch, SAME_DRAWS)
-    if trial is not None:
+    if trial is not None and not batch.distinct:  # else the inputs alone are drawn
         yield Hit(
             f"{batch.failure}; with the same random numbers in every step: {trial}. The losses of the first weights, "
             f"each with other random numbers, differ by {noise(batch):.3g}",
@@ -28,9 +28,8 @@ class Together(Small):
 
 PROBE = Probe(
     question="Is the loss of the same batch the same in every step (no random labels, masks or noise)?",
-    why="training_step draws at random what is to be learnt: labels, masks, noise, functional.dropout",
-    may_be_wrong="diffusion, a VAE and strong augmentation draw in each step by design: what is to be memorised is "
-    "another thing each time",
+    why="training_step draws at random what is to be learnt: labels, masks, noise",
+    may_be_wrong="diffusion draws in each step by design: what is to be memorised is another thing each time",
     fix=Fix("take out what draws at random", items=("reproducibility",)),
     detect=detect,
     faulty=trained_with(module=Shuffling),
