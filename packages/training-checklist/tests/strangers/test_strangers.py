@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 
+import pytest
 from strange_projects import CONFIG, PLAIN, TRAIN, changed
 
 
@@ -262,6 +263,17 @@ def test_schedule_that_leaves_no_step_beside_a_warm_up_of_a_short_run_is_that_of
     imported = "from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR\n"
     files = changed("net.py", (adam, cosine), ("from torch import nn\n", f"from torch import nn\n{imported}"))
     passed(stranger(files).check(items="fast_dev_run,trace"), "fast_dev_run", "trace")
+
+
+@pytest.mark.parametrize(("given", "verdict"), [("", "passed"), (", ckpt_path=cfg.get('resume')", "failed")])
+def test_checkpoints_of_weights_fail_where_the_script_can_resume(stranger, given, verdict):
+    kept = "pl.callbacks.ModelCheckpoint(save_weights_only=True)"
+    files = changed(
+        "train.py", ("fit(net, data)", f"fit(net, data{given})"), ("callbacks=callbacks", f"callbacks=[{kept}]")
+    )
+    done = stranger(files).check(items="reproducibility")
+    assert done.verdict("reproducibility") == verdict
+    assert "they hold weights only" in done.output
 
 
 def test_script_that_validates_before_it_trains_gets_its_numbers(stranger):

@@ -45,6 +45,7 @@ WITHOUT_WORKERS = {
 
 
 RAISES = "the project's code raises"
+BEFORE_CKPT_PATH = 4  # arguments of Trainer.fit
 
 
 class Experiment(Callback):
@@ -78,6 +79,7 @@ class Experiment(Callback):
         self.earlier: Experiment | None = None  # of the same item, in an earlier Trainer of this run
         self.rank, self.world_size = launched_rank(), 1
         self.fits = False  # whether its Trainer has begun to fit
+        self.resumes = True  # whether `fit` is given a ckpt_path, be it None
         self.fitted = False  # whether training has come to its end
         self.crashes: list[Exception] = []  # that the run has survived
         self.state: TrainerState | None = None  # of the last Trainer that it took part in
@@ -325,6 +327,9 @@ def every_trainer(parts: Mapping[str, DictConfig], asked: Mapping[str, Any], gro
 
     @wraps(fit)
     def and_after(trainer: Trainer, *arguments: Any, **options: Any) -> Any:
+        for callback in trainer.callbacks:
+            if isinstance(callback, Experiment):
+                callback.resumes = "ckpt_path" in options or len(arguments) > BEFORE_CKPT_PATH
         with exits_are_errors():
             result = pass_on(fit, trainer, *arguments, **options)
         after_fit(trainer)

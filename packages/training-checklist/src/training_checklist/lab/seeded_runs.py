@@ -151,12 +151,14 @@ class SavedCheckpoints:
         weights_only: whether all of them leave out what training goes on from.
         whole: whether another file beside theirs has it.
         keys: of the config that say so.
+        resumes: whether the project gives `fit` a ckpt_path, be it None.
     """
 
     keepers: int
     weights_only: bool = False
     whole: bool = False
     keys: list[Place] = field(default_factory=list)
+    resumes: bool = True
 
 
 @dataclass

@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from training_checklist import session
 from training_checklist.diagnosis.config_place import place_of, raw_leaves
 from training_checklist.ending import FitEnded
 from training_checklist.engines.around_step import around_step
@@ -160,10 +161,12 @@ class Reproducibility(Experiment):
             repetition.folder, repetition.config = folder, None
             with patch.object(Repetition, "current", repetition):
                 seed_all()
-                fit(item)
                 if item is first:
+                    with session.aside(session.settings()):
+                        fit(first)
                     first.conclude(folder / "again")
                     continue
+                fit(self)
                 if repetition.saved is not None:
                     given = repetition.recorder.given if repetition.recorder is not None else []
                     with Resuming(repetition.saved, given) as repetition.resuming:
@@ -188,6 +191,7 @@ class Reproducibility(Experiment):
     def _save(self, trainer: Trainer, pl_module: LightningModule) -> None:
         repetition = Repetition.current
         saved = saved_checkpoints(trainer, None if repetition is None else repetition.config)
+        saved.resumes = self.resumes
         self._ask(saved=saved)
         if repetition is None or not saved.keepers or (saved.weights_only and not saved.whole):
             return

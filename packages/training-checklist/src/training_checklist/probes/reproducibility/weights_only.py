@@ -1,5 +1,5 @@
 from training_checklist.instruments import KEEPING, Example, ModelCheckpoint, SeededRuns
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(seeded: SeededRuns, limits: Limits) -> Hits:
@@ -9,7 +9,9 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     for place in saved.keys or [Place(source="ModelCheckpoint(save_weights_only=True)")]:
         if saved.weights_only and not saved.whole:
             fix = Fix(overrides=(f"{place.key}=false",)) if place.key else None
-            yield Hit("no checkpoint of this run can be resumed: they hold weights only", place, fix=fix)
+            what = "no checkpoint of this run can be resumed: they hold weights only"
+            why = None if saved.resumes else f"{PROBE.why}; so it is meant, it seems: fit is given no ckpt_path"
+            yield Hit(what, place, why, fix, severity=None if saved.resumes else REMARK)
 
 
 PROBE = Probe(
