@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 from urllib.error import URLError
 
 import pytest
@@ -17,6 +18,8 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
+from pytorch_lightning.loggers import CSVLogger
+from pytorch_lightning.utilities import rank_zero_only
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.utils.data import DataLoader, Dataset
@@ -690,6 +693,14 @@ def test_gloo_time_out_and_lost_peer_point_at_the_other_ranks():
     finding = diagnosed(store.get, "never set")
     assert "did not all arrive" in finding.why
     assert "debug=distributed" in told(finding)
+
+
+def test_experiment_of_another_process_than_the_first_is_told_to_be_a_stand_in(tmp_path):
+    logger = CSVLogger(tmp_path)
+    with patch.object(rank_zero_only, "rank", 1):
+        finding = diagnosed(lambda: logger.experiment.config.update({"lr": 0.1}))
+    assert "in the first process alone" in finding.why
+    assert "@rank_zero_only" in told(finding)
 
 
 def test_unused_parameters_under_ddp_are_named():

@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torchmetrics import AveragePrecision
 from torchmetrics.image import StructuralSimilarityIndexMeasure
 
 
@@ -254,6 +255,32 @@ def test_loss_that_cannot_be_float64_is_skipped_with_the_reason(examine, net):
     verdict = examine("gradcheck", with_loss(net, weighted))
     assert verdict.status == "skipped"
     assert "criterion not checked: training_step in float64 raises RuntimeError" in verdict.skipped
+
+
+def test_metric_that_counts_distinct_scores_in_the_step_leaves_the_loss_to_be_checked(examine, net):
+    class Ranking(net):
+        def __init__(self):
+            super().__init__()
+            self.precision = AveragePrecision(task="multiclass", num_classes=4)
+
+        def loss(self, batch):
+            answers = self(batch[0])
+            self.precision(answers, batch[1])
+            return functional.cross_entropy(answers, batch[1])
+
+    verdict = examine("gradcheck", Ranking())
+    assert verdict.status == "passed", verdict
+    assert "criterion agrees" in verdict.seen
+
+
+def test_step_that_passes_by_hooks_is_skipped_with_the_reason(examine, net):
+    class Direct(net):
+        def loss(self, batch):
+            return functional.cross_entropy(self.head.forward(self.first.forward(batch[0])), batch[1])
+
+    verdict = examine("gradcheck", Direct())
+    assert verdict.status == "skipped"
+    assert "none as module(...)" in verdict.skipped
 
 
 def test_step_that_takes_the_whole_batch_only_is_checked_with_it(examine, net):

@@ -948,13 +948,14 @@ class TestBetween:
             def __init__(self):
                 super().__init__()
                 self.accuracy = MulticlassAccuracy(4)
+                self.percent = 100 * self.accuracy
 
             def validation_step(self, batch, batch_idx):
                 if updated:
                     self.accuracy.update(self(batch[0]), batch[1])
 
             def on_validation_epoch_end(self):
-                self.log("val/accuracy", self.accuracy.compute())
+                self.log("val/accuracy", self.percent.compute())
                 self.accuracy.reset()
 
         found = [each.rule for each in examine("learning", Measuring()).findings]

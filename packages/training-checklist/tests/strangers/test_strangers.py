@@ -65,6 +65,28 @@ def test_callbacks_that_stand_in_a_list_have_no_keys(stranger):
     assert "equal in both runs" in done.output
 
 
+def test_argument_whose_key_other_keys_refer_to_is_read_by_them(stranger):
+    head = """
+
+class Head(nn.Module):
+    def __init__(self, layer, width):
+        super().__init__()
+        self.layer = layer
+        self.relu = nn.ReLU()
+
+    def forward(self, inputs):
+        return self.layer(self.relu(inputs))
+"""
+    built = changed("train.py", ("Net(), Data()", "Net(), Data()\n    net.head = instantiate(cfg.head)"))
+    for width, verdict in (("${head.width}", "passed"), ("${data.width}", "warning")):
+        layer = f"{{_target_: torch.nn.Linear, in_features: '{width}', out_features: 4}}"
+        config = f"{CONFIG}\nhead:\n  _target_: net.Head\n  width: 32\n  layer: {layer}\ndata: {{width: 32}}\n"
+        done = stranger(built | {"net.py": PLAIN["net.py"] + head, "configs/train.yaml": config}).check(
+            items="fast_dev_run"
+        )
+        assert done.verdict("fast_dev_run") == verdict, done.output
+
+
 def test_keys_that_are_made_of_the_time_name_the_folder_of_the_run(stranger):
     timed = CONFIG.replace("${hydra:runtime.output_dir}", "outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}")
     project = stranger(PLAIN | {"configs/train.yaml": timed})

@@ -559,6 +559,17 @@ def not_logged_in(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def stand_in_experiment(crash: Crash, match: re.Match) -> Cause | None:
+    asked = getattr(getattr(crash.error, "obj", None), "__qualname__", "")
+    if not asked.startswith("_DummyExperiment."):
+        return None
+    return Cause(
+        "logger.experiment is the logger's own object in the first process alone: Lightning gives the others one whose "
+        "methods do nothing, and which has no attributes",
+        "self.log(...) or logger.log_hyperparams(...), which every process may call; or @rank_zero_only",
+    )
+
+
 def unreachable(crash: Crash, match: re.Match) -> Cause:
     return Cause(
         "what it asks for over the network cannot be reached: this machine has no network, or the address is gone",
@@ -651,6 +662,7 @@ PATTERNS: list[Pattern] = [
     (r"checkpoint contains only the model", weights_only),
     (r"loaded state dict (?:contains a parameter group|has a different number of parameter groups)", other_optimizer),
     (r"Weights only load failed", pickled_objects),
+    (r"'(?:function|method)' object has no attribute", stand_in_experiment),
     (r"Expected to have finished reduction|parameters that were not used in producing the loss", unused_parameters),
     (r"[Aa]ddress already in use|EADDRINUSE", port_taken),
     (r"Connection closed by peer|Connection reset by peer|Broken pipe|peer.* closed", peer_gone),

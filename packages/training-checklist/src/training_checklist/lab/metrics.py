@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 from torchmetrics import CatMetric, MaxMetric, Metric, MinMetric, SumMetric
+from torchmetrics.metric import CompositionalMetric
 from torchmetrics.wrappers.abstract import WrapperMetric
 
 from training_checklist.engines.own_code import pass_on
@@ -111,7 +112,7 @@ class MetricStates(MetricListener):
         self.updates: dict[str, dict[str, int]] = {"training": {}, "validation": {}}
         self.batches = {"training": 0, "validation": 0}  # of the present epoch
         for path, metric in self.metrics():
-            if not isinstance(metric, OVER_EPOCHS):
+            if not isinstance(metric, (*OVER_EPOCHS, CompositionalMetric)):  # (a + b) / 2 holds nothing of its own
                 self.before_call(metric, "compute", partial(self._look, path, metric))
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:

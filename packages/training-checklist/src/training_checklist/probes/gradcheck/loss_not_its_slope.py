@@ -42,6 +42,8 @@ def detect(step: CheckedStep, limits: Limits) -> Hits:
     # What the last of the outermost modules that learn answers with is what the loss is of.
     learned = (module for module, answer in reversed(kept) if [*module.parameters()] and any(answers_in(answer)))
     last = next(learned, None)
+    if not kept:
+        raise not_checked(step, "training_step calls the forward of modules, and none as module(...), which runs hooks")
     if last is None:
         raise not_checked(step, "no part of the network answers with tensors that have a gradient")
     name = {child: path for path, child in pl_module.named_children()}.get(last, type(pl_module).__name__)
@@ -158,7 +160,8 @@ def named(answers: list[Any], name: str) -> Iterator[str | None]:
 class Stops(Listener):
     """Makes constants of what is detached, as autograd does: to stop a gradient is no mistake.
 
-    What is detached must come in the same order each time; `restart` begins again.
+    What is detached must come in the same order each time; `restart` begins again. Where its shape is another one, as
+    metrics have it that count distinct scores, it stays as it is.
     """
 
     def __init__(self) -> None:
@@ -183,7 +186,8 @@ class Stops(Listener):
         self.count += 1
         if self.count > len(self.values):
             self.values.append(call.result.clone())
-        call.result = self.values[self.count - 1].clone()
+        before = self.values[self.count - 1]
+        call.result = before.clone() if before.shape == call.result.shape else call.result
 
 
 def normalisation(value: Tensor) -> Callable[[Tensor], Tensor]:

@@ -6,8 +6,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+from training_config.walk import walk
+
 from training_checklist.instruments import (
     Example,
+    JobConfig,
     Small,
     Stages,
     is_own,
@@ -25,22 +29,39 @@ WHOLE = {"locals", "vars", "save_hyperparameters", "exec", "eval"}  # what reads
 
 def detect(stages: Stages, limits: Limits) -> Hits:
     found = [*without_effect(stages)]
-    given = set(keys(own_config())) if found else set()
-    for parameter, hit in found:  # what is not in the config may have its default
-        if parameter.default is parameter.empty or parameter.name in given:
+    config = own_config() if found else None
+    given = set(keys(config))
+    for kind, parameter, hit in found:  # what is not in the config may have its default
+        if (parameter.default is parameter.empty or parameter.name in given) and not others_refer(
+            config, kind, parameter
+        ):
             yield hit
 
 
-def without_effect(stages: Stages) -> Iterator[tuple[inspect.Parameter, Hit]]:
+def others_refer(config: Any, kind: type, parameter: inspect.Parameter) -> bool:
+    """Whether an interpolation of the config reads the key that gives a class this argument."""
+    if config is None:
+        return False
+    job = JobConfig(config)
+    return any(
+        key == parameter.name
+        and str(node.get("_target_")).rpartition(".")[2] == kind.__name__
+        and job.is_referred_to(full_key)
+        for full_key, node, key in walk(job.job)
+        if OmegaConf.is_dict(node)
+    )
+
+
+def without_effect(stages: Stages) -> Iterator[tuple[type, inspect.Parameter, Hit]]:
     files = own_files()
     for kind in own_classes(stages):
         for parameter, attribute in unread(kind):
             what = f"{kind.__name__} is given {parameter.name}"
             if not attribute:
-                yield parameter, Hit(f"{what}, and does not read it", of_function(kind.__init__))
+                yield kind, parameter, Hit(f"{what}, and does not read it", of_function(kind.__init__))
             elif not of_library(kind, attribute) and not any(reads(file, attribute) for file in files):
                 what = f"{what} and keeps it as self.{attribute}, which no code reads"
-                yield parameter, Hit(what, of_function(kind.__init__))
+                yield kind, parameter, Hit(what, of_function(kind.__init__))
 
 
 def own_classes(stages: Stages) -> Iterator[type]:
