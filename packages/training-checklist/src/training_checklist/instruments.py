@@ -65,7 +65,7 @@ MODULES = {
     "engines.tracer": ("Call", "Listener", "Tracer"),
     "engines.uncopied": ("after_forward",),
     "experiments.experiment": ("NoWorkers",),
-    "experiments.paths.written_files": ("Written",),
+    "engines.writes": ("Written",),
     "experiments.overflow.overflow": ("detect_overflow",),
     "lab.along_depth": ("AlongDepth",),
     "lab.accelerator": ("WHY", "AcceleratorStep"),

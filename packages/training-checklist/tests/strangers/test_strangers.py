@@ -298,6 +298,35 @@ def test_checkpoints_of_weights_fail_where_the_script_can_resume(stranger, given
     assert "they hold weights only" in done.output
 
 
+def test_files_that_callbacks_and_the_script_write_are_as_they_were_before(stranger):
+    """A table that grows with every run, weights that the last run leaves, and a cache of data, which may stay."""
+    grows = """
+import os
+import pytorch_lightning as pl
+
+
+class Table(pl.Callback):
+    def on_train_epoch_end(self, trainer, pl_module):
+        os.makedirs("tables/own", exist_ok=True)
+        for path in ("table.csv", "tables/own/new.csv"):
+            with open(path, "a") as file:
+                file.write("1\\n")
+"""
+    tested = "    trainer.test(net, data)\n"
+    saves = "    torch.save(net.state_dict(), 'final.pt')\n    open('result.txt', 'w').write('mine')\n"
+    imports = ("import hydra\n", "import hydra\nimport torch\n")
+    made = ("    net, data = Net(), Data()\n", "    open('cache.bin', 'wb').close()\n    net, data = Net(), Data()\n")
+    train = changed("train.py", (tested, tested + saves), imports, made)
+    config = CONFIG.replace("callbacks: {}", "callbacks: {table: {_target_: table.Table}}")
+    project = stranger(train | {"table.py": grows, "configs/train.yaml": config})
+    for name in ("table.csv", "final.pt"):
+        (project.folder / name).write_text("of an earlier run\n")
+    project.check(items="fast_dev_run,paths,gradients,reproducibility")
+    assert [(project.folder / name).read_text() for name in ("table.csv", "final.pt")] == ["of an earlier run\n"] * 2
+    assert not any((project.folder / name).exists() for name in ("result.txt", "tables"))
+    assert (project.folder / "cache.bin").exists()
+
+
 def test_script_that_validates_before_it_trains_gets_its_numbers(stranger):
     fit = "    trainer.fit(net, data)\n"
     files = changed(

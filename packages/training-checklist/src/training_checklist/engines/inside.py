@@ -1,38 +1,46 @@
 """Checkpoints and logs of a run in the check's own directory, wherever the project has its own.
 
-A project may look there for what to resume from, or count the versions of its logs.
+A project may look there for what to resume from, or count the versions of its logs. What it writes by itself lies where
+it wants it, for as long as the run lasts.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Set
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from inspect import signature
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
+import torch
+
 from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.writes import attribute, is_of_a_run, listen, listeners
 from training_checklist.lightning import Logger, ModelCheckpoint, Trainer, part
-from training_checklist.starting.own_checkpoints import set_aside
+from training_checklist.starting.own_files import note_folder, set_aside
 
 ELSEWHERE = "elsewhere"  # in the check's directory: what the project has outside of the directory of its run
 PLACES = frozenset({"save_dir", "tracking_uri", "artifact_location"})  # arguments of loggers
 ADDRESSES = ("sqlite:///", "file://", "file:")  # of what is a path behind that; others are no places of this machine
 SERVERS = ("databricks", "databricks-uc")  # names that MLflow knows
 OF_THIS_PROCESS = ("CSVLogger", "TensorBoardLogger")  # loggers that write their files themselves
-before_saving: list[Callable[[], object]] = []  # before a run first saves a checkpoint where the project has its own
+before_writing: list[Callable[[], object]] = []  # before a run first writes a file where the project has its own
 _moved: dict[Path, Path] = {}  # places in the check's directory, with those that were asked for
 
 
 @contextmanager
-def writing_inside(folder: Path, services_only: bool = False) -> Iterator[None]:
+def writing_inside(folder: Path, services_only: bool = False, here: Path | None = None) -> Iterator[None]:
     """While it is entered, every checkpoint callback, logger and Trainer that is built writes below a folder.
 
-    What the project saves elsewhere by `Trainer.save_checkpoint` is noted there, for `put_back`.
+    What the project itself writes elsewhere is noted there, for `put_back`: by `Trainer.save_checkpoint`, in callbacks
+    and loggers, and in any code but that of its data, once a Trainer fits.
 
     Args:
         services_only: only loggers whose files another process writes, which may do that when this one has ended.
+        here: the project's working directory, which a job may have left.
     """
     found = [value for value in vars(part("loggers")).values() if isinstance(value, type) and issubclass(value, Logger)]
     services = [kind for kind in found if kind.__name__ not in OF_THIS_PROCESS]
@@ -43,8 +51,80 @@ def writing_inside(folder: Path, services_only: bool = False) -> Iterator[None]:
             init = vars(kind).get("__init__")
             if init is not None and not names.isdisjoint(signature(init).parameters):
                 stack.enter_context(patch.object(kind, "__init__", moved(init, names, folder)))
-        stack.enter_context(patch.object(Trainer, "save_checkpoint", noted(Trainer.save_checkpoint, folder.resolve())))
+        writes = Writes(folder.resolve(), Path.cwd() if here is None else here)
+        stack.enter_context(patch.object(Trainer, "save_checkpoint", writes.by_trainer(Trainer.save_checkpoint)))
+        stack.enter_context(patch.object(Trainer, "fit", writes.begun(Trainer.fit)))
+        stack.enter_context(patch.object(torch, "save", writes.by_torch(torch.save)))
+        listen(writes.add)
+        stack.callback(listeners.remove, writes.add)
         yield
+
+
+class Writes:
+    """What a run writes outside of its folder, each file noted before it is written for the first time.
+
+    Attributes:
+        has_begun: whether a Trainer fits, or has: what a script writes before that is no result.
+    """
+
+    def __init__(self, folder: Path, here: Path) -> None:
+        self.folder, self.here, self.known = folder, here, set[Path]()
+        self.has_begun = False
+
+    def begun(self, fit: Any) -> Any:
+        @wraps(fit)
+        def begin(*arguments: Any, **options: Any) -> Any:
+            self.has_begun = True
+            return pass_on(fit, *arguments, **options)
+
+        return begin
+
+    def by_trainer(self, save: Any) -> Any:
+        """Return `Trainer.save_checkpoint` that notes its file first."""
+
+        @wraps(save)
+        def saved(trainer: Trainer, filepath: Any, *arguments: Any, **options: Any) -> None:
+            if trainer.is_global_zero and "://" not in str(filepath):
+                self._note(Path(os.path.realpath(filepath)), True)
+            pass_on(save, trainer, filepath, *arguments, **options)
+
+        return saved
+
+    def by_torch(self, save: Any) -> Any:
+        """Return `torch.save` that notes its file first: Python does not see that it is opened."""
+
+        @wraps(save)
+        def saved(obj: Any, f: Any, *arguments: Any, **options: Any) -> None:
+            if isinstance(f, (str, os.PathLike)):
+                self.add(Path(os.path.realpath(f)), True, sys._getframe(1))
+            pass_on(save, obj, f, *arguments, **options)
+
+        return saved
+
+    def add(self, path: Path, begins_empty: bool | None, frame: FrameType) -> None:
+        """Note a file that is about to be written, or a folder that is made.
+
+        Not what code of the data writes: that is of use later.
+        """
+        if path.is_relative_to(self.folder) or path in self.known or not is_of_a_run(path, self.here):
+            return
+        written = attribute(path, frame)
+        if written is None:
+            return
+        is_result = written.part is not None or (self.has_begun and written.line)
+        if is_result or not self.known.isdisjoint(path.parents):  # a logger's thread writes into the folder it has made
+            self._note(path, begins_empty)
+
+    def _note(self, path: Path, begins_empty: bool | None) -> None:
+        if path.is_relative_to(self.folder) or path in self.known:
+            return
+        self.known.add(path)
+        for wait in before_writing:
+            wait()
+        if begins_empty is None:
+            note_folder(path, self.folder)
+        else:
+            set_aside(path, self.folder, is_read=not begins_empty)
 
 
 def moved(init: Any, names: Set[str], folder: Path) -> Any:
@@ -67,24 +147,6 @@ def moved(init: Any, names: Set[str], folder: Path) -> Any:
         pass_on(init, *bound.args, **bound.kwargs)
 
     return inside
-
-
-def noted(save: Any, folder: Path) -> Any:
-    """Return `Trainer.save_checkpoint` that first notes, once, a path outside of a folder."""
-    known: set[Path] = set()
-
-    @wraps(save)
-    def saved(trainer: Trainer, filepath: Any, *arguments: Any, **options: Any) -> None:
-        path = Path(os.path.realpath(filepath))
-        outside = "://" not in str(filepath) and not path.is_relative_to(folder) and path not in known
-        if outside and trainer.is_global_zero:
-            known.add(path)
-            for wait in before_saving:
-                wait()
-            set_aside(path, folder)
-        pass_on(save, trainer, filepath, *arguments, **options)
-
-    return saved
 
 
 def place_of(given: str | os.PathLike, folder: Path) -> str:

@@ -121,7 +121,8 @@ class Report(Callback):
 
         if is_item():
             own = not OWN_PLACES.isdisjoint(self.items)
-            self.given.enter_context(writing_inside(Path(config.hydra.runtime.output_dir), services_only=own))
+            run, here = Path(config.hydra.runtime.output_dir), Path(config.hydra.runtime.cwd)
+            self.given.enter_context(writing_inside(run, services_only=own, here=here))
         self.given.enter_context(every_trainer(*self._asked(config), self.forms_group))
         self.given.enter_context(recorded_loads(self.items))
 

@@ -22,7 +22,7 @@ from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.terminal import print_report
 from training_checklist.settings import Settings, read_settings
 from training_checklist.starting.arguments import CALLBACK, without
-from training_checklist.starting.own_checkpoints import put_back
+from training_checklist.starting.own_files import put_back
 from training_checklist.starting.placement import Asked, is_item
 from training_checklist.starting.start import Starter
 

@@ -1,8 +1,6 @@
 """Whether everything that a run writes lies in its own directory, and is all there."""
 
-import atexit
 from collections.abc import Sequence
-from contextlib import suppress
 from inspect import unwrap
 from pathlib import Path
 from typing import Any, ClassVar
@@ -50,17 +48,6 @@ class PathsWatch(Callback):
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         if PathsWatch.recording is not None:
             PathsWatch.recording.stop()
-            atexit.register(remove, PathsWatch.recording)  # when all has been judged
-
-
-def remove(recording: Recording) -> None:
-    """Remove what callbacks and loggers have written outside: their project may look there for its own runs."""
-    for written in recording.outside([]):
-        if written.part is not None and written.is_new:
-            with suppress(OSError):
-                written.path.unlink()
-                for folder in written.path.parents:
-                    folder.rmdir()  # until one that holds something
 
 
 class Paths(Experiment):

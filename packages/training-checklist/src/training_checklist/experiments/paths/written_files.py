@@ -1,45 +1,20 @@
-"""Which files a job writes, wherever they lie, and which code writes them.
+"""Which files a job writes, wherever they lie.
 
-Python tells an audit hook of every file that it opens. Files that C++ code or another process writes are seen only
-by comparing the working directory before and after.
+Those that C++ code or another process writes are seen only by comparing the working directory before and after.
 """
 
 import os
-import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
-
-from torch.utils.data import Dataset
 
 from training_checklist.engines.inside import asked_for
-from training_checklist.engines.own_code import is_installed, is_of_checks, pass_on
-from training_checklist.lightning import Callback, LightningDataModule, Logger
+from training_checklist.engines.writes import Written, attribute, holds_data, is_of_a_run, listen, listeners
+from training_checklist.lightning import Logger
 
 MANY = 20000  # entries of the working directory; beyond, it is not compared
-DATA = {"data", "datasets"}
 SKIPPED = {"__pycache__", "node_modules", "site-packages"}
-OPENED_TO_WRITE = os.O_WRONLY | os.O_RDWR
-SYSTEM = ("/dev/", "/proc/", "/sys/")
-
-
-@dataclass
-class Written:
-    """A file that was written.
-
-    Args:
-        part: the callback or logger that wrote it, or None.
-        line: "file:line" of the project's own code that wrote it, or "".
-        is_new: whether it lies there now, and did not before.
-    """
-
-    path: Path
-    part: Any = None
-    line: str = ""
-    is_new: bool = False
 
 
 @dataclass
@@ -58,18 +33,15 @@ class Recording:
     after: dict[Path, tuple[int, int]] | None = None
 
     def start(self) -> None:
-        if not HOOKED:
-            sys.addaudithook(hook)
-            HOOKED.append(True)
         # Other runs may write beside this one meanwhile.
         inside = self.run.is_relative_to(self.folder) and self.run != self.folder
         self.skipped = self.folder / self.run.relative_to(self.folder).parts[0] if inside else self.run
         self.before = snapshot(self.folder, self.skipped)
-        ACTIVE.append(self)
+        listen(self.add)
 
     def stop(self) -> None:
-        if self in ACTIVE:
-            ACTIVE.remove(self)
+        if self.add in listeners:
+            listeners.remove(self.add)
         self.after = snapshot(self.folder, self.skipped)
 
     def outside(self, data: list[Path]) -> list[Written]:
@@ -97,82 +69,13 @@ class Recording:
         found = (written for path, written in self.opened.items() if path.parent == folder)
         return next((written for written in found if isinstance(written.part, Logger)), None)
 
-    def add(self, path: Any) -> None:
-        """Note a file that the code which runs now opens to write."""
-        if not isinstance(path, (str, bytes, os.PathLike)):
+    def add(self, path: Path, begins_empty: bool | None, frame: FrameType) -> None:
+        """Note a file that is about to be written."""
+        if begins_empty is None:  # a folder
             return
-        name = os.path.realpath(os.fsdecode(path))
-        if name.startswith(SYSTEM) or name.endswith(".pyc"):
-            return
-        found = Path(name)
-        place = asked_for(found)
-        if is_temporary(place, self.folder):
-            return
-        inside = place.relative_to(self.folder) if place.is_relative_to(self.folder) else place
-        if any(part.startswith(".") for part in inside.parts):
-            return  # caches, settings
-        if any(holds_data(folder) for folder in place.parents[: len(inside.parts) - 1]):
-            return
-        written = attribute(found)
+        written = attribute(path, frame) if is_of_a_run(asked_for(path), self.folder) else None
         if written is not None:
-            self.opened.setdefault(found, written)
-
-
-def is_temporary(path: Path, working_directory: Path) -> bool:
-    """Whether a file lies in a directory that `tempfile` has made, here or in another process: a launcher's, say."""
-    temporary = Path(tempfile.gettempdir()).resolve()
-    if not path.is_relative_to(temporary):
-        return False
-    top = temporary / path.relative_to(temporary).parts[0]
-    return top.name.startswith(tempfile.gettempprefix()) and top.is_dir() and not working_directory.is_relative_to(top)
-
-
-def holds_data(folder: Path) -> bool:
-    """Whether a folder is for data, by its name; a package of that name is code."""
-    return folder.name in DATA and not any(folder.glob("*.py"))
-
-
-HOOKED: list[bool] = []  # an audit hook stays for good
-ACTIVE: list[Recording] = []
-
-
-def hook(event: str, arguments: tuple) -> None:
-    if not ACTIVE:
-        return
-    try:
-        if event == "open":
-            path, mode, flags = arguments
-            writes = set(mode or "") & set("wax+") if isinstance(mode, str) else (flags or 0) & OPENED_TO_WRITE
-            if writes:
-                ACTIVE[-1].add(path)
-        elif event == "os.rename":
-            ACTIVE[-1].add(arguments[1])
-        elif event == "sqlite3.connect":
-            ACTIVE[-1].add(arguments[0])
-    except Exception:  # whatever an audit hook raises ends the call that it watches
-        pass
-
-
-def attribute(path: Path) -> Written | None:
-    """Return who writes a file now, from the calls that lead here; None for data, temporary files and checks."""
-    frame: FrameType | None = sys._getframe(3)
-    part, line = None, ""
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if frame.f_code is pass_on.__code__:  # its caller stands in the place of what the project calls
-            frame = frame.f_back and frame.f_back.f_back
-            continue
-        owner = frame.f_locals.get("self")
-        if isinstance(owner, (LightningDataModule, Dataset)) or file.endswith("tempfile.py"):
-            return None
-        if part is None and isinstance(owner, (Callback, Logger)):
-            part = owner
-        if not line and is_of_checks(file):
-            return None
-        if not line and not is_installed(file):
-            line = f"{file}:{frame.f_lineno}"
-        frame = frame.f_back
-    return Written(path, part, line, not path.exists())
+            self.opened.setdefault(path, written)
 
 
 def changed(before: tuple[int, int] | None, after: tuple[int, int]) -> bool:

@@ -19,7 +19,7 @@ from omegaconf import DictConfig, open_dict, read_write
 from training_checklist import session
 from training_checklist.ending import FitEnded
 from training_checklist.engines.fingerprints import state_of
-from training_checklist.engines.inside import before_saving
+from training_checklist.engines.inside import before_writing
 from training_checklist.engines.listings import listed_backwards
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.short_runs import schedules_of_short_runs
@@ -30,7 +30,7 @@ from training_checklist.experiments.reproducibility.quiet import silenced
 from training_checklist.lightning import Callback, LightningModule, Trainer
 from training_checklist.starting.arguments import same
 from training_checklist.starting.check import FOLDER
-from training_checklist.starting.own_checkpoints import put_back
+from training_checklist.starting.own_files import put_back
 from training_checklist.starting.placement import move
 from training_checklist.starting.start import Starter
 
@@ -72,8 +72,8 @@ class Repetition(HydraCallback):
             (self.folder / "again").mkdir(parents=True)
             self.beside = Thread(target=self._repeat, daemon=True)
             self.beside.start()
-            before_saving.append(self._let_end)
-            self.listing.callback(before_saving.remove, self._let_end)
+            before_writing.append(self._let_end)
+            self.listing.callback(before_writing.remove, self._let_end)
         else:
             self.listed = self.listing.enter_context(listed_backwards())
             self.unseeded = self.listing.enter_context(unseeded())

@@ -1,0 +1,121 @@
+"""Files that this process opens to write, and which code writes them: Python tells an audit hook of each."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from torch.utils.data import Dataset
+
+from training_checklist.engines.own_code import is_installed, is_of_checks, pass_on
+from training_checklist.lightning import Callback, LightningDataModule, LightningModule, Logger
+
+DATA = {"data", "datasets"}
+DATA_HOOKS = {"prepare_data", "setup", *(f"{part}_dataloader" for part in ("train", "val", "test", "predict"))}
+OPENED_TO_WRITE = os.O_WRONLY | os.O_RDWR
+SYSTEM = ("/dev/", "/proc/", "/sys/")
+EMPTIES = os.O_TRUNC | os.O_EXCL
+
+# Called before a file is written, with its path, whether it begins empty, and the frame that asks for it; before a
+# folder is made, with None.
+Listener = Callable[[Path, bool | None, FrameType], object]
+listeners: list[Listener] = []
+_hooked: list[bool] = []  # an audit hook stays for good
+
+
+@dataclass
+class Written:
+    """A file that was written.
+
+    Args:
+        part: the callback or logger that wrote it, or None.
+        line: "file:line" of the project's own code that wrote it, or "".
+        is_new: whether it lies there now, and did not before.
+    """
+
+    path: Path
+    part: Any = None
+    line: str = ""
+    is_new: bool = False
+
+
+def listen(listener: Listener) -> None:
+    """Have a function called until it is taken out of `listeners`."""
+    if not _hooked:
+        sys.addaudithook(_hook)
+        _hooked.append(True)
+    listeners.append(listener)
+
+
+def _hook(event: str, arguments: tuple) -> None:
+    if not listeners:
+        return
+    try:
+        if event == "open":
+            path, mode, flags = arguments
+            by_mode, flags = isinstance(mode, str), flags or 0
+            writes = set(mode) & set("wax+") if by_mode else flags & OPENED_TO_WRITE
+            begins_empty = bool(set(mode) & set("wx") if by_mode else flags & EMPTIES)
+        elif event in ("os.rename", "sqlite3.connect"):
+            path, writes, begins_empty = arguments[event == "os.rename"], True, event == "os.rename"
+        elif event == "os.mkdir":
+            path, writes, begins_empty = arguments[0], True, None
+        else:
+            return
+        if writes and isinstance(path, (str, bytes, os.PathLike)):
+            name = os.path.realpath(os.fsdecode(path))
+            if not name.startswith(SYSTEM) and not name.endswith(".pyc"):
+                for listener in list(listeners):
+                    listener(Path(name), begins_empty, sys._getframe(1))
+    except Exception:  # whatever an audit hook raises ends the call that it watches
+        pass
+
+
+def is_of_a_run(place: Path, working_directory: Path) -> bool:
+    """Whether what lies in a place may be what a run leaves: no cache, no setting, nothing temporary, no data."""
+    if is_temporary(place, working_directory):
+        return False
+    inside = place.relative_to(working_directory) if place.is_relative_to(working_directory) else place
+    is_hidden = any(part.startswith(".") for part in inside.parts)
+    return not is_hidden and not any(map(holds_data, place.parents[: len(inside.parts) - 1]))
+
+
+def is_temporary(path: Path, working_directory: Path) -> bool:
+    """Whether a file lies in a directory that `tempfile` has made, here or in another process: a launcher's, say."""
+    temporary = Path(tempfile.gettempdir()).resolve()
+    if not path.is_relative_to(temporary):
+        return False
+    top = temporary / path.relative_to(temporary).parts[0]
+    return top.name.startswith(tempfile.gettempprefix()) and top.is_dir() and not working_directory.is_relative_to(top)
+
+
+def holds_data(folder: Path) -> bool:
+    """Whether a folder is for data, by its name; a package of that name is code."""
+    return folder.name in DATA and not any(folder.glob("*.py"))
+
+
+def attribute(path: Path, frame: FrameType | None) -> Written | None:
+    """Return who writes a file, from the calls that lead to a frame; None for data, temporary files and checks."""
+    part, line = None, ""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if frame.f_code is pass_on.__code__:  # its caller stands in the place of what the project calls
+            frame = frame.f_back and frame.f_back.f_back
+            continue
+        owner = frame.f_locals.get("self")
+        of_data = isinstance(owner, (LightningDataModule, Dataset))
+        of_data |= isinstance(owner, LightningModule) and frame.f_code.co_name in DATA_HOOKS
+        if of_data or file.endswith("tempfile.py"):
+            return None
+        if part is None and isinstance(owner, (Callback, Logger)):
+            part = owner
+        if not line and is_of_checks(file):
+            return None
+        if not line and not is_installed(file):
+            line = f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return Written(path, part, line, not path.exists())
