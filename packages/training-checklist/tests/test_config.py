@@ -315,6 +315,15 @@ def test_misspelt_argument_that_kwargs_takes_is_named(judge):
     assert found["where"] == "model.net.droput (command line)"
 
 
+def test_key_that_is_no_name_is_read_as_a_text(judge):
+    code = TRAIN.replace("    trainer = ", "    quiet = not cfg.get('write-notes')\n    trainer = ")
+    assert judge("+write-notes=false", files={"train.py": code})["findings"] == []
+
+
+def test_key_that_is_no_name_and_that_nothing_reads_fails(judge):
+    assert finding(judge("+write-notes=false"))["what"].startswith("nothing reads write-notes")
+
+
 def test_added_key_that_nothing_reads_fails(judge):
     assert finding(judge("+learning_rate=0.1"))["what"].startswith("nothing reads learning_rate")
 

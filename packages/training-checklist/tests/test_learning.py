@@ -396,6 +396,20 @@ class TestLoss:
         verdict = examine("learning", Meant(), max_epochs=5)
         assert verdict.status == "passed", verdict.findings
 
+    def test_list_that_a_hook_makes_as_an_epoch_begins_is_there_for_copies(self, examine, net):
+        class Listing(net):
+            def on_train_epoch_start(self):
+                self.losses = []
+
+            def training_step(self, batch, batch_idx):
+                loss = super().training_step(batch, batch_idx)
+                self.losses.append(loss.detach())
+                return loss
+
+        verdict = examine("learning", Listing())
+        assert verdict.status == "passed", verdict
+        assert "in 20 steps" in verdict.seen
+
     def test_first_loss_far_above_chance(self, examine, net):
         class Sure(net):
             def forward(self, inputs):

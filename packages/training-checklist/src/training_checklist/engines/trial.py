@@ -13,7 +13,7 @@ from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.compared import Look, move, replaced
 from training_checklist.engines.criteria import Criteria
 from training_checklist.engines.replay import call_step, loss_in, seed_all
-from training_checklist.engines.stand_in import stand_in
+from training_checklist.engines.stand_in import put_in, stand_in
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.lightning import LightningModule, Trainer, is_overridden, isolate_rng
 
@@ -41,7 +41,8 @@ class Trial:
     """A copy of the network and of its optimizer that takes steps on batches at hand.
 
     A step is forward, backward, clipping and the optimizer's step. No schedule is stepped, and no other hook is called,
-    neither the module's nor a callback's. What differs from the run therefore lies there.
+    neither the module's nor a callback's, unless the step misses an attribute: then those of the module that begin an
+    epoch may make it. What differs from the run therefore lies there.
 
     Args:
         pl_module: the network, or the copy that another trial has.
@@ -89,10 +90,21 @@ class Trial:
         """
         self.criteria.calls.clear()
         with Tracer(self.module, self.criteria), self.trainer.precision_plugin.train_step_context():
-            loss = loss_in(call_step(self.module, "training_step", batch))
+            try:
+                output = call_step(self.module, "training_step", batch)
+            except AttributeError:
+                self._begin_epoch()
+                output = call_step(self.module, "training_step", batch)
+        loss = loss_in(output)
         if loss is None:
             raise NoLoss("training_step returned no loss")
         return loss
+
+    def _begin_epoch(self) -> None:
+        self.criteria.calls.clear()
+        with put_in(self.module, self.trainer):
+            self.module.on_train_start()
+            self.module.on_train_epoch_start()
 
     def take_step(self, batch: Any) -> float:
         """Return the loss that the step began with."""

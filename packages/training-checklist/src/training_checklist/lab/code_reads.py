@@ -61,6 +61,10 @@ class Code:
     logs_more: bool = False
     loops: bool = False
 
+    def names(self, key: str) -> bool:
+        """Whether all words of a key stand somewhere: of "keep-best" there are two."""
+        return self.words.issuperset(WORD.findall(key))
+
     def add(self, path: Path) -> None:
         """Read one source file; what does not parse is left out."""
         tree = source_tree(str(path))

@@ -32,7 +32,7 @@ def unread(config: JobConfig, node: DictConfig, prefix: str) -> Iterator[str]:
         full_key, child = f"{prefix}{key}", node._get_node(key)
         if full_key == KEY or config.is_referred_to(full_key) or config.is_of_debug(full_key):
             continue
-        if key not in config.code.words:
+        if not config.code.names(key):
             yield full_key
         elif isinstance(child, DictConfig) and not is_no_content(child) and not {"_target_"} & {*child}:
             yield from unread(config, child, f"{full_key}.") if key not in config.code.whole else ()
