@@ -396,6 +396,28 @@ class TestLoss:
         verdict = examine("learning", Meant(), max_epochs=5)
         assert verdict.status == "passed", verdict.findings
 
+    def test_criterion_that_is_only_logged_has_no_labels(self, examine, net, data):
+        class Noisy(data):
+            def part(self, seed):
+                inputs = super().part(seed).tensors[0]
+                return TensorDataset(inputs, inputs + 0.1 * torch.randn(inputs.shape))
+
+        class Encoding(net):
+            def __init__(self):
+                super().__init__()
+                self.head = nn.Linear(32, 8)
+
+            def training_step(self, batch, batch_idx):
+                with torch.no_grad():
+                    self.log("train/noise", nn.functional.mse_loss(*batch))
+                return nn.functional.mse_loss(batch[0], self(batch[0]))
+
+            def validation_step(self, batch, batch_idx):
+                self.log("val/loss", nn.functional.mse_loss(batch[0], self(batch[0])))
+
+        verdict = examine("learning", Encoding(), Noisy())
+        assert "learning/inputs-without-effect" not in [each.rule for each in verdict.findings], verdict
+
     def test_list_that_a_hook_makes_as_an_epoch_begins_is_there_for_copies(self, examine, net):
         class Listing(net):
             def on_train_epoch_start(self):

@@ -77,7 +77,7 @@ def test_windows_that_follow_one_another_in_a_batch(examine, order):
     assert ("data/neighbours-in-one-batch" in found) == (order == "in order")
 
 
-@pytest.mark.parametrize("use", ["in the loss", "in the network", "nowhere"])
+@pytest.mark.parametrize("use", ["in the loss", "in the network", "nowhere", "nowhere, as it is the code of a class"])
 def test_mask_that_training_does_not_ask_for(examine, use):
     class Masked(LightningModule):
         def __init__(self):
@@ -96,7 +96,10 @@ def test_mask_that_training_does_not_ask_for(examine, use):
     class Gaps(LightningDataModule):
         def train_dataloader(self):
             values = torch.randn(64, 6, generator=torch.Generator().manual_seed(0))
-            samples = [{"values": each, "mask": (each > -1).float()} for each in values]
+            least = values.amax(1, keepdim=True) if use.endswith("class") else -1
+            samples = [
+                {"values": each, "mask": mask} for each, mask in zip(values, (values >= least).float(), strict=True)
+            ]
             return DataLoader(samples, 16, shuffle=True)
 
     found = rules(examine("limit_batches", Masked(), Gaps()))

@@ -191,7 +191,10 @@ class Trial:
 
     def _compared(self, batch: Any) -> tuple[list[Tensor], list[Tensor]]:
         self.mean([batch])
-        return [call.input for call in self.criteria.calls], [call.target for call in self.criteria.calls]
+        calls = self.criteria.calls
+        # What has no gradient beside what has one is only logged.
+        calls = [call for call in calls if isinstance(call.result, Tensor) and call.result.requires_grad] or calls
+        return [call.input for call in calls], [call.target for call in calls]
 
 
 def equal(some: list[Tensor], others: list[Tensor]) -> bool:

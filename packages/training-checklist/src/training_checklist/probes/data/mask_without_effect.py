@@ -72,11 +72,15 @@ def other_masks(batch: Any, roles: Roles) -> dict[str, list[Tensor]]:
 
 
 def is_mask(leaf: Tensor) -> bool:
-    """Whether a tensor holds 0 and 1 alone, both of them, for several parts of each sample."""
+    """Whether a tensor holds 0 and 1 alone, both of them, for several parts of each sample.
+
+    One 1 in a sample, or none, is the code of a class.
+    """
     if leaf.ndim < 2 or leaf[0].numel() < 2 or leaf.is_complex():
         return False
     zeros = leaf == 0
-    return bool((zeros | (leaf == 1)).all()) and bool(zeros.any()) and not bool(zeros.all())
+    counted = (~zeros).flatten(1).sum(1)
+    return bool((zeros | (leaf == 1)).all()) and bool(zeros.any()) and int(counted.max()) > 1
 
 
 def covers(mask: Tensor, leaf: Tensor) -> bool:
