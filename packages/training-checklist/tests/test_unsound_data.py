@@ -378,3 +378,39 @@ def test_cache_that_loading_changes(examine, copies):
     assert len(found) == (not copies)
     if found:
         assert "Cached.cache" in found[0].what
+
+
+def test_recordings_of_both_splits_are_found_behind_bands_that_training_masks(examine):
+    class Listener(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(33, 4)
+
+        def loss(self, batch):
+            spectrum = torch.fft.rfft(batch[0]).abs()
+            if self.training:
+                spectrum[:, :8] = 0
+            return functional.cross_entropy(self.head(spectrum), batch[1])
+
+        def training_step(self, batch, batch_idx):
+            return self.loss(batch)
+
+        def validation_step(self, batch, batch_idx):
+            self.log("val/loss", self.loss(batch))
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), 1e-3)
+
+    class Recordings(LightningDataModule):
+        def part(self, first):
+            waves = torch.randn(192, 64, generator=torch.Generator().manual_seed(0))
+            return TensorDataset(waves[first:], torch.arange(192)[first:] % 4)
+
+        def train_dataloader(self):
+            return DataLoader(self.part(0), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(self.part(160), 16)
+
+    found = [finding.rule for finding in examine("limit_batches", Listener(), Recordings()).findings]
+    assert "data/shared-samples" in found
