@@ -7,11 +7,13 @@ import pytest
 import pytorch_lightning
 import torch
 from own_project import run_project
+from pytorch_lightning import Callback
 from pytorch_lightning.loggers import CSVLogger, Logger
 from torch.utils.tensorboard import SummaryWriter
 from training_checklist.engines.inside import moved, writing_inside
 from training_checklist.experiments.paths.event_file import scalars
 from training_checklist.experiments.paths.written_files import Recording, holds_data
+from training_checklist.starting.own_files import put_back
 
 PARTS = """
 import tempfile
@@ -365,6 +367,25 @@ def test_files_of_a_loggers_own_process_lie_in_the_check_and_count_where_they_we
     recording.stop()
     assert kept.save_dir == "logs"
     assert [(each.path, each.is_new) for each in recording.outside([])] == [(tmp_path / "logs" / "record", False)]
+
+
+def test_files_that_processes_hold_and_that_must_not_be_there_stay_where_they_are(tmp_path):
+    class Own(Callback):
+        def write(self, path, mode):
+            with open(path, mode) as file:
+                file.write("1")
+
+    (tmp_path / "held.lock").touch()
+    (tmp_path / "once").touch()
+    held = (tmp_path / "held.lock").stat().st_ino
+    with writing_inside(tmp_path / "run", here=tmp_path):
+        Own().write(tmp_path / "held.lock", "w")
+        with pytest.raises(FileExistsError):
+            Own().write(tmp_path / "once", "x")
+        Own().write(tmp_path / "result", "x")
+    assert (tmp_path / "held.lock").stat().st_ino == held
+    put_back(tmp_path / "run")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["held.lock", "once"]
 
 
 @pytest.mark.parametrize("address", ["", "file:", "file://", "sqlite:///"])

@@ -70,7 +70,7 @@ class CriterionCall:
         """What it returned, as the mean over its labels."""
         result, reduction = self.result.detach().float(), self.options.get("reduction")
         if reduction == "none" and self.num_classes is not None:
-            return float(result.sum() / (self.target != self.ignored).sum())
+            return float(result.sum() / (self.target != self.ignored).sum().clamp(min=1))
         return float(result.sum() / self.target.numel() if reduction == "sum" else result.mean())
 
     def look_at_labels(self) -> None:

@@ -22,6 +22,7 @@ from training_checklist.engines.writes import attribute, is_of_a_run, listen, li
 from training_checklist.lightning import Logger, ModelCheckpoint, Trainer, part
 from training_checklist.starting.own_files import note_folder, set_aside
 
+LOCK = ".lock"  # of a file that processes hold, and that has no content
 ELSEWHERE = "elsewhere"  # in the check's directory: what the project has outside of the directory of its run
 PLACES = frozenset({"save_dir", "tracking_uri", "artifact_location"})  # arguments of loggers
 ADDRESSES = ("sqlite:///", "file://", "file:")  # of what is a path behind that; others are no places of this machine
@@ -84,8 +85,9 @@ class Writes:
 
         @wraps(save)
         def saved(trainer: Trainer, filepath: Any, *arguments: Any, **options: Any) -> None:
-            if trainer.is_global_zero and "://" not in str(filepath):
-                self._note(Path(os.path.realpath(filepath)), True)
+            path = Path(os.path.realpath(filepath))
+            if trainer.is_global_zero and "://" not in str(filepath) and not self._is_known(path):
+                self._note(path, True)
             pass_on(save, trainer, filepath, *arguments, **options)
 
         return saved
@@ -106,7 +108,7 @@ class Writes:
 
         Not what code of the data writes: that is of use later.
         """
-        if path.is_relative_to(self.folder) or path in self.known or not is_of_a_run(path, self.here):
+        if self._is_known(path) or path.suffix == LOCK or not is_of_a_run(path, self.here):
             return
         written = attribute(path, frame)
         if written is None:
@@ -115,9 +117,10 @@ class Writes:
         if is_result or not self.known.isdisjoint(path.parents):  # a logger's thread writes into the folder it has made
             self._note(path, begins_empty)
 
+    def _is_known(self, path: Path) -> bool:
+        return path.is_relative_to(self.folder) or path in self.known
+
     def _note(self, path: Path, begins_empty: bool | None) -> None:
-        if path.is_relative_to(self.folder) or path in self.known:
-            return
         self.known.add(path)
         for wait in before_writing:
             wait()

@@ -1,7 +1,7 @@
 """Schedules of learning rates in a run that an item has made short."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -44,14 +44,11 @@ def schedules_of_short_runs(trainer: Trainer, pl_module: LightningModule, is_sho
                 return made
         except (ArithmeticError, ValueError) as error:
             raised = error
-        try:
+        with suppress(Exception):
             with patch.object(kind, "estimated_stepping_batches", MANY_STEPS):
                 longer = pass_on(own)
             if raised is not None or not breaks_off(longer):
                 return longer
-        except Exception:
-            if raised is None:
-                return made
         if raised is not None:
             raise raised from None
         return made

@@ -59,6 +59,8 @@ def _hook(event: str, arguments: tuple) -> None:
             path, mode, flags = arguments
             by_mode, flags = isinstance(mode, str), flags or 0
             writes = set(mode) & set("wax+") if by_mode else flags & OPENED_TO_WRITE
+            if ("x" in mode if by_mode else flags & os.O_EXCL) and os.path.exists(path):
+                return  # it will not be opened
             begins_empty = bool(set(mode) & set("wx") if by_mode else flags & EMPTIES)
         elif event in ("os.rename", "sqlite3.connect"):
             path, writes, begins_empty = arguments[event == "os.rename"], True, event == "os.rename"
