@@ -7,11 +7,16 @@ in the application's own config directory come first.
 from hydra._internal.core_plugins.importlib_resources_config_source import ImportlibResourcesConfigSource
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
+from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
 CONFIGS = "training_checklist.conf"
+NOT_BY_HAND = (
+    "+{} needs hydra.main, which runs the items: this program composes its config with hydra.compose and would train. "
+    "Call training_checklist.check(module, datamodule) in it, with the objects that its Trainer is given"
+)
 
 
 class TrainingChecklistSearchPath(SearchPathPlugin):
@@ -47,8 +52,10 @@ class Items(ConfigSource):
         return self.inside.available()
 
     def load_config(self, config_path: str) -> ConfigResult:
-        from training_checklist.group import group_name
+        from training_checklist.group import DOOR, composed_by_hand, group_name
 
+        if self.path == DOOR and composed_by_hand():
+            raise HydraException(NOT_BY_HAND.format(config_path.removesuffix(".yaml").replace("/", "=")))
         found = self.inside.load_config(self._own(config_path))
         if self.path != group_name() and "hydra" in found.config:
             found.config = OmegaConf.masked_copy(found.config, ["hydra"])

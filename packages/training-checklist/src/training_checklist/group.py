@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from traceback import walk_stack
 
 OWN = "debug"  # what the folder of the configs is called
 DOOR = "checklist"  # the group of every project
@@ -78,6 +79,12 @@ def typed_group() -> str | None:
     """Return the group by which this command asks for items, None where it asks for none."""
     keys = [argument.lstrip("+").partition("=")[0].partition("@")[0] for argument in sys.argv[1:] if "=" in argument]
     return next((key for key in keys if key in groups()), None)
+
+
+def composed_by_hand() -> bool:
+    """Whether the program itself calls `hydra.compose`, and no `hydra.main`, whose callbacks run the items."""
+    names = {(frame.f_globals.get("__name__"), frame.f_code.co_name) for frame, _ in walk_stack(None)}
+    return ("hydra.compose", "compose") in names and ("hydra._internal.utils", "_run_hydra") not in names
 
 
 def group_of(item: str) -> str:
