@@ -189,6 +189,12 @@ def test_file_of_another_process_fails(judge):
     assert found["what"].endswith("writes outside the run's directory: final.txt")
 
 
+def test_file_under_a_name_that_no_text_says_is_no_matter_of_the_trainers_folder(judge):
+    code = "import torch; torch.save({}, f'weights_{len(loggers)}.pt')"
+    found = finding(judge(files={"train.py": TRAIN.replace("# the end", code)}))
+    assert found["fix"] == "write below HydraConfig.get().runtime.output_dir"
+
+
 def test_log_that_the_shell_has_opened_before_passes(judge, tmp_path):
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "log.txt").write_text("begun\n")

@@ -25,7 +25,7 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
         names = [files.short(path) for path in sorted(paths)]
         place = place if key or line else Place(file=names[0])
         what = f"{writer} writes outside the run's directory: {shown(names, 3)}"
-        yield Hit(what, place, fix=fix_of(files, key, "" if writer == TRAINER else line, paths[0]))
+        yield Hit(what, place, fix=fix_of(files, writer, key, line, paths[0]))
 
 
 def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
@@ -74,7 +74,7 @@ def decides_run_directory(files: RunFiles, key: str) -> bool:
         return mark in config.hydra.run.dir
 
 
-def fix_of(files: RunFiles, key: str, line: str, path: Path) -> Fix:
+def fix_of(files: RunFiles, writer: str, key: str, line: str, path: Path) -> Fix | None:
     last = key.rpartition(".")[2]
     value = OmegaConf.select(job(files), key, default=None) if key else None
     if isinstance(value, str):
@@ -83,8 +83,8 @@ def fix_of(files: RunFiles, key: str, line: str, path: Path) -> Fix:
         return Fix(overrides=(f"{key}={OUTPUT_DIR}{folder}",))
     if key and last != key:
         return Fix(overrides=(f"++{key}.{'dirpath' if path.suffix == '.ckpt' else 'save_dir'}={OUTPUT_DIR}",))
-    if line:
-        return Fix(f"in {line}: Path(HydraConfig.get().runtime.output_dir) / {path.name!r}")
+    if writer != TRAINER:
+        return Fix(f"in {line}: Path(HydraConfig.get().runtime.output_dir) / {path.name!r}") if line else None
     mark = "" if "default_root_dir" in (job(files).get("trainer") or {}) else "+"
     return Fix(overrides=(f"{mark}trainer.default_root_dir={OUTPUT_DIR}",))
 
