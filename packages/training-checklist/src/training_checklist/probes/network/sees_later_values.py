@@ -1,0 +1,123 @@
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import DataLoader
+
+from training_checklist.instruments import (
+    MOVED,
+    Criteria,
+    CriterionCall,
+    Example,
+    Small,
+    Step,
+    Tracer,
+    differences,
+    isolate_rng,
+    leaves,
+    look,
+    replaced,
+    seed_all,
+)
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(step: Step, limits: Limits) -> Hits:
+    """Exchange a value of each series for another sample's, and see whether answers change that are to foretell it."""
+    is_judged = False
+    asked = calls(step, step.batch)
+    for path, leaf in leaves(step.batch).items():
+        for number, call in enumerate(asked):
+            shift = shift_of(leaf, call)
+            if shift is None:
+                continue
+            position = min(call.target.shape[1], leaf.shape[1] - shift) // 2
+            changed = leaf.clone()
+            changed[:, position + shift] = leaf.roll(1, 0)[:, position + shift]
+            others = calls(step, replaced(step.batch, {path: changed}))
+            if len(others) != len(asked) or others[number].input.shape != call.input.shape:
+                continue
+            is_judged = True
+            now, then = (each.input.reshape(*each.input.shape[:2], -1) for each in (others[number], call))
+            if bool((differences(then, now)[:, position] > limits.answers_moved).any()):
+                yield Hit(
+                    f"the answer at position {position} changes with {path}[:, {position + shift}], which is the value "
+                    "that it is to foretell",
+                    call.place.beside(loader="train_dataloader", note=path),
+                )
+    if not is_judged:
+        raise CannotJudge("no criterion asks each position of a series for a later value of it")
+
+
+@torch.no_grad()
+def calls(step: Step, batch: Any) -> list[CriterionCall]:
+    """Return what criteria are given for a batch, in eval mode."""
+    looked, criteria = look(step), Criteria()
+    with isolate_rng(), Tracer(looked.module, criteria):
+        seed_all()
+        looked.loss_of(batch)
+    return criteria.calls
+
+
+def shift_of(leaf: Tensor, call: CriterionCall) -> int | None:
+    """Return by how many positions the values of a series (B, T, ...) that are targets (B, L, ...) come later.
+
+    None where none do, where they begin with the series itself, and where they end before it does, as what is cut off
+    at both sides to be given back does.
+    """
+    target = call.target
+    if leaf.ndim < 2 or target.ndim < 2 or target.shape != call.input.shape or len(leaf) != len(target):
+        return None
+    if not leaf.is_floating_point() or not target.is_floating_point() or len(leaf.unique()) < leaf.shape[1]:
+        return None
+    wanted, found = target.reshape(*target.shape[:2], -1)[..., 0], set()
+    for series in leaf.reshape(*leaf.shape[:2], -1).unbind(-1):
+        for shift in (series == wanted[:, :1]).all(0).nonzero().flatten().tolist():
+            later = series[:, shift:]
+            if later.shape[1] <= wanted.shape[1] and torch.equal(later, wanted[:, : later.shape[1]]):
+                found.add(shift)
+    return found.pop() or None if len(found) == 1 else None
+
+
+class Forecaster(Small):
+    """Foretells the next value of a series from those up to it."""
+
+    def __init__(self, is_causal: bool = True, leak: float = 1.0) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(2, 8), nn.Linear(8, 1)
+        self.leak = 0.0 if is_causal else leak
+
+    def forward(self, series: Tensor) -> Tensor:
+        before = series.cumsum(1) / torch.arange(1, 1 + series.shape[1])
+        seen = torch.stack([series, before + self.leak * series.mean(1, keepdim=True)], -1)
+        return self.head(torch.tanh(self.first(seen)))[..., 0]
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        return functional.mse_loss(self(batch)[:, :-1], batch[:, 1:])
+
+
+def series() -> DataLoader:
+    return DataLoader(torch.randn(32, 12).cumsum(1), batch_size=16)
+
+
+PROBE = Probe(
+    question="Are the later values of a series hidden from the positions that are to foretell them?",
+    why="it learns to read the answer from its input; where the future is not known yet there is nothing to read",
+    fix=Fix(
+        "let no position see a later one: is_causal=True or a causal mask in every layer of attention, padding of "
+        "convolutions on the left only, recurrent layers in one direction"
+    ),
+    thresholds={
+        "answers_moved": replace(
+            MOVED,
+            faulty=Example(partial(Forecaster, False, 5e-3), series),
+            healthy=Example(partial(Forecaster, False, 5e-4), series),
+        )
+    },
+    detect=detect,
+    faulty=Example(partial(Forecaster, False), series),
+    healthy=Example(Forecaster, series),
+)
