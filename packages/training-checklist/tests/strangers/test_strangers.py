@@ -274,13 +274,14 @@ def test_script_with_two_trainings_has_the_first_compared_with_the_first(strange
     assert "resumed from a checkpoint, all restored" in done.output
 
 
-def test_schedule_that_leaves_no_step_beside_a_warm_up_of_a_short_run_is_that_of_the_users_run(stranger):
+@pytest.mark.parametrize(("length", "interval"), [("estimated_stepping_batches", "step"), ("max_epochs", "epoch")])
+def test_schedule_of_which_a_warm_up_leaves_nothing_in_a_short_run_is_that_of_the_users_run(stranger, length, interval):
     adam = "        return torch.optim.Adam(self.parameters(), lr=self.hparams.lr)\n"
-    cosine = """        optimizer = torch.optim.Adam(self.parameters(), lr=self.hparams.lr)
-        steps = self.trainer.estimated_stepping_batches
+    cosine = f"""        optimizer = torch.optim.Adam(self.parameters(), lr=self.hparams.lr)
+        steps = self.trainer.{length}
         warm = max(1, steps // 10)
         parts = [LinearLR(optimizer, 0.1, total_iters=warm), CosineAnnealingLR(optimizer, steps - warm)]
-        return [optimizer], [{"scheduler": SequentialLR(optimizer, parts, [warm]), "interval": "step"}]
+        return [optimizer], [{{"scheduler": SequentialLR(optimizer, parts, [warm]), "interval": "{interval}"}}]
 """
     imported = "from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR\n"
     files = changed("net.py", (adam, cosine), ("from torch import nn\n", f"from torch import nn\n{imported}"))

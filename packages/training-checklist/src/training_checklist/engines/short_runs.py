@@ -10,7 +10,7 @@ from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.rehearsal import rehearse
 from training_checklist.lightning import LightningModule, Trainer, part
 
-MANY_STEPS = 1000  # of a run that no schedule is too long for: a thousandth of it is a step
+MANY = 1000  # steps, or epochs, of a run that no schedule is too long for: a thousandth of it is one of them
 
 
 @contextmanager
@@ -18,34 +18,37 @@ def schedules_of_short_runs(trainer: Trainer, pl_module: LightningModule, is_sho
     """While it is entered, a schedule that cannot be made for so few steps, or cannot take them, is made for many.
 
     OneCycleLR with total_steps=5 and pct_start=0.2 divides by zero, as does in its first step a cosine over what a
-    warm-up of at least one step leaves of one: with the few steps that an item lets the run have, and not with the
+    warm-up of at least one step, or epoch, leaves of one: with the few that an item lets the run have, and not with the
     project's own.
 
     Args:
-        is_short: whether an item has made the run short; steps of a whole run are what they are.
+        is_short: whether an item has made the run short; the length of a whole run is what it is.
     """
     own, kind = pl_module.configure_optimizers, type(trainer)
-    counted = kind.estimated_stepping_batches
+    lengths = {name: getattr(kind, name) for name in ("estimated_stepping_batches", "max_epochs")}
 
     def configure_optimizers() -> Any:
-        asked, made, raised = [], None, None
+        asked, made, raised = set(), None, None
 
-        def steps(of: Trainer) -> float:
-            asked.append(counted.fget(of))
-            return asked[-1]
+        def answering(name: str) -> property:
+            def answer(of: Trainer) -> Any:
+                asked.add(name)
+                return lengths[name].fget(of)
+
+            return property(answer)
 
         def breaks_off(made: Any) -> bool:
-            return is_short and bool(asked) and asked[-1] < MANY_STEPS and raises_within(trainer, made, asked[-1])
+            return is_short and bool(asked) and raises_within(trainer, made)
 
         try:
-            with patch.object(kind, "estimated_stepping_batches", property(steps)):
+            with patch.multiple(kind, **{name: answering(name) for name in lengths}):
                 made = pass_on(own)
             if not breaks_off(made):
                 return made
         except (ArithmeticError, ValueError) as error:
             raised = error
         with suppress(Exception):
-            with patch.object(kind, "estimated_stepping_batches", MANY_STEPS):
+            with patch.multiple(kind, **dict.fromkeys(lengths, MANY)):
                 longer = pass_on(own)
             if raised is not None or not breaks_off(longer):
                 return longer
@@ -60,16 +63,17 @@ def schedules_of_short_runs(trainer: Trainer, pl_module: LightningModule, is_sho
         vars(pl_module).pop("configure_optimizers", None)
 
 
-def raises_within(trainer: Trainer, made: Any, steps: float) -> bool:
-    """Whether a schedule that `configure_optimizers` has made raises in a run of so many steps."""
+def raises_within(trainer: Trainer, made: Any) -> bool:
+    """Whether a schedule that `configure_optimizers` has made raises in a run of fewer steps than many."""
     optimizers = part("core.optimizer")
     if not trainer.lightning_module.automatic_optimization:
         return False
     try:
+        steps = trainer.estimated_stepping_batches
         _, schedulers, monitor = optimizers._configure_optimizers(made)
         configs = optimizers._configure_schedulers_automatic_opt(schedulers, monitor)
         calls = {"step": int(steps), "epoch": trainer.max_epochs or 1}
-        return any(
+        return steps < MANY and any(
             rehearse(each.scheduler, trainer.lightning_module, calls[each.interval])[1]
             for each in configs
             if not each.reduce_on_plateau

@@ -46,7 +46,7 @@ def detect(step: Step, limits: Limits) -> Hits:
             if known and all(is_other_unit(targets, each, limits.unit_numbers) for each in known):
                 now, then = (f"{float(each.min()):.4g} to {float(each.max()):.4g}" for each in (targets, known[0]))
                 yield Hit(
-                    f"{step.name} compares the network's answers with targets from {now}, and training_step compares the "
+                    f"{step.name} compares the network's answers with targets from {now}, and training_step the "
                     f"same answers with targets from {then}, for the same samples",
                     place,
                 )
