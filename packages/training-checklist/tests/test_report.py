@@ -210,6 +210,8 @@ def test_batch_is_memorised_whatever_item_comes_after(train):
 def test_schedule_that_ends_with_the_run_suits_every_item_of_it(train):
     items = read(train("+debug=[trace,gradients,learning]", "model=mlp", "scheduler=one_cycle"))["items"]
     assert [item["verdict"] for item in items] == ["passed"] * 3
+    # Which is no run that a schedule could be judged by.
+    assert items[2]["unjudged"]["schedule/rises-again"].startswith("trace has made this run shorter")
 
 
 def test_what_items_run_for_themselves_the_others_do_not_take_for_the_run(train):

@@ -58,6 +58,11 @@ def find(item: str) -> Any | None:
     return next((each for each in _experiments if each.item == item), None)
 
 
+def shortened_by() -> str:
+    """Return an item that has made this run shorter than the project's own, "" where none has."""
+    return next((each.item for each in _experiments if not each.is_whole), "")
+
+
 @contextmanager
 def aside(settings: Settings | None = None) -> Iterator[None]:
     """Inside, what Trainers add takes no part in the job: it is run once more for an experiment's own purpose.

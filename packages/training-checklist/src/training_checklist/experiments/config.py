@@ -85,6 +85,7 @@ class ConfigCheck(Experiment):
     """Nothing is trained: the config itself is looked at, key by key, beside the code that reads it."""
 
     item = "config"
+    is_whole = True
 
     def __init__(self, everything: bool, topics: Sequence[str] = ()) -> None:
         super().__init__(topics)

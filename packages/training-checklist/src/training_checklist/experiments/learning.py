@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from training_checklist import probes
+from training_checklist import probes, session
 from training_checklist.direction import COUNTED
 from training_checklist.engines.own_code import pass_on
 from training_checklist.experiments.experiment import Experiment
@@ -105,7 +105,8 @@ class Learning(Experiment):
                 untold=BY_HAND if by_hand else "",
                 made_with=self.rates.made,
                 peaks={key: rates for key, _, rates in rehearsed},
-                rehearsed=[each for _, each, _ in rehearsed],
+                shortened_by=(shortened_by := session.shortened_by()),
+                rehearsed=[] if shortened_by else [each for _, each, _ in rehearsed],
             )
             if not by_hand:
                 self._ask_about_a_batch()

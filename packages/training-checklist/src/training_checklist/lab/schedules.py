@@ -156,6 +156,7 @@ class Schedules(Subject):
 
     Args:
         untold: why none can be rehearsed, or "".
+        shortened_by: another item of the same run that has made it shorter, or "".
         rehearsed: those whose length is known, before training begins.
         batch: the first one, for hooks that write a setting along a schedule of their own.
         calls: of each, when training is over.
@@ -165,6 +166,7 @@ class Schedules(Subject):
 
     trainer: Trainer
     untold: str
+    shortened_by: str
     rehearsed: list[Rehearsal]
     batch: Any
     calls: list[Calls]
@@ -176,8 +178,10 @@ class Schedules(Subject):
         """Those whose length is known.
 
         Raises:
-            CannotJudge: there is none.
+            CannotJudge: there is none, or the run is not as long as the project's own.
         """
+        if self.shortened_by:
+            raise CannotJudge(f"{self.shortened_by} has made this run shorter: ask for learning by itself")
         if self.untold or not self.rehearsed:
             raise CannotJudge(self.untold or "there is no lr_scheduler whose length is known")
         return self.rehearsed
