@@ -31,14 +31,15 @@ def test_dropout_is_turned_off_and_named(examine, net):
     class Dropping(net):
         def __init__(self):
             super().__init__()
-            self.drop = nn.Dropout(0.9)
+            self.drop, self.keep = nn.Dropout(0.9), nn.Dropout(0.0)
 
         def forward(self, inputs):
-            return self.head(self.drop(torch.relu(self.first(inputs))))
+            return self.head(self.keep(self.drop(torch.relu(self.first(inputs)))))
 
     verdict = examine("overfit", Dropping())
     assert verdict.status == "passed"
     assert "dropout in drop" in verdict.seen
+    assert "keep" not in verdict.seen
 
 
 def test_dropout_that_no_module_does_is_turned_off_and_named(examine, net):

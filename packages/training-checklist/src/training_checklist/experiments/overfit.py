@@ -109,7 +109,7 @@ class Overfit(Experiment):
             self._give_up(trainer, several if trainer.optimizers else "there is no optimizer")
             return
         off = ["shuffling", "augmentation in the dataset"]
-        dropouts = [name for name, module in pl_module.named_modules() if isinstance(module, DROPOUTS)]
+        dropouts = [name for name, module in pl_module.named_modules() if isinstance(module, DROPOUTS) and module.p]
         for name in dropouts:
             pl_module.get_submodule(name).eval()
         off += [f"dropout in {', '.join(dropouts)}"] if dropouts else []
