@@ -26,6 +26,23 @@ def test_nothing_but_the_report_is_left_and_it_is_named_from_where_the_user_is(s
     assert not list(project.folder.rglob("*.ckpt")) + list(project.folder.rglob("version_*"))
 
 
+def test_data_of_a_stage_that_the_run_never_comes_to_leave_nothing(stranger):
+    predicted = """
+    def predict_dataloader(self):
+        sqlite3.connect(".requests.sqlite").execute("CREATE TABLE seen (address)")
+        open("data/predicted.txt", "w").close()
+        return self.part(4)
+"""
+    step = "    def predict_step(self, batch):\n        return self(batch[0])\n\n    def configure_optimizers"
+    net = PLAIN["net.py"].replace("    def configure_optimizers", step)
+    project = stranger(PLAIN | {"net.py": f"import sqlite3\n{net}{predicted}", "data/known.txt": ""})
+    before = project.files()
+    done = project.check(items="device")
+    passed(done, "device")
+    assert "predict_step" in done.output
+    assert project.files() == before
+
+
 def test_project_whose_config_sweeps_unasked_has_one_run_checked_in_its_place(stranger):
     project = stranger(PLAIN | {"configs/train.yaml": f"hydra: {{mode: MULTIRUN}}\n{CONFIG}"})
     done = project.check(items="overfit,reproducibility")

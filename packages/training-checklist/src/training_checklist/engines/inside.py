@@ -17,8 +17,9 @@ from unittest.mock import patch
 
 import torch
 
+from training_checklist.engines import writes
 from training_checklist.engines.own_code import pass_on
-from training_checklist.engines.writes import attribute, is_of_a_run, listen, listeners
+from training_checklist.engines.writes import attribute, is_of_a_run, is_temporary, listen, listeners
 from training_checklist.lightning import Logger, ModelCheckpoint, Trainer, part
 from training_checklist.starting.own_files import note_folder, set_aside
 
@@ -106,9 +107,13 @@ class Writes:
     def add(self, path: Path, begins_empty: bool | None, frame: FrameType) -> None:
         """Note a file that is about to be written, or a folder that is made.
 
-        Not what code of the data writes: that is of use later.
+        Not what code of the data writes: that is of use later, where the run itself loads them.
         """
-        if self._is_known(path) or path.suffix == LOCK or not is_of_a_run(path, self.here):
+        if self._is_known(path) or path.suffix == LOCK:
+            return
+        if writes.unasked and not path.exists() and not is_temporary(path, self.here):
+            self._note(path, begins_empty)
+        if not is_of_a_run(path, self.here):
             return
         written = attribute(path, frame)
         if written is None:

@@ -1,7 +1,9 @@
 """Stages beside training: whether a project has them, and the first batch of one."""
 
 from typing import Any
+from unittest.mock import patch
 
+from training_checklist.engines import writes
 from training_checklist.experiments.experiment import NoWorkers
 from training_checklist.lightning import LightningModule, Trainer, combined, is_overridden, isolate_rng
 
@@ -25,7 +27,7 @@ def first_batch(trainer: Trainer, pl_module: LightningModule, stage: str) -> Any
         Exception: of any kind, of code of the project that the run would not have called here.
     """
     source = pl_module if trainer.datamodule is None else trainer.datamodule
-    with isolate_rng(), NoWorkers():
+    with isolate_rng(), NoWorkers(), patch.object(writes, "unasked", stage == "predict"):
         source.setup(stage)
         batch, _, _ = next(iter(combined(getattr(source, PARTS[stage][1])(), "sequential")))
     return batch

@@ -25,6 +25,7 @@ EMPTIES = os.O_TRUNC | os.O_EXCL
 Listener = Callable[[Path, bool | None, FrameType], object]
 listeners: list[Listener] = []
 _hooked: list[bool] = []  # an audit hook stays for good
+unasked = False  # whether data are being loaded for a look alone, which the run itself may never load
 
 
 @dataclass
