@@ -345,6 +345,18 @@ class Table(pl.Callback):
     assert (project.folder / "cache.bin").exists()
 
 
+def test_log_that_all_runs_share_is_as_it_was_before(stranger):
+    """Hydra's log lies in the working directory, as with hydra-colorlog, and each rank has one by its job's name."""
+    logging = "hydra: {job_logging: {handlers: {file: {filename: '${hydra.job.name}.log'}}}}\n"
+    project = stranger(changed("configs/train.yaml", ("callbacks: {}", f"{logging}callbacks: {{}}")))
+    (project.folder / "train.log").write_text("of an earlier run\n")
+    before = project.files()
+    done = project.check(items="paths,reproducibility,distributed")
+    assert "the log of the run lies outside its directory: train.log" in done.output
+    assert (project.folder / "train.log").read_text() == "of an earlier run\n"
+    assert {path for path in project.files() - before if path.endswith(".log")} == set()
+
+
 def test_script_that_validates_before_it_trains_gets_its_numbers(stranger):
     fit = "    trainer.fit(net, data)\n"
     files = changed(

@@ -11,10 +11,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.types import TaskFunction
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict, read_write
 from training_config.processes import needs_processes
 from training_config.secret_values import secret_values
 
@@ -85,6 +86,7 @@ class Report(Callback):
         try:
             settle(config)
             shape(config, self.limits_of)
+            self._log_inside(config)
             if self.one_device:
                 self.forms_group = force_one_device(config)
         except Exception as error:  # Hydra would make a warning of it, and go on to train where the project does
@@ -92,6 +94,23 @@ class Report(Callback):
 
             print_traceback(error)
             raise SystemExit(TOOL_FAILED) from None
+
+    def _log_inside(self, config: DictConfig) -> None:
+        """Let the job log into the check's directory, also where the project's log lies outside of its runs'.
+
+        Other runs may append to that one meanwhile.
+        """
+        from training_checklist.engines.inside import place_of
+
+        run = Path(config.hydra.run.dir).absolute()
+        with read_write(config.hydra.runtime), open_dict(config.hydra.runtime):
+            config.hydra.runtime.output_dir = str(run)  # as Hydra does next, for what is made of it
+        HydraConfig.instance().set_config(config)
+        with read_write(config.hydra):
+            for handler in (config.hydra.job_logging.get("handlers") or {}).values():
+                if handler.get("filename") is not None:
+                    handler.filename = place_of(handler.filename, run)
+                    Path(handler.filename).parent.mkdir(parents=True, exist_ok=True)
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         if not self.whole:

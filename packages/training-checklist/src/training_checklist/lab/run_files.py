@@ -13,6 +13,7 @@ from training_config.targets import locate
 from training_config.walk import value_of, walk
 
 from training_checklist.diagnosis.config_place import place_of
+from training_checklist.engines.inside import asked_for
 from training_checklist.engines.source_trees import source_tree
 from training_checklist.experiments.paths.event_file import scalars
 from training_checklist.experiments.paths.written_files import Recording
@@ -154,8 +155,10 @@ def records(files: RunFiles) -> list[RecordFile]:
     """Return what Hydra has written about the run, or was to write."""
 
     def record(name: str, path: Path, key: str) -> RecordFile:
-        inside, fix = path.is_relative_to(files.run), f"{key}={OUTPUT_DIR}/{path.name}"
-        return RecordFile(name, files.short(path), path.is_file(), inside, Place(key=key), fix)
+        place, fix = asked_for(path), f"{key}={OUTPUT_DIR}/{path.name}"
+        return RecordFile(
+            name, files.short(place), path.is_file(), place.is_relative_to(files.run), Place(key=key), fix
+        )
 
     hydra, found = files.config.hydra, []
     if hydra.output_subdir is not None:
