@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, Subset
 
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import of_function
@@ -50,7 +50,10 @@ class Split:
 
     def place_of(self, function: str) -> Place:
         """Return the place with the line of the dataset's `__getitem__`, or of the loader's `collate_fn`."""
-        owner = self.loader if function == "collate_fn" else type(self.dataset)
+        dataset = self.dataset
+        while isinstance(dataset, Subset):  # torch's, of random_split: what it is of has the line
+            dataset = dataset.dataset
+        owner = self.loader if function == "collate_fn" else type(dataset)
         line = of_function(getattr(owner, function)) if hasattr(owner, function) else Place()
         return self.place.beside(file=line.file, line=line.line, function=line.function)
 

@@ -100,7 +100,7 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
                 Place(source=f"self.log({name!r}, ...) in validation"),
                 fix=Fix(
                     f"self.log({name!r}, value, batch_size=len(labels)), or a metric of torchmetrics that is reset "
-                    "each epoch"
+                    "each epoch: MeanMetric.update(value, weight=len(labels))"
                 ),
             )
 

@@ -24,7 +24,9 @@ class Precision(Small):
 PROBE = Probe(
     question="Is every logged metric a finite number?",
     why="checkpoints and early stopping compare by metrics, and NaN is never better than anything",
-    fix=Fix("look at what the metric divides by", items=("limit_batches",)),
+    fix=Fix(
+        "look at what it divides by, and for one metric object in two stages: each resets it", items=("limit_batches",)
+    ),
     symptom=True,  # of NaN in the network or the loss, where there is such a finding
     detect=detect,
     faulty=Precision,
