@@ -15,7 +15,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
         if lacks:
             fix = Fix(overrides=tuple(f"+{call.key}.{name}=VALUE" for name in lacks))
             if {*lacks} <= {"params", "optimizer"}:
-                fix = Fix("whoever builds it supplies them", overrides=(f"+{call.key}._partial_=true",))
+                advice = "whoever builds it supplies them; where nothing builds it, it has no effect: take it out"
+                fix = Fix(advice, overrides=(f"+{call.key}._partial_=true",))
             yield Hit(f"{call.key} lacks {', '.join(lacks)} of {call.callee}", config.place(call.key), fix=fix)
 
 
