@@ -251,6 +251,12 @@ def test_losses_with_stopped_gradients_and_kinks_pass(examine, net, loss):
     assert verdict.seen.startswith("criterion agrees for 16 outputs of Own")
 
 
+def test_loss_that_is_rounded_to_float32_is_checked_with_a_larger_step(examine, net):
+    """As a target in float32 makes it: nothing is left of a small step."""
+    loss = with_loss(net, lambda logits, labels: (1 + 0.005 * functional.cross_entropy(logits, labels)).float())
+    assert examine("gradcheck", loss).seen == "criterion agrees for 16 outputs of Own"
+
+
 def test_loss_that_cannot_be_float64_is_skipped_with_the_reason(examine, net):
     verdict = examine("gradcheck", with_loss(net, weighted))
     assert verdict.status == "skipped"
