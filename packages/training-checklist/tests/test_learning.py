@@ -661,6 +661,38 @@ class TestSchedule:
 
         assert examine("learning", Own(), max_epochs=5).status == "passed"
 
+    @pytest.mark.parametrize(
+        ("length", "hook", "found"),
+        [
+            (5, "on_train_epoch_end", ""),
+            (50, "on_train_batch_end", ""),
+            (5, "on_train_batch_end", "counted-in-epochs"),
+            (50, "on_train_epoch_end", "counted-in-steps"),
+        ],
+    )
+    def test_length_of_one_that_the_module_steps_is_judged_by_when_it_does(self, examine, net, length, hook, found):
+        class ByHand(net):
+            def __init__(self):
+                super().__init__()
+                self.automatic_optimization = False
+
+            def configure_optimizers(self):
+                optimizer = super().configure_optimizers()
+                return [optimizer], [torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, length)]
+
+            def training_step(self, batch, batch_idx):
+                optimizer = self.optimizers()
+                optimizer.zero_grad()
+                self.manual_backward(self.loss(batch))
+                optimizer.step()
+
+        setattr(ByHand, hook, lambda self, *_: self.lr_schedulers().step())
+        verdict = examine("learning", ByHand(), max_epochs=5)
+        assert [each.rule for each in verdict.findings] == [f"schedule/{found}"] * bool(found)
+        for each in verdict.findings:
+            assert "stepped once" in each.where
+            assert "call its step() once" in each.fix.advice
+
     @pytest.mark.filterwarnings("ignore:Detected call of")  # of torch, for the same reason
     def test_stepped_before_the_optimizer(self, examine, net):
         class Early(net):

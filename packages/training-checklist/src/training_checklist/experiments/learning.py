@@ -1,6 +1,7 @@
 """Learning, looked at in short trainings on copies, and in two short epochs under watch."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -70,6 +71,9 @@ class Learning(Experiment):
         self.least_gains: dict[str, float] = {}
         self.epochs: Epochs | None = None
         self.counter: CallCounter | None = None
+        self.by_hand: dict[
+            str, list[tuple[int, Rehearsal, list[float]]]
+        ] = {}  # by when they may turn out to be stepped
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage == "fit":
@@ -101,6 +105,8 @@ class Learning(Experiment):
         by_hand = not pl_module.automatic_optimization or len(trainer.optimizers) != 1
         with isolate_rng():
             rehearsed = [] if by_hand else self._rehearse(trainer)
+            if not pl_module.automatic_optimization and trainer.max_steps < 0 and not session.shortened_by():
+                self.by_hand = {each: self._rehearse(trainer, each) for each in ("step", "epoch")}
             self._ask(
                 untold=BY_HAND if by_hand else "",
                 made_with=self.rates.made,
@@ -131,12 +137,18 @@ class Learning(Experiment):
             return
         self._ask(batch=batch)
 
-    def _rehearse(self, trainer: Trainer) -> list[tuple[int, Rehearsal, list[float]]]:
-        """Return the id of the optimizer of each schedule, how it will go, and the rates that it leads to."""
+    def _rehearse(self, trainer: Trainer, interval: str | None = None) -> list[tuple[int, Rehearsal, list[float]]]:
+        """Return the id of the optimizer of each schedule, how it will go, and the rates that it leads to.
+
+        Args:
+            interval: at which the module steps it, where it does.
+        """
         rehearsed = []
         for config in trainer.lr_scheduler_configs:
             try:
-                found = rehearsal(config, trainer)
+                found = rehearsal(
+                    config if interval is None else replace(config, interval=interval, frequency=1), trainer
+                )
             except Exception as error:  # of a schedule of the project's own, on a copy
                 kind = "" if isinstance(error, CannotJudge) else f"{type(error).__name__}: "
                 self.run.notes.append(f"{type(config.scheduler).__name__} not rehearsed: {kind}{error}")
@@ -144,6 +156,16 @@ class Learning(Experiment):
             if found is not None:
                 rehearsed.append((id(config.scheduler.optimizer), *found))
         return rehearsed
+
+    def _stepped_by_hand(self, trainer: Trainer) -> list[Rehearsal]:
+        """Return how the schedules will go that the module has stepped once a batch, or once an epoch."""
+        batches, found = trainer.num_training_batches, []
+        for index, calls in enumerate(self.counter.calls.values()):
+            interval = {2: "epoch", 2 * batches: "step"}.get(calls.by_hand) if batches > 1 else None
+            rehearsed = self.by_hand.get(interval, [])
+            if len(rehearsed) == len(self.counter.calls):
+                found.append(replace(rehearsed[index][1], stepped_at=calls.place))
+        return found
 
     def _shorten(self, trainer: Trainer, whole: float) -> None:
         """Let the run have two epochs, by Lightning's own means: both are to end as epochs do."""
@@ -159,6 +181,7 @@ class Learning(Experiment):
         if self.epochs is None or self.counter is None:
             return
         self._ask(
+            **({"rehearsed": self._stepped_by_hand(trainer)} if self.by_hand else {}),
             epochs=self.epochs.listeners,
             calls=[*self.counter.calls.values()],
             monitors=self.monitors,

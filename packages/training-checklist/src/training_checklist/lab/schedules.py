@@ -23,9 +23,10 @@ from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.examples import Example, Small, loader
 from training_checklist.lab.shared import Subject
 from training_checklist.lightning import LightningModule, Trainer
-from training_checklist.probe import CannotJudge, Limits, Threshold
+from training_checklist.probe import CannotJudge, Fix, Limits, Threshold
 
 MOST = 500_000  # calls that are rehearsed, in one or two seconds; of a part of a run nobody knows where it leads
+EVERY = {"step": "a batch", "epoch": "an epoch"}
 SHOWN = ("step_size", "gamma", "milestones", "T_max", "total_steps", "total_iters")
 
 
@@ -50,6 +51,7 @@ class Rehearsal:
         first_change: the call that first changes a rate, as far as the longer of the Trainer's two limits, max_steps
             and max_epochs, would let it come; NaN where none does, or there is one limit.
         made_in: where configure_optimizers is.
+        stepped_at: where the module steps it by hand; None where Lightning does.
     """
 
     schedule: str
@@ -67,13 +69,19 @@ class Rehearsal:
     accumulated: int = 1
     first_change: float = math.nan
     made_in: Place = NOWHERE
+    stepped_at: Place | None = None
 
     def __post_init__(self) -> None:
         self.calls = self.per_epoch * self.epochs
         self.rates = self.course[: int(self.calls) + 1]  # that the run goes through
         self.run = f"{self.steps} steps in {self.epochs:g} epochs"
-        self.place = self.made_in.beside(note=f"lr_scheduler {self.schedule} with interval={self.interval}")
+        how = f"with interval={self.interval}" if self.stepped_at is None else f"stepped once {EVERY[self.interval]}"
+        self.place = (self.stepped_at or self.made_in).beside(note=f"lr_scheduler {self.schedule} {how}")
         self.gets = f"it is made for {self.made_for} calls and gets {self.calls:.0f}: the run has {self.run}"
+
+    def stepped(self, interval: str) -> Fix | None:
+        """Return how to step it at another interval, where the module steps it; None where Lightning does."""
+        return None if self.stepped_at is None else Fix(f"call its step() once {EVERY[interval]}")
 
     def floor(self, limits: Limits) -> int | None:
         """Return the call from which the rate stays at its floor, long before the run ends, after a smooth decay."""
@@ -166,7 +174,7 @@ class Schedules(Subject):
 
     trainer: Trainer
     untold: str
-    shortened_by: str
+    shortened_by: str = ""
     rehearsed: list[Rehearsal]
     batch: Any
     calls: list[Calls]
@@ -182,7 +190,7 @@ class Schedules(Subject):
         """
         if self.shortened_by:
             raise CannotJudge(f"{self.shortened_by} has made this run shorter: ask for learning by itself")
-        if self.untold or not self.rehearsed:
+        if not self.rehearsed:
             raise CannotJudge(self.untold or "there is no lr_scheduler whose length is known")
         return self.rehearsed
 

@@ -19,12 +19,16 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
             what = (
                 f"the learning rate falls from {peak:.3g} to {later[0]:.1e} within the first epoch of {each.epochs:g}"
             )
-            yield Hit(what, each.place)
+            yield Hit(what, each.place, fix=each.stepped("epoch"))
         # A schedule that begins anew may do so within an epoch, but hardly by chance once for every epoch.
         elif each.calls >= limits.many * each.made_for and near(each.made_for, each.epochs, limits):
-            yield Hit(each.gets, each.place)
+            yield Hit(each.gets, each.place, fix=each.stepped("epoch"))
         elif floor is not None:
-            yield Hit(f"it is at its floor after {floor} of {each.calls:.0f} calls: the run has {each.run}", each.place)
+            yield Hit(
+                f"it is at its floor after {floor} of {each.calls:.0f} calls: the run has {each.run}",
+                each.place,
+                fix=each.stepped("epoch"),
+            )
 
 
 def cosine(length: int, **run: int) -> object:

@@ -14,13 +14,19 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
             continue
         course, peak, run = each.course, max(each.course), f"the run has {each.run}"
         if each.made_for > limits.many * each.calls and near(each.made_for, each.steps, limits):
-            yield Hit(f"{each.gets}; the last rate is {each.rates[-1]:.3g}", each.place)
+            yield Hit(f"{each.gets}; the last rate is {each.rates[-1]:.3g}", each.place, fix=each.stepped("step"))
         elif decays_over_steps(each, limits):
             what = f"it falls over some {each.steps:.0f} calls and gets {each.calls:.0f}: {run}"
-            yield Hit(f"{what}; the last rate is {each.rates[-1]:.3g} of {peak:.3g}", each.place)
+            yield Hit(
+                f"{what}; the last rate is {each.rates[-1]:.3g} of {peak:.3g}", each.place, fix=each.stepped("step")
+            )
         elif is_warm_up_of_steps(each, limits):
             what = f"it rises until call {course.index(peak)} and gets {each.calls:.0f} in a run of {each.run}"
-            yield Hit(f"{what}; of its {peak:.3g} the rate reaches {max(each.rates):.3g}", each.place)
+            yield Hit(
+                f"{what}; of its {peak:.3g} the rate reaches {max(each.rates):.3g}",
+                each.place,
+                fix=each.stepped("step"),
+            )
 
 
 def end_of(schedule: Rehearsal, limits: Limits) -> tuple[int, bool]:
