@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from torch.optim import SGD, Optimizer
-from torch.optim.lr_scheduler import LambdaLR
+from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR
 
 from training_checklist.engines.hooks import restore
 from training_checklist.engines.instead import put
@@ -45,6 +45,7 @@ class Rehearsal:
         course: the highest rate of any group before each call, as long as if every step were a call.
         made_for: calls that it is made for, as its arguments say; NaN where none does.
         is_cycle: whether these calls are one cycle, after which it is over.
+        is_cosine: whether it is one CosineAnnealingLR, alone or after a warm-up.
         error: what ended it too early, "" for nothing.
         accumulated: batches of a step of the optimizer.
         base: the highest rate that the optimizer was made with; NaN where that is not known.
@@ -64,6 +65,7 @@ class Rehearsal:
     course: list[float]
     made_for: float = math.nan
     is_cycle: bool = False
+    is_cosine: bool = False
     error: str = ""
     base: float = math.nan
     accumulated: int = 1
@@ -260,6 +262,7 @@ def rehearsal(config: Any, trainer: Trainer) -> tuple[Rehearsal, list[float]] | 
     is_whole = error or calls >= steps
     further = groups if is_whole else rehearse(config.scheduler, trainer.lightning_module, int(steps))[0]
     made_for = getattr(config.scheduler, "total_steps", None) or getattr(config.scheduler, "T_max", None) or math.nan
+    parts = [config.scheduler, *getattr(config.scheduler, "_schedulers", [])]  # of SequentialLR
     found = Rehearsal(
         shown(config.scheduler),
         config.interval,
@@ -271,6 +274,7 @@ def rehearsal(config: Any, trainer: Trainer) -> tuple[Rehearsal, list[float]] | 
         [max(rates) for rates in max(groups, further, key=len)],
         made_for,
         hasattr(config.scheduler, "total_steps"),
+        sum(type(each) is CosineAnnealingLR for each in parts) == 1,
         error,
         max(getattr(config.scheduler, "base_lrs", None) or [math.nan]),
         accumulated,

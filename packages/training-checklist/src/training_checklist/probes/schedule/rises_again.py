@@ -1,6 +1,7 @@
 from functools import partial
 
-from torch.optim.lr_scheduler import CosineAnnealingLR
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 
 from training_checklist.instruments import Schedules, limits_of, near, scheduled
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
@@ -8,16 +9,17 @@ from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Thr
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
     for each in schedules.rehearsals:
-        if each.error or not each.schedule.startswith("CosineAnnealingLR("):
+        if each.error or not each.is_cosine:
             continue
         if each.interval == "step" and near(each.made_for, each.epochs, limits_of("schedule/counted-in-epochs")):
             continue  # which that says
-        rates, peak = each.rates, max(each.rates)
-        lowest = min(rates)
-        again = max(rates[rates.index(lowest) :])
+        peak, top = max(each.rates), each.rates.index(max(each.rates))
+        lowest = min(each.rates[top:])
+        bottom = each.rates.index(lowest, top)
+        again = max(each.rates[bottom:])
         if again - lowest > limits.risen * (peak - lowest):
             yield Hit(
-                f"from call {rates.index(lowest)} of {each.calls:.0f} on the rate rises again, from {lowest:.3g} to "
+                f"from call {bottom} of {each.calls:.0f} on the rate rises again, from {lowest:.3g} to "
                 f"{again:.3g} of {peak:.3g}: the run has {each.run}",
                 each.place,
             )
@@ -25,6 +27,11 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
 
 def cosine(length: int) -> object:
     return scheduled(partial(CosineAnnealingLR, T_max=length))
+
+
+def warmed_up(optimizer: Optimizer) -> SequentialLR:
+    parts = [LinearLR(optimizer, 0.01, total_iters=4), CosineAnnealingLR(optimizer, 8)]
+    return SequentialLR(optimizer, parts, [4])
 
 
 PROBE = Probe(
@@ -44,5 +51,6 @@ PROBE = Probe(
         )
     },
     faulty=cosine(25),
+    also_faulty=(scheduled(warmed_up),),
     healthy=cosine(28),
 )
