@@ -6,6 +6,8 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 from training_checklist.instruments import Schedules, limits_of, near, scheduled
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
+ROUNDING = 1e-6  # relative: a rate that is computed from the one before it drifts by as much in some 1000 calls
+
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
     for each in schedules.rehearsals:
@@ -13,9 +15,10 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
             continue
         if each.interval == "step" and near(each.made_for, each.epochs, limits_of("schedule/counted-in-epochs")):
             continue  # which that says
-        peak, top = max(each.rates), each.rates.index(max(each.rates))
+        peak = max(each.rates)
+        top = next(call for call, rate in enumerate(each.rates) if peak - rate <= ROUNDING * peak)
         lowest = min(each.rates[top:])
-        bottom = each.rates.index(lowest, top)
+        bottom = next(call for call, rate in enumerate(each.rates) if call >= top and rate - lowest <= ROUNDING * peak)
         again = max(each.rates[bottom:])
         if again - lowest > limits.risen * (peak - lowest):
             yield Hit(
