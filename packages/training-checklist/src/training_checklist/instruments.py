@@ -157,7 +157,7 @@ MODULES = {
     "lab.seen": ("Form", "Outside", "not_finite", "outside"),
     "lab.sequences": (
         *("ADDED", "MOVED", "OVER_TIME"),
-        *("answered", "answers", "differences", "more_padding", "scores", "trailing"),
+        *("answered", "answers", "compared", "differences", "more_padding", "scores", "trailing"),
     ),
     "lab.shapes": ("Reshape", "Shape", "broadcast", "by"),
     "lab.shared": ("known", "limits_of", "of_each", "of_the_project", "once"),

@@ -133,12 +133,18 @@ def more_padding(step: Step) -> list[MorePadding]:
 
 
 @torch.no_grad()
-def answered(look: Look, batch: Any) -> tuple[float, CriterionCall | None]:
-    """Return the loss, and the one call that compares answers with class indices."""
+def compared(look: Look, batch: Any) -> tuple[float, Criteria]:
+    """Return the loss, and what criteria were given."""
     criteria = Criteria()
     with isolate_rng(), Tracer(look.module, criteria):
         seed_all()
         loss = float(look.loss_of(batch))
+    return loss, criteria
+
+
+def answered(look: Look, batch: Any) -> tuple[float, CriterionCall | None]:
+    """Return the loss, and the one call that compares answers with class indices."""
+    loss, criteria = compared(look, batch)
     return loss, criteria.classification
 
 

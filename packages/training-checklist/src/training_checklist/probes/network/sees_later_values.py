@@ -9,18 +9,17 @@ from torch.utils.data import DataLoader
 
 from training_checklist.instruments import (
     MOVED,
-    Criteria,
+    SAMPLES,
     CriterionCall,
     Example,
     Small,
     Step,
-    Tracer,
+    compared,
     differences,
-    isolate_rng,
+    first_of,
     leaves,
     look,
     replaced,
-    seed_all,
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
@@ -28,8 +27,9 @@ from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 def detect(step: Step, limits: Limits) -> Hits:
     """Exchange a value of each series for another sample's, and see whether answers change that are to foretell it."""
     is_judged = False
-    asked = calls(step, step.batch)
-    for path, leaf in leaves(step.batch).items():
+    looked, batch = look(step), first_of(step.batch, SAMPLES)
+    asked = compared(looked, batch)[1].calls
+    for path, leaf in leaves(batch).items():
         for number, call in enumerate(asked):
             shift = shift_of(leaf, call)
             if shift is None:
@@ -37,7 +37,7 @@ def detect(step: Step, limits: Limits) -> Hits:
             position = min(call.target.shape[1], leaf.shape[1] - shift) // 2
             changed = leaf.clone()
             changed[:, position + shift] = leaf.roll(1, 0)[:, position + shift]
-            others = calls(step, replaced(step.batch, {path: changed}))
+            others = compared(looked, replaced(batch, {path: changed}))[1].calls
             if len(others) != len(asked) or others[number].input.shape != call.input.shape:
                 continue
             is_judged = True
@@ -50,16 +50,6 @@ def detect(step: Step, limits: Limits) -> Hits:
                 )
     if not is_judged:
         raise CannotJudge("no criterion asks each position of a series for a later value of it")
-
-
-@torch.no_grad()
-def calls(step: Step, batch: Any) -> list[CriterionCall]:
-    """Return what criteria are given for a batch, in eval mode."""
-    looked, criteria = look(step), Criteria()
-    with isolate_rng(), Tracer(looked.module, criteria):
-        seed_all()
-        looked.loss_of(batch)
-    return criteria.calls
 
 
 def shift_of(leaf: Tensor, call: CriterionCall) -> int | None:

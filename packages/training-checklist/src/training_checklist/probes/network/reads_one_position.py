@@ -1,0 +1,103 @@
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
+
+from training_checklist.instruments import (
+    MOVED,
+    SAMPLES,
+    CriterionCall,
+    Example,
+    Small,
+    Step,
+    compared,
+    first_of,
+    leaves,
+    look,
+    replaced,
+)
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+OTHERS = {"first": slice(1, None), "last": slice(None, -1)}  # the positions beside it
+
+
+def detect(step: Step, limits: Limits) -> Hits:
+    """Exchange all positions of each sequence but one for those of another sample."""
+    looked, batch, is_judged = look(step), first_of(step.batch, SAMPLES), False
+    known = compared(looked, batch)[1].calls
+    for path, leaf in leaves(batch).items():
+        if leaf.ndim not in (2, 3) or leaf.is_floating_point() != (leaf.ndim == 3) or leaf.is_complex():
+            continue
+        other = leaf.roll(1, 0)
+
+        def moves(to: Tensor, path: str = path) -> bool:
+            return differ(known, compared(looked, replaced(batch, {path: to}))[1].calls, limits)
+
+        if not known or leaf.shape[1] < limits.positions or not moves(other):
+            continue
+        is_judged = True
+        for name, others in OTHERS.items():
+            changed = leaf.clone()
+            changed[:, others] = other[:, others]
+            if bool((changed != leaf).any()) and not moves(changed):
+                yield Hit(
+                    f"the {name} of {leaf.shape[1]} positions of {path} decides alone about the answers: with all "
+                    "others of another sample they are the same",
+                    known[0].place.beside(loader="train_dataloader", note=path),
+                )
+    if not is_judged:
+        raise CannotJudge("no sequence of so many positions enters the network and changes what a criterion is given")
+
+
+def differ(known: list[CriterionCall], others: list[CriterionCall], limits: Limits) -> bool:
+    if [call.input.shape for call in known] != [call.input.shape for call in others]:
+        return True
+    apart = [
+        (one.input - two.input).abs().max() / one.input.abs().max() for one, two in zip(known, others, strict=True)
+    ]
+    return any(not share <= limits.answers_moved for share in apart)  # NaN is no number that stays the same
+
+
+class OfSequences(Small):
+    """Tells the class of a sequence by its first position; `leak` is the weight of the mean over all."""
+
+    def __init__(self, leak: float = 0.0) -> None:
+        super().__init__()
+        self.leak = leak
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs[:, 0] + self.leak * inputs.mean(1))
+
+
+def sequences(length: int = 20) -> Any:
+    return DataLoader(TensorDataset(torch.randn(32, length, 8), torch.arange(32) % 4), batch_size=16)
+
+
+PROBE = Probe(
+    question="Do other positions of a sequence than the first, or the last, have an effect on the answers?",
+    why="what should sum up a sequence sees one position of it, such as the output of a recurrent layer at its first "
+    "one, or one point where the maximum over all was meant",
+    severity=WARNING,
+    may_be_wrong="a network that foretells from the present state alone, though the batch has earlier ones",
+    fix=Fix("take the mean or the maximum over the positions, or the output at the one that has seen all others"),
+    thresholds={
+        "answers_moved": replace(
+            MOVED,
+            faulty=Example(partial(OfSequences, 2e-4), sequences),
+            healthy=Example(partial(OfSequences, 2e-3), sequences),
+        ),
+        "positions": Threshold(
+            16,
+            "from which on they are no channels, of which one may be chosen: an electrocardiogram has 12 leads, "
+            "Sentinel-2 13 bands",
+            faulty=Example(OfSequences, sequences),
+            healthy=Example(OfSequences, partial(sequences, 10)),
+        ),
+    },
+    detect=detect,
+    faulty=Example(OfSequences, sequences),
+    healthy=Example(partial(OfSequences, 1.0), sequences),
+)
