@@ -103,8 +103,8 @@ PROBE = Probe(
     thresholds={
         "answers_moved": replace(
             MOVED,
-            faulty=Example(partial(Forecaster, False, 5e-3), series),
-            healthy=Example(partial(Forecaster, False, 5e-4), series),
+            faulty=Example(partial(Forecaster, False, 1e-2), series),
+            healthy=Example(partial(Forecaster, False, 1e-3), series),
         )
     },
     detect=detect,
