@@ -14,6 +14,10 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
     whole_run = run.steps
     if max(test.asked.fall, 0.0) / test.asked.steps * whole_run >= test.min_fall:
         return
+    if test.out_of_time and test.asked.fall > 0:
+        raise CannotJudge(
+            f"the loss falls slowly, {test.asked}, and the time for trying was over (checks.learning.seconds)"
+        )
     tried = [f"{each.change}={'null' if each.given is None else f'{each.given:.3g}'}" for each in test.tried]
     others = f"nor with {', '.join(tried)}" if tried else "no other setting was tried"
     ended = "; the time for trying was over" if test.out_of_time else ""
