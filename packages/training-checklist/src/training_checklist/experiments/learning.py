@@ -71,9 +71,8 @@ class Learning(Experiment):
         self.least_gains: dict[str, float] = {}
         self.epochs: Epochs | None = None
         self.counter: CallCounter | None = None
-        self.by_hand: dict[
-            str, list[tuple[int, Rehearsal, list[float]]]
-        ] = {}  # by when they may turn out to be stepped
+        # Of schedules that the module steps itself, by when it may turn out to do so.
+        self.by_hand: dict[str, list[tuple[int, Rehearsal, list[float]]]] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage == "fit":

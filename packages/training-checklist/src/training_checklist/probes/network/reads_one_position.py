@@ -31,6 +31,8 @@ def detect(step: Step, limits: Limits) -> Hits:
     for path, leaf in leaves(batch).items():
         if leaf.ndim not in (2, 3) or leaf.is_floating_point() != (leaf.ndim == 3) or leaf.is_complex():
             continue
+        if bool((leaf == leaf[:, :1]).all()):
+            continue  # what is known of a whole sample stands at each position
         other = leaf.roll(1, 0)
 
         def moves(to: Tensor, path: str = path) -> bool:
@@ -76,6 +78,19 @@ def sequences(length: int = 20) -> Any:
     return DataLoader(TensorDataset(torch.randn(32, length, 8), torch.arange(32) % 4), batch_size=16)
 
 
+class WithPlace(OfSequences):
+    """Is told where each sequence was measured, at every position, and looks there once."""
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        inputs, places, labels = batch
+        return self.loss(self(inputs) + places[:, 0, :4], labels)
+
+
+def with_places() -> Any:
+    places = torch.randn(32, 1, 8).expand(32, 20, 8)
+    return DataLoader(TensorDataset(torch.randn(32, 20, 8), places, torch.arange(32) % 4), batch_size=16)
+
+
 PROBE = Probe(
     question="Do other positions of a sequence than the first, or the last, have an effect on the answers?",
     why="what should sum up a sequence sees one position of it, such as the output of a recurrent layer at its first "
@@ -100,4 +115,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Example(OfSequences, sequences),
     healthy=Example(partial(OfSequences, 1.0), sequences),
+    also_healthy=(Example(partial(WithPlace, 1.0), with_places),),
 )
