@@ -84,7 +84,13 @@ def each_held_out(look: Callable[[Any, Any, Limits], Hits]) -> Callable[[Any, Li
     def detect(data: Any, limits: Limits) -> Hits:
         yield from each_judged([partial(look, data, split, limits) for split in data.held_out], "nothing is held out")
 
+    detect.of_each = True
     return detect
+
+
+def is_of_each(detect: Callable[..., Hits]) -> bool:
+    """Whether a detector looks at each split of the data that is held out."""
+    return hasattr(detect, "of_each")
 
 
 def each_judged(looks: Sequence[Callable[[], Hits]], none: str) -> Hits:

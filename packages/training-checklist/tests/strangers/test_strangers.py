@@ -615,3 +615,14 @@ def test_model_that_the_project_pickles_while_it_trains(stranger):
     )
     items = ("gradients", "overflow", "memory", "learning", "trace")
     passed(project.check(items=",".join(items)), *items)
+
+
+@pytest.mark.parametrize("loader", ["train_dataloader", "val_dataloader"])
+def test_loader_that_is_given_to_the_test_alone_is_looked_at(stranger, loader):
+    """Which is the first that an item hears of it."""
+    tested = "    trainer.test(net, data)\n"
+    files = changed("train.py", (tested, f"    trainer.test(net, data.{loader}())\n"))
+    files = {name: text.replace("def test_dataloader", "def of_testing") for name, text in files.items()}
+    done = stranger(files).check(items="limit_batches")
+    told = {"train_dataloader": "samples of test_dataloader are in the training set", "val_dataloader": "are those of"}
+    assert told[loader] in done.output

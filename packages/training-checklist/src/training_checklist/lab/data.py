@@ -41,6 +41,7 @@ class Data(Subject):
         until: when that is, by `time.monotonic()`.
         error: what the run has raised.
         seen: what the batches of the run have shown.
+        given: loaders that `trainer.test` alone was given, once it is called.
         roles: of the tensors of a batch.
     """
 
@@ -61,6 +62,7 @@ class Data(Subject):
         self.until = time.monotonic() + seconds
         self.error: Exception | None = None
         self.seen = Seen()
+        self.given: list[Split] = []
 
     @property
     def has_roles(self) -> bool:
@@ -79,7 +81,7 @@ class Data(Subject):
 
     @property
     def held_out(self) -> list[Split]:
-        return [*validated(self), *tested(self)[0]]
+        return [*validated(self), *(self.given or tested(self)[0])]
 
     @property
     def splits(self) -> list[Split]:

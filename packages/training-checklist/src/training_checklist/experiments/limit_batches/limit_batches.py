@@ -12,10 +12,10 @@ from training_checklist.engines.splits import Split, splits
 from training_checklist.engines.tracer import Tracer
 from training_checklist.experiments.experiment import RAISES, Experiment
 from training_checklist.finding import Finding, Place
-from training_checklist.lab.data import OVER, RAISED, UNREAD, Data, order_of
+from training_checklist.lab.data import OVER, RAISED, UNREAD, Data, order_of, tested
 from training_checklist.lab.input_scale import average, input_scale
 from training_checklist.lightning import LightningModule, Trainer
-from training_checklist.probe import CannotJudge, Probe
+from training_checklist.probe import CannotJudge, Probe, is_of_each
 
 
 class LimitBatches(Experiment):
@@ -95,6 +95,20 @@ class LimitBatches(Experiment):
             self.seen = "; ".join([f"samples: {counted}", *self._described()])
         elif not self.findings:
             self.skip("no batch was run")
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Look at data that nobody knew of before: a script may give them to `trainer.test` alone.
+
+        What training or validation reads, too, is tested with on purpose.
+        """
+        if self.data is None or not self.data.has_roles or tested(self.data)[0]:
+            return
+        known = {id(split.dataset) for split in self.data.splits}
+        given = [split for split in splits("test", trainer.test_dataloaders) if id(split.dataset) not in known]
+        self.data.given, self.data.until = given, time.monotonic() + self.seconds
+        if given:
+            asked = [probe for probe in self.of(OVER) if probe.id not in self.judged or is_of_each(probe.detect)]
+            self.ask(asked, self.data)
 
     def explain(self, error: Exception) -> Finding | None:
         """Return the labels or tokens without a row, or the samples of another size, that an exception is about."""
