@@ -34,7 +34,7 @@ MODULES = {
         "moved_look",
         "replaced",
     ),
-    "engines.criteria": ("CRITERIA", "Criteria", "CriterionCall"),
+    "engines.criteria": ("CRITERIA", "DISTANCES", "Criteria", "CriterionCall"),
     "engines.drawn_indices": ("DrawnIndices", "content_of", "length"),
     "engines.entrances": ("Entrances",),
     "engines.fingerprints": (

@@ -11,15 +11,13 @@ from training_checklist.engines.tracer import Call, Listener
 from training_checklist.finding import Place
 
 # Of torch.nn.functional; the modules of torch.nn call them.
+DISTANCES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 CRITERIA = {
     "cross_entropy",
     "nll_loss",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
-    "mse_loss",
-    "l1_loss",
-    "smooth_l1_loss",
-    "huber_loss",
+    *DISTANCES,
     "kl_div",
 }
 CLASSIFIES = {"cross_entropy", "nll_loss"}  # (B, C, ...) against class indices (B, ...)

@@ -72,7 +72,7 @@ class Learning(Experiment):
         self.epochs: Epochs | None = None
         self.counter: CallCounter | None = None
         # Of schedules that the module steps itself, by when it may turn out to do so.
-        self.by_hand: dict[str, list[tuple[int, Rehearsal, list[float]]]] = {}
+        self.if_by_hand: dict[str, list[tuple[int, Rehearsal, list[float]]]] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage == "fit":
@@ -105,7 +105,7 @@ class Learning(Experiment):
         with isolate_rng():
             rehearsed = [] if by_hand else self._rehearse(trainer)
             if not pl_module.automatic_optimization and trainer.max_steps < 0 and not session.shortened_by():
-                self.by_hand = {each: self._rehearse(trainer, each) for each in ("step", "epoch")}
+                self.if_by_hand = {each: self._rehearse(trainer, each) for each in ("step", "epoch")}
             self._ask(
                 untold=BY_HAND if by_hand else "",
                 made_with=self.rates.made,
@@ -161,7 +161,7 @@ class Learning(Experiment):
         batches, found = trainer.num_training_batches, []
         for index, calls in enumerate(self.counter.calls.values()):
             interval = {2: "epoch", 2 * batches: "step"}.get(calls.by_hand) if batches > 1 else None
-            rehearsed = self.by_hand.get(interval, [])
+            rehearsed = self.if_by_hand.get(interval, [])
             if len(rehearsed) == len(self.counter.calls):
                 found.append(replace(rehearsed[index][1], stepped_at=calls.place))
         return found
@@ -180,7 +180,7 @@ class Learning(Experiment):
         if self.epochs is None or self.counter is None:
             return
         self._ask(
-            **({"rehearsed": self._stepped_by_hand(trainer)} if self.by_hand else {}),
+            **({"rehearsed": self._stepped_by_hand(trainer)} if self.if_by_hand else {}),
             epochs=self.epochs.listeners,
             calls=[*self.counter.calls.values()],
             monitors=self.monitors,

@@ -16,7 +16,7 @@ from torchmetrics import Metric
 from training_checklist.direction import better
 from training_checklist.engines.batches import same, tensors
 from training_checklist.engines.compared import HALF
-from training_checklist.engines.criteria import Criteria, CriterionCall
+from training_checklist.engines.criteria import DISTANCES, Criteria, CriterionCall
 from training_checklist.engines.logged import STEPS, logged_by
 from training_checklist.engines.replay import call_step, loss_in, seed_all
 from training_checklist.engines.splits import Split
@@ -33,7 +33,6 @@ SURE = 15.0  # logit of a right answer, and less that of a wrong one: of 1,000 c
 LOGITS = (0.6, 0.4)  # of right answers, to both sides of 0.5, which is a threshold of probabilities, and not of these
 SAMPLES = 64
 SAME = 1e-5  # relative: the same float32 numbers, added up in another order
-DISTANCES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 Answer = Callable[[Tensor], Tensor]
 
 

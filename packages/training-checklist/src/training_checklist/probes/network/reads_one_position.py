@@ -57,9 +57,8 @@ def detect(step: Step, limits: Limits) -> Hits:
 def differ(known: list[CriterionCall], others: list[CriterionCall], limits: Limits) -> bool:
     if [call.input.shape for call in known] != [call.input.shape for call in others]:
         return True
-    apart = [
-        (one.input - two.input).abs().max() / one.input.abs().max() for one, two in zip(known, others, strict=True)
-    ]
+    pairs = [(one.input, two.input) for one, two in zip(known, others, strict=True) if one.input.numel()]
+    apart = [(one - two).abs().max() / one.abs().max() for one, two in pairs]
     return any(not share <= limits.answers_moved for share in apart)  # NaN is no number that stays the same
 
 

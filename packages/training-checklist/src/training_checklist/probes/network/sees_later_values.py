@@ -59,16 +59,18 @@ def shift_of(leaf: Tensor, call: CriterionCall) -> int | None:
     at both sides to be given back does.
     """
     target = call.target
-    if leaf.ndim < 2 or target.ndim < 2 or target.shape != call.input.shape or len(leaf) != len(target):
+    if min(leaf.ndim, target.ndim) < 2 or target.shape != call.input.shape or len(leaf) != len(target):
         return None
-    if not leaf.is_floating_point() or not target.is_floating_point() or len(leaf.unique()) < leaf.shape[1]:
+    if not target.numel() or not target.is_floating_point():
         return None
-    wanted, found = target.reshape(*target.shape[:2], -1)[..., 0], set()
-    for series in leaf.reshape(*leaf.shape[:2], -1).unbind(-1):
-        for shift in (series == wanted[:, :1]).all(0).nonzero().flatten().tolist():
-            later = series[:, shift:]
-            if later.shape[1] <= wanted.shape[1] and torch.equal(later, wanted[:, : later.shape[1]]):
-                found.add(shift)
+    if not leaf.is_floating_point() or len(leaf.unique()) < leaf.shape[1]:
+        return None
+    wanted, columns = target.reshape(*target.shape[:2], -1)[..., :1], leaf.reshape(*leaf.shape[:2], -1)
+    found = []
+    for shift in (columns == wanted[:, :1]).all(0).any(1).nonzero().flatten().tolist():
+        later = columns[:, shift:]
+        if later.shape[1] <= wanted.shape[1] and bool((later == wanted[:, : later.shape[1]]).all(0).all(0).any()):
+            found.append(shift)
     return found.pop() or None if len(found) == 1 else None
 
 

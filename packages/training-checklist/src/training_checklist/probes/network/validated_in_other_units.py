@@ -1,3 +1,4 @@
+from collections import deque
 from functools import partial
 from typing import Any
 
@@ -7,10 +8,10 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics import MeanAbsoluteError
 
-from training_checklist.instruments import Call, Example, Small, Step, StepListener
+from training_checklist.instruments import DISTANCES, Call, Example, Small, Step, StepListener
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
-DIFFERENCES = {"sub", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
+MOST_PAIRS = 100  # the last ones: a step that samples first takes thousands of differences, which fill the memory
 ROUNDING = 1e-5  # relative: the same float32 numbers, computed in another order
 
 
@@ -19,10 +20,10 @@ class Differences(StepListener):
 
     def __init__(self, step: Step) -> None:
         super().__init__(step)
-        self.pairs: list[tuple[Tensor, Tensor, bool, Place]] = []
+        self.pairs: deque[tuple[Tensor, Tensor, bool, Place]] = deque(maxlen=MOST_PAIRS)
 
     def after(self, call: Call) -> None:
-        if call.name.strip("_") in DIFFERENCES and len(call.given) == 2:
+        if call.name.strip("_") in {"sub", *DISTANCES} and len(call.given) == 2:
             one, other = call.given
             if one.shape == other.shape and one.is_floating_point() and other.is_floating_point() and one.ndim:
                 self.pairs.append((one, other, call.result.requires_grad, call.place))
