@@ -1,5 +1,6 @@
 """The checklist is a guest in every project: it changes no command, touches nothing, and sees what the user runs."""
 
+import json
 import os
 import re
 import shlex
@@ -343,6 +344,26 @@ class Table(pl.Callback):
     assert [(project.folder / name).read_text() for name in ("table.csv", "final.pt")] == ["of an earlier run\n"] * 2
     assert not any((project.folder / name).exists() for name in ("result.txt", "tables"))
     assert (project.folder / "cache.bin").exists()
+
+
+def test_script_that_empties_the_directory_of_its_run_is_judged_by_what_was_there(stranger):
+    """It takes nothing of the check's away: neither its own files, nor what is kept to be put back."""
+    tested = "    trainer.test(net, data)\n"
+    saves = "    open('result.txt', 'w').write('mine')\n"
+    emptied = "    for path in Path(cfg.folder).iterdir():\n        shutil.rmtree(path) if path.is_dir() else path.unlink()\n"
+    imports = ("import hydra\n", "import shutil\nfrom pathlib import Path\n\nimport hydra\n")
+    project = stranger(changed("train.py", (tested, tested + saves + emptied), imports))
+    (project.folder / "result.txt").write_text("of an earlier run\n")
+    before = project.files()
+    done = project.check(items="fast_dev_run,trace,paths,profile,reproducibility,distributed")
+    items = ("fast_dev_run", "trace", "profile", "reproducibility", "distributed")
+    assert {item: done.verdict(item) for item in items} == dict.fromkeys(items, "passed"), done.output
+    report = min(project.folder.rglob("debug/report.json"), key=lambda path: len(path.parts))  # of the whole check
+    [verdict] = [each for each in json.loads(report.read_text())["items"] if each["item"] == "paths"]
+    assert "train.py:21 removes what it has held" in verdict["seen"], verdict
+    assert {each["rule"] for each in verdict["findings"]} == {"paths/outside-run-directory"}
+    assert (project.folder / "result.txt").read_text() == "of an earlier run\n"
+    assert project.files() == before
 
 
 def test_log_that_all_runs_share_is_as_it_was_before(stranger):

@@ -12,18 +12,21 @@ from typing import Any
 from torch.utils.data import Dataset
 
 from training_checklist.engines.own_code import is_installed, is_of_checks, pass_on
-from training_checklist.lightning import Callback, LightningDataModule, LightningModule, Logger
+from training_checklist.lightning import Callback, LightningDataModule, LightningModule, Logger, Trainer
 
 DATA = {"data", "datasets"}
 DATA_HOOKS = {"prepare_data", "setup", *(f"{part}_dataloader" for part in ("train", "val", "test", "predict"))}
 OPENED_TO_WRITE = os.O_WRONLY | os.O_RDWR
 SYSTEM = ("/dev/", "/proc/", "/sys/")
+REMOVALS = ("os.remove", "os.rmdir", "shutil.rmtree")
+PARTS = (Callback, Logger, Trainer)  # of Lightning, which remove what they have written before
 EMPTIES = os.O_TRUNC | os.O_EXCL
 
 # Called before a file is written, with its path, whether it begins empty, and the frame that asks for it; before a
 # folder is made, with None.
 Listener = Callable[[Path, bool | None, FrameType], object]
 listeners: list[Listener] = []
+removal_listeners: list[Callable[[Path, FrameType], object]] = []  # before a file or a folder is removed
 _hooked: list[bool] = []  # an audit hook stays for good
 unasked = False  # whether data are being loaded for a look alone, which the run itself may never load
 
@@ -45,7 +48,7 @@ class Written:
 
 
 def listen(listener: Listener) -> None:
-    """Have a function called until it is taken out of `listeners`."""
+    """Have a function called until it is taken out of `listeners`; those of removals are called from here on, too."""
     if not _hooked:
         sys.addaudithook(_hook)
         _hooked.append(True)
@@ -53,9 +56,15 @@ def listen(listener: Listener) -> None:
 
 
 def _hook(event: str, arguments: tuple) -> None:
-    if not listeners:
+    if not listeners and not removal_listeners:
         return
     try:
+        if event in REMOVALS:
+            path, folder = arguments
+            if isinstance(path, (str, os.PathLike)) and folder in (None, -1):  # else it is of a folder being removed
+                for listener in list(removal_listeners):
+                    listener(Path(os.path.abspath(path)), sys._getframe(1))
+            return
         if event == "open":
             path, mode, flags = arguments
             by_mode, flags = isinstance(mode, str), flags or 0
@@ -99,6 +108,18 @@ def is_temporary(path: Path, working_directory: Path) -> bool:
 def holds_data(folder: Path) -> bool:
     """Whether a folder is for data, by its name; a package of that name is code."""
     return folder.name in DATA and not any(folder.glob("*.py"))
+
+
+def removed_by(frame: FrameType | None) -> str:
+    """Return "file:line" of the project's own code that removes something itself, or "" where Lightning does."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if is_of_checks(file) or isinstance(frame.f_locals.get("self"), PARTS) and is_installed(file):
+            return ""
+        if not is_installed(file):
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
 
 
 def attribute(path: Path, frame: FrameType | None) -> Written | None:

@@ -22,6 +22,7 @@ from training_checklist.finding import Verdict
 from training_checklist.lab.job_config import JobConfig, override_of, provenance, targets
 from training_checklist.probe import CannotJudge
 from training_checklist.settings import KEY
+from training_checklist.starting.placement import own_folder
 
 LIGHTNING = ("pytorch_lightning", "lightning.pytorch")
 ENTRIES = ("fit", "validate", "test", "predict")
@@ -130,7 +131,7 @@ class ConfigCheck(Experiment):
         }
         secrets = secret_values(job.config)
         lines = {key: redact_text(line(key, settings), secrets) for key, settings in history.items()}
-        path = Path(job.config.hydra.runtime.output_dir) / "debug" / "config.txt"
+        path = own_folder(job.config) / "debug" / "config.txt"
         if launched_rank() != 0 or ("RANK" in os.environ and path.is_file()):  # another process of the job shows it
             return
         path.parent.mkdir(exist_ok=True)

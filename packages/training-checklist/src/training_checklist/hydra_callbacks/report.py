@@ -43,7 +43,7 @@ from training_checklist.reporting.wording import with_commands
 from training_checklist.settings import read_settings
 from training_checklist.starting.arguments import same
 from training_checklist.starting.check import CHECK_FAILED, TOOL_FAILED, Check, refuse, refused_by
-from training_checklist.starting.placement import Asked, is_item, settle
+from training_checklist.starting.placement import Asked, is_item, own_folder, settle
 from training_checklist.starting.shape import asked_of_trainers, limits, shape
 
 OWN_PLACES = {"paths"}  # items that ask where the project itself writes
@@ -109,7 +109,7 @@ class Report(Callback):
         with read_write(config.hydra):
             for handler in (config.hydra.job_logging.get("handlers") or {}).values():
                 if handler.get("filename") is not None:
-                    handler.filename = place_of(handler.filename, run)
+                    handler.filename = place_of(handler.filename, own_folder(config))
                     Path(handler.filename).parent.mkdir(parents=True, exist_ok=True)
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
@@ -140,8 +140,8 @@ class Report(Callback):
 
         if is_item():
             own = not OWN_PLACES.isdisjoint(self.items)
-            run, here = Path(config.hydra.runtime.output_dir), Path(config.hydra.runtime.cwd)
-            self.given.enter_context(writing_inside(run, services_only=own, here=here))
+            here = Path(config.hydra.runtime.cwd)
+            self.given.enter_context(writing_inside(own_folder(config), services_only=own, here=here))
         self.given.enter_context(every_trainer(*self._asked(config), self.forms_group))
         self.given.enter_context(recorded_loads(self.items))
 
@@ -187,7 +187,7 @@ class Report(Callback):
         if refusal is not None:
             job_return.return_value = refusal
             return
-        folder = Path(config.hydra.runtime.output_dir)
+        folder = own_folder(config)
         over = any(each.fitted for each in self.experiments)
         if error is None or over:  # what comes after training takes nothing away from what was seen in it
             conclude(self.experiments, folder)

@@ -32,6 +32,7 @@ class RecordFile:
 
     Args:
         path: from the working directory, None where the config asks for none.
+        exists: whether it was there, until the project's own code has removed it.
         inside: whether it lies in the run's directory.
         place: the key that decides.
         fix: an override that puts it there.
@@ -89,6 +90,9 @@ class RunFiles(Subject):
     @property
     def here(self) -> Path:
         return Path(self.config.hydra.runtime.cwd).resolve()
+
+    def has_written(self, path: Path) -> bool:
+        return path.exists() or self.recording.has_removed(path)
 
     def place(self, key: str) -> Place:
         return place_of(self.config, key) or Place(key=key)
@@ -157,7 +161,7 @@ def records(files: RunFiles) -> list[RecordFile]:
     def record(name: str, path: Path, key: str) -> RecordFile:
         place, fix = asked_for(path), f"{key}={OUTPUT_DIR}/{path.name}"
         return RecordFile(
-            name, files.short(place), path.is_file(), place.is_relative_to(files.run), Place(key=key), fix
+            name, files.short(place), files.has_written(path), place.is_relative_to(files.run), Place(key=key), fix
         )
 
     hydra, found = files.config.hydra, []
@@ -192,6 +196,8 @@ def logged(files: RunFiles) -> list[LoggedValues]:
         if not isinstance(logger, (CSVLogger, TensorBoardLogger)):
             continue
         folder, place = Path(logger.log_dir), files.logger_place(logger)
+        if files.recording.has_removed(folder):
+            continue
         if isinstance(logger, CSVLogger):
             name, path = "metrics.csv", folder / "metrics.csv"
             count = max(0, len(path.read_text(encoding="utf-8").splitlines()) - 1) if path.is_file() else None

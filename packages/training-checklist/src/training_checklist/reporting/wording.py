@@ -19,6 +19,7 @@ from training_checklist.finding import Finding
 from training_checklist.group import ALWAYS, DOOR, group_name, group_of, groups
 from training_checklist.group import option as named
 from training_checklist.settings import KEY
+from training_checklist.starting.placement import RUN
 
 TRAINER = "trainer"  # key of the config and argument of `check` that are given to the Trainer
 
@@ -48,8 +49,7 @@ def command(config: DictConfig | None, item: str | None, overrides: tuple[str, .
         return call(item, overrides)
     ours = (*groups(), KEY)
     own = [text for text in given(config, "task") if key_of(text).partition(".")[0] not in ours]
-    place = os.environ.get(OF_CHECKLIST)  # which the item's command was given besides
-    own = [text for text in own if place is None or text.partition("=")[2] != exactly(place)]
+    own = [text for text in own if text.partition("=")[2] != place_of_item()]
     signs = {key_of(text): text[: len(text) - len(text.lstrip("+"))] for text in own}
     # What the user has added is no key of the configs: without its sign Hydra would refuse it.
     changed = [text if text[0] in "+~" else f"{signs.get(key_of(text), '')}{text}" for text in overrides]
@@ -75,10 +75,15 @@ def call(item: str | None, overrides: tuple[str, ...]) -> str:
 
 def without_items(arguments: list[str]) -> list[str]:
     """Return the arguments of the program without those that ask for items: `pdb` does not follow into theirs."""
-    place = os.environ.get(OF_CHECKLIST)
     names, keys = (*groups(), f"{ALWAYS}/trial", "hydra.mode"), ("hydra.callbacks.debug", "callbacks.debug_")
-    kept = [text for text in arguments if place is None or text.partition("=")[2] != exactly(place)]
+    kept = [text for text in arguments if text.partition("=")[2] != place_of_item()]
     return [text for text in kept if key_of(text).partition("@")[0] not in names and not key_of(text).startswith(keys)]
+
+
+def place_of_item() -> str | None:
+    """Return what an item's command has been given besides for each key that says where its run writes."""
+    place = os.environ.get(OF_CHECKLIST)
+    return None if place is None else exactly(str(Path(place, RUN)))
 
 
 def quoted(text: str) -> str:

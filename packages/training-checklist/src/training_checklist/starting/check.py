@@ -23,7 +23,7 @@ from training_checklist.reporting.terminal import print_report
 from training_checklist.settings import Settings, read_settings
 from training_checklist.starting.arguments import CALLBACK, without
 from training_checklist.starting.own_files import put_back
-from training_checklist.starting.placement import Asked, is_item
+from training_checklist.starting.placement import RUN, Asked, is_item
 from training_checklist.starting.start import Starter
 
 CHECK_FAILED, TOOL_FAILED = 1, 2  # exit codes
@@ -190,7 +190,7 @@ class Check:
 
     def _moved(self, text: str, work: Path, kept: Path) -> str:
         """Return what was said of files in the place that they have had, for the place that they have now."""
-        for old, new in ((work / FOLDER, kept), (work, kept.parent)):
+        for old, new in ((work / FOLDER, kept), (work / RUN, kept.parent), (work, kept.parent)):
             text = text.replace(str(old), str(new)).replace(self._short(old), self._short(new))
         return text
 

@@ -1,6 +1,7 @@
 """Where an item's process writes: into a directory of the check's own, wherever the project's runs go.
 
-The variable `OF_CHECKLIST` holds it, for whatever processes the item starts itself.
+The variable `OF_CHECKLIST` holds it, for whatever processes the item starts itself. The run gets a folder of its own
+in it, which the project may empty.
 """
 
 import json
@@ -17,6 +18,7 @@ from training_config.overrides import given, key_of, quoted
 from training_checklist.ending import OF_CHECKLIST
 
 JOB = "TRAINING_CHECKLIST_JOB"  # variable that holds an `Asked`
+RUN = "run"  # in the directory of an item: that of its run
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class Asked:
 def is_item() -> bool:
     """Whether this process runs items, which another one has started for that."""
     return OF_CHECKLIST in os.environ
+
+
+def own_folder(config: DictConfig) -> Path:
+    """Return where the check itself writes in a job: the item's directory, or that of the user's own run."""
+    return Path(os.environ[OF_CHECKLIST] if is_item() else config.hydra.runtime.output_dir)
 
 
 def settle(config: DictConfig) -> None:

@@ -21,7 +21,7 @@ from training_checklist.ending import OF_CHECKLIST
 from training_checklist.engines.own_code import pass_on
 from training_checklist.reporting.wording import flags, program
 from training_checklist.starting.fork import Fork, import_all, is_safe
-from training_checklist.starting.placement import placed
+from training_checklist.starting.placement import RUN, placed
 
 STEP = 0.02  # seconds between two looks at a process
 GRACE = 5  # seconds that a process has to end by itself; Lightning saves nothing in an item
@@ -84,12 +84,12 @@ class Starter:
             import_all(OF_ITEMS if can_fork() else ())
         import_all(self.to_import)
         if can_fork() and GlobalHydra.instance().is_initialized() and is_safe():
-            return Fork(lambda: self._as_command([*arguments, *placed(self.config, work)], work), output)
+            return Fork(lambda: self._as_command([*arguments, *placed(self.config, work / RUN)], work), output)
         return self.start_anew(arguments, work, output)
 
     def start_anew(self, arguments: list[str], work: Path, output: Path | None) -> subprocess.Popen:
         """Start it as a new interpreter, whose sets are in another order."""
-        command = [sys.executable, *self._program(), *arguments, *placed(self.config, work)]
+        command = [sys.executable, *self._program(), *arguments, *placed(self.config, work / RUN)]
         environment = {**os.environ, OF_CHECKLIST: str(work)}
         if output is None:
             return subprocess.Popen(command, cwd=self.cwd, env=environment)

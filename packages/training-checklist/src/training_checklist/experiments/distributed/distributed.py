@@ -58,6 +58,7 @@ from training_checklist.lab.ranks import (
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.reporting.ranks import rank_file, read_ranks, write_rank
 from training_checklist.starting.fork import Fork
+from training_checklist.starting.placement import own_folder
 
 SHARDED = "the strategy is not DDP: no rank holds all parameters"
 DRIFTED = "the gradients of the ranks differ by the rounding of their reduction, which the weights take up"
@@ -114,7 +115,7 @@ class Distributed(Experiment):
         self.one_process: InOneProcess | None = None
         self.loss = 0.0
         if HydraConfig.initialized():
-            self.begin(Path(HydraConfig.get().runtime.output_dir))
+            self.begin(own_folder(HydraConfig.instance().cfg))
 
     def examine(self, fit: Callable[..., None], folder: Path) -> None:
         rendezvous = Rendezvous(2)

@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from training_checklist import session
 from training_checklist.engines import loads
-from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.own_code import pass_on, shorten
 from training_checklist.engines.places import Places, here_and_outwards
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.experiments.paths.written_files import Recording
@@ -99,7 +99,7 @@ class Paths(Experiment):
         if PathsWatch.recording is None or self.trainer is None:
             self.skip("fit was not called" if self.trainer is None else "hydra.callbacks.debug_paths has not run")
             return
-        files, run = self.files, folder.resolve()
+        files, run = self.files, Path(PathsWatch.config.hydra.runtime.output_dir).resolve()
         known = {"config": PathsWatch.config, "recording": PathsWatch.recording, "held": PathsWatch.found}
         self.ask(self.probes, files, trainer=self.trainer, run=run, **known)
         # What a script does with a checkpoint when training is over: no other item has it saved and loaded.
@@ -109,4 +109,6 @@ class Paths(Experiment):
         found += [f"{count} checkpoint{'s' * (count > 1)}"] if count else []
         for each in (each for each in logged(files) if each.count):
             found.append(each.file if each.file.endswith(".csv") else f"events with {each.count} scalars")
-        self.seen = f"{', '.join(found) or 'nothing'} in the run's directory"
+        removed = PathsWatch.recording.removed
+        gone = f"; {shorten(next(iter(removed.values())))} removes what it has held" if removed else ""
+        self.seen = f"{', '.join(found) or 'nothing'} in the run's directory{gone}"

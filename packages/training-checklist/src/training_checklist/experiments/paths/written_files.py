@@ -10,7 +10,16 @@ from pathlib import Path
 from types import FrameType
 
 from training_checklist.engines.inside import asked_for
-from training_checklist.engines.writes import Written, attribute, holds_data, is_of_a_run, listen, listeners
+from training_checklist.engines.writes import (
+    Written,
+    attribute,
+    holds_data,
+    is_of_a_run,
+    listen,
+    listeners,
+    removal_listeners,
+    removed_by,
+)
 from training_checklist.lightning import Logger
 
 MANY = 20000  # entries of the working directory; beyond, it is not compared
@@ -29,6 +38,7 @@ class Recording:
     folder: Path
     run: Path
     opened: dict[Path, Written] = field(default_factory=dict)
+    removed: dict[Path, str] = field(default_factory=dict)  # inside the run's directory, with the line that does it
     before: dict[Path, tuple[int, int]] | None = None
     after: dict[Path, tuple[int, int]] | None = None
 
@@ -38,10 +48,12 @@ class Recording:
         self.skipped = self.folder / self.run.relative_to(self.folder).parts[0] if inside else self.run
         self.before = snapshot(self.folder, self.skipped)
         listen(self.add)
+        removal_listeners.append(self.note_removed)
 
     def stop(self) -> None:
         if self.add in listeners:
             listeners.remove(self.add)
+            removal_listeners.remove(self.note_removed)
         self.after = snapshot(self.folder, self.skipped)
 
     def outside(self, data: list[Path]) -> list[Written]:
@@ -68,6 +80,17 @@ class Recording:
         """Return what a logger itself has written into a folder: TensorBoard's events are written by a thread."""
         found = (written for path, written in self.opened.items() if path.parent == folder)
         return next((written for written in found if isinstance(written.part, Logger)), None)
+
+    def note_removed(self, path: Path, frame: FrameType) -> None:
+        """Note what the project's own code takes out of the run's directory again."""
+        path = path.resolve()
+        line = removed_by(frame) if path.is_relative_to(self.run) else ""
+        if line:
+            self.removed.setdefault(path, line)
+
+    def has_removed(self, path: Path) -> bool:
+        """Whether the project's own code has removed a file, or a folder above it."""
+        return not self.removed.keys().isdisjoint((path.resolve(), *path.resolve().parents))
 
     def add(self, path: Path, begins_empty: bool | None, frame: FrameType) -> None:
         """Note a file that is about to be written."""

@@ -31,7 +31,7 @@ from training_checklist.lightning import Callback, LightningModule, Trainer
 from training_checklist.starting.arguments import same
 from training_checklist.starting.check import FOLDER
 from training_checklist.starting.own_files import put_back
-from training_checklist.starting.placement import move
+from training_checklist.starting.placement import move, own_folder
 from training_checklist.starting.start import Starter
 
 AGAIN = "again.log"  # what the second process prints
@@ -65,8 +65,8 @@ class Repetition(HydraCallback):
         Repetition.current, self.config, self.train = self, config, task_function
         self.threads = torch.get_num_threads()
         torch.set_num_threads(1)  # sums over another number of threads come out differently
-        run = Path(config.hydra.runtime.output_dir)
-        self.folder, self.logs = run / "reproducibility", run / FOLDER  # of which what the item says remains
+        own = own_folder(config)
+        self.folder, self.logs = own / "reproducibility", own / FOLDER  # of which what the item says remains
         self.logs.mkdir(exist_ok=True)
         if not self.repeated:
             (self.folder / "again").mkdir(parents=True)

@@ -14,7 +14,7 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
         due = due and not callback._every_n_train_steps and callback._train_time_interval is None
         if empty:
             yield Hit(f"{files.short(empty[0])} is empty", place)
-        elif due and not any(path.exists() for path in paths):
+        elif due and not any(map(files.has_written, paths)):
             yield Hit("no checkpoint was written in an epoch", place)
 
 
