@@ -455,3 +455,10 @@ def test_node_that_nobody_builds_lacks_nothing(judge, built, found):
     )
     item = judge("+schedule={_target_: torch.optim.lr_scheduler.StepLR, last_epoch: 3}", files={"train.py": code})
     assert [each["rule"] for each in item["findings"] if each["rule"] == "config/missing-argument"] == found
+
+
+@pytest.mark.parametrize(("target", "found"), [("cfg.net._target_", []), ("'net.Net'", ["config/unknown-argument"])])
+def test_node_of_which_the_code_builds_a_part_is_no_fault(judge, target, found):
+    code = TRAIN.replace("    pl.seed", f"    make = lambda: instantiate({{'_target_': {target}}})\n    pl.seed", 1)
+    item = judge("+net={_target_: torch.nn.Flatten, batch_size: 8}", files={"train.py": code})
+    assert [each["rule"] for each in item["findings"] if each["rule"] == "config/unknown-argument"] == found

@@ -39,6 +39,7 @@ class Code:
         popped: strings given to `.pop`.
         looped: names of what is gone through by `.items()`, `.keys()` or `.values()`.
         built: last names of what is given to Hydra's `instantiate`.
+        composes: whether the code writes nodes itself, with a `_target_` that it has read elsewhere.
         splats: (file, dotted callee, last name of what is splatted) of each `callee(**a.b)`.
         assigned: the keys of the config that are assigned to.
         logged: names given to `self.log`, each as a pattern.
@@ -55,6 +56,7 @@ class Code:
     popped: set[str] = field(default_factory=set)
     looped: set[str] = field(default_factory=set)
     built: set[str] = field(default_factory=set)
+    composes: bool = False
     splats: set[tuple[str, str, str]] = field(default_factory=set)
     assigned: set[str] = field(default_factory=set)
     logged: set[str] = field(default_factory=set)
@@ -97,6 +99,12 @@ class Code:
             found = WORD.findall(node.value)
             self.words.update(found)
             self.whole.update(found)
+        elif isinstance(node, ast.Dict):
+            written = zip(node.keys, node.values, strict=True)
+            self.composes |= any(
+                isinstance(key, ast.Constant) and key.value == "_target_" and not isinstance(value, ast.Constant)
+                for key, value in written
+            )
         elif isinstance(node, ast.Call):
             self._see_call(node, path)
 

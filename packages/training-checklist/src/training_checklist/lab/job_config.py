@@ -199,18 +199,26 @@ def found_target(target: Any) -> tuple[Any, str]:
 
 @once
 def calls(config: JobConfig) -> list[Call]:
-    """Return each node whose keys are given to something that tells what it takes."""
+    """Return each node whose keys, all of them, are given to something that tells what it takes."""
     found = []
     for each in targets(config):
         parameters = None if each.problem else parameters_of(each.found)
         if parameters is not None:
             owner = each.key.removesuffix("_target_").removesuffix(".")
+            if is_taken_apart(owner, config.code):
+                continue
             found.append(Call(owner, each.node, each.found, each.named, parameters))
     for key, target, name in splatted(config.code):
         node, parameters = value_of(config.job, key) if key in config.job else None, parameters_of(target)
         if isinstance(node, DictConfig) and "_target_" not in node and parameters is not None:
             found.append(Call(key, node, target, name, parameters, is_built=False))
     return found
+
+
+def is_taken_apart(owner: str, code: Code) -> bool:
+    """Whether the code reads the `_target_` of a node, and builds that from a node of its own instead."""
+    parts = owner.split(".")
+    return code.composes and (parts[-1], "_target_") in code.pairs and code.built.isdisjoint(parts)
 
 
 def callbacks(config: JobConfig, kind: type = Callback) -> Iterator[Call]:
