@@ -350,7 +350,8 @@ def test_script_that_empties_the_directory_of_its_run_is_judged_by_what_was_ther
     """It takes nothing of the check's away: neither its own files, nor what is kept to be put back."""
     tested = "    trainer.test(net, data)\n"
     saves = "    open('result.txt', 'w').write('mine')\n"
-    emptied = "    for path in Path(cfg.folder).iterdir():\n        shutil.rmtree(path) if path.is_dir() else path.unlink()\n"
+    emptied = "    for path in Path(cfg.folder).iterdir() if trainer.is_global_zero else ():\n"
+    emptied += "        shutil.rmtree(path) if path.is_dir() else path.unlink()\n"
     imports = ("import hydra\n", "import shutil\nfrom pathlib import Path\n\nimport hydra\n")
     project = stranger(changed("train.py", (tested, tested + saves + emptied), imports))
     (project.folder / "result.txt").write_text("of an earlier run\n")

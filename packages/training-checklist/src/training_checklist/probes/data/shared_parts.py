@@ -26,13 +26,16 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
         is_series = one[place].ndim <= 3 and place in roles.compared
         if not (is_image or is_series) or known is None or held is None or known.shape[1:] != held.shape[1:]:
             continue
-        shared, length = compare(known, held, limits) or (0, 0)
-        if shared > limits.max_shared_parts * len(held):
-            yield Hit(
-                f"{shared} of {len(held)} samples that were looked at have parts of training samples in {place}: "
-                f"{length} numbers in a row, or more, the same to the last bit",
-                split.place.beside(note=place),
+        shared, length = compare(known, held, limits) or ([], 0)
+        if len(shared) > limits.max_shared_parts * len(held):
+            those = f"{len(shared)} of {len(held)} samples that were looked at"
+            told = (
+                f"{those} have in {place} what a training sample has there, the same to the last bit"
+                if all(shared)
+                else f"{those} have parts of training samples in {place}: {length} numbers in a row, or more, the same to "
+                "the last bit"
             )
+            yield Hit(told, split.place.beside(note=place))
 
 
 def rows(values: Tensor) -> Tensor | None:
@@ -45,8 +48,13 @@ def rows(values: Tensor) -> Tensor | None:
     return values.unsqueeze(1).unsqueeze(1) if values.ndim == 2 else values.transpose(1, 2).unsqueeze(2)
 
 
-def compare(known: Tensor, held: Tensor, limits: Limits) -> tuple[int, int] | None:
-    """Return how many of `held` have a run of `known`, and how long the runs are; None where chance makes those."""
+def compare(known: Tensor, held: Tensor, limits: Limits) -> tuple[list[bool], int] | None:
+    """Look for runs of `known` in `held`.
+
+    Returns:
+        For each of `held` that has one, whether it is a sample of `known` as a whole, and how long the runs are; None
+        where chance makes such runs.
+    """
     known = known[: max(1, MOST // known[0].numel())]
     sample = known.flatten()
     sample = sample[torch.linspace(0, len(sample) - 1, min(COUNTED, len(sample))).long()]
@@ -65,7 +73,7 @@ def compare(known: Tensor, held: Tensor, limits: Limits) -> tuple[int, int] | No
     wanted = wanted.flatten()
     ordered, where = keys.flatten().sort()
     at = torch.searchsorted(ordered, wanted).clamp(max=len(ordered) - 1)
-    shared = set()
+    shared: dict[int, bool] = {}
     for index in ((ordered[at] == wanted) & (wanted != 0)).nonzero().flatten().tolist():
         sample, channel, *here = torch.unravel_index(torch.tensor(index), theirs.shape)
         if int(sample) in shared:
@@ -73,8 +81,8 @@ def compare(known: Tensor, held: Tensor, limits: Limits) -> tuple[int, int] | No
         other, same_channel, *there = torch.unravel_index(where[at[index]], runs)
         shift = [int(one - two) for one, two in zip(here, there, strict=True)]
         if channel == same_channel and overlap(held[sample, channel], known[other, channel], shift):
-            shared.add(int(sample))
-    return len(shared), length
+            shared[int(sample)] = not any(shift)
+    return [*shared.values()], length
 
 
 def overlap(one: Tensor, two: Tensor, shift: list[int]) -> bool:
