@@ -114,7 +114,7 @@ def removed_by(frame: FrameType | None) -> str:
     """Return "file:line" of the project's own code that removes something itself, or "" where Lightning does."""
     while frame is not None:
         file = frame.f_code.co_filename
-        if is_of_checks(file) or isinstance(frame.f_locals.get("self"), PARTS) and is_installed(file):
+        if is_of_checks(file) or (isinstance(frame.f_locals.get("self"), PARTS) and is_installed(file)):
             return ""
         if not is_installed(file):
             return f"{file}:{frame.f_lineno}"

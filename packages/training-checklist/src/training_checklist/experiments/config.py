@@ -4,7 +4,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
