@@ -4,16 +4,18 @@ import re
 
 MORE = {"acc", "accuracy", "f1", "auc", "auroc", "ap", "map", "precision", "recall", "iou", "miou", "jaccard", "dice"}
 MORE |= {"exact", "correct", "bleu", "rouge", "psnr", "ssim", "ndcg", "mrr", "kappa", "mcc", "pck", "hits", "hit"}
-MORE |= {"concordance", "spearman", "pearson"}
+MORE |= {"concordance", "spearman", "pearson", "sensitivity", "specificity", "auprc", "r2", "nmi", "ari"}
+MORE |= {"snr", "sdr", "sisnr", "sisdr", "sdri", "sisdri", "stoi", "pesq"}
 LESS = {"loss", "error", "err", "mae", "mse", "rmse", "mape", "smape", "nll", "perplexity", "ppl"}
 LESS |= {"wer", "cer", "fid", "eer", "lpips", "brier", "crps", "hausdorff", "chamfer", "fpr", "fnr"}
+LESS |= {"epe", "mpjpe", "ade", "fde", "rmsle", "wape", "mase", "bpd"}
 COUNTED = ("epoch", "step")  # which ModelCheckpoint adds to what is logged
 AT_RANK = re.compile(r"@\d+(?![.\d])")  # recall@1, hits@10: of the first answers of a ranking
 
 
 def better(name: str) -> str | None:
     """Return "max" or "min", or None where the name does not tell."""
-    words = set(re.findall(r"[a-z]+1?", name.lower()))
+    words = set(re.findall(r"[a-z]+\d?", name.lower())) | set(re.findall("[a-z]+", name.lower()))
     less = bool(words & LESS)
     more = bool(words & MORE or (AT_RANK.search(name) and not less))
     return None if more == less else "max" if more else "min"

@@ -12,7 +12,14 @@ from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import Finding
 from training_checklist.lab.epochs import Epochs
 from training_checklist.lab.mode_switches import ModeSwitches, Switches
-from training_checklist.lab.schedules import CallCounter, RatesOfGroups, Rehearsal, rehearsal, validated
+from training_checklist.lab.schedules import (
+    CallCounter,
+    RatesOfGroups,
+    Rehearsal,
+    directions,
+    rehearsal,
+    validated,
+)
 from training_checklist.lab.trained_copies import batches, copies
 from training_checklist.lab.two_epochs import BY_HAND, TwoEpochs
 from training_checklist.lightning import (
@@ -188,6 +195,7 @@ class Learning(Experiment):
             least_gains=self.least_gains,
             validated=validated(trainer),
             logged=sorted(trainer.callback_metrics),
+            directions=directions(trainer),
         )
         self.seen = "; ".join(self.run.notes)
 

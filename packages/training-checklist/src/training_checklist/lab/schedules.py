@@ -311,6 +311,14 @@ def validated(trainer: Trainer) -> list[str]:
     return sorted({result.meta.name for result in trainer.fit_loop.epoch_loop.val_loop._results.values()})
 
 
+def directions(trainer: Trainer) -> dict[str, str]:
+    """Return "max" or "min" for each metric that was logged as one and whose class, as of torchmetrics, tells it."""
+    loop = trainer.fit_loop.epoch_loop
+    results = [*loop._results.values(), *loop.val_loop._results.values()]
+    known = {each.meta.name: getattr(each.value, "higher_is_better", None) for each in results if not each.is_tensor}
+    return {name: "max" if more else "min" for name, more in known.items() if more is not None}
+
+
 class RatesOfGroups:
     """While it is entered, keeps the rates that optimizers are made with, group by group."""
 

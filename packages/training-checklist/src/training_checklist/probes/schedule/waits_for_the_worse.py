@@ -2,8 +2,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from torch.optim.lr_scheduler import ReduceLROnPlateau
+from torchmetrics import R2Score
 
-from training_checklist.instruments import TwoEpochs, better, scheduled, with_exchanged_targets
+from training_checklist.instruments import (
+    EarlyStopping,
+    Monitored,
+    TwoEpochs,
+    better,
+    scheduled,
+    with_exchanged_targets,
+)
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 WHY = {"ReduceLROnPlateau": "it lowers the learning rate for as long as training improves"}
@@ -12,7 +20,7 @@ WHY = {"ReduceLROnPlateau": "it lowers the learning rate for as long as training
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     reason = None
     for who, metric, mode in watchers(run):
-        told = better(metric)
+        told = run.directions.get(metric) or better(metric)
         try:
             best = told or measured(run, metric)
         except CannotJudge as error:  # others may have names that tell
@@ -53,6 +61,23 @@ def waiting(mode: str) -> Any:
     return scheduled(lambda optimizer: ReduceLROnPlateau(optimizer, mode), "epoch", monitor="loss", strict=False)
 
 
+class Explained(Monitored):
+    """Stops by how much of the variance it explains, of which a metric of another name knows that more is better."""
+
+    monitor, mode = "val/fit", "min"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.explained = R2Score()
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.explained.update(self(batch[0])[:, 0], batch[0][:, 0])
+        self.log("val/fit", self.explained)
+
+    def configure_callbacks(self) -> list:
+        return [EarlyStopping(self.monitor, mode=self.mode)]
+
+
 PROBE = Probe(
     question="Is the mode of ModelCheckpoint, EarlyStopping and ReduceLROnPlateau right for their metric?",
     why="it takes the worst epoch for the best",
@@ -60,4 +85,6 @@ PROBE = Probe(
     detect=detect,
     faulty=waiting("max"),
     healthy=waiting("min"),
+    also_faulty=(Explained,),
+    also_healthy=(type("Maximised", (Explained,), {"mode": "max"}),),
 )
