@@ -340,7 +340,7 @@ class Table(pl.Callback):
     project = stranger(train | {"table.py": grows, "configs/train.yaml": config})
     for name in ("table.csv", "final.pt"):
         (project.folder / name).write_text("of an earlier run\n")
-    project.check(items="fast_dev_run,paths,gradients,reproducibility")
+    project.check(items="fast_dev_run,config,paths,gradients,reproducibility")
     assert [(project.folder / name).read_text() for name in ("table.csv", "final.pt")] == ["of an earlier run\n"] * 2
     assert not any((project.folder / name).exists() for name in ("result.txt", "tables"))
     assert (project.folder / "cache.bin").exists()

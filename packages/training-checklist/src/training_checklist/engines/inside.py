@@ -30,6 +30,7 @@ ADDRESSES = ("sqlite:///", "file://", "file:")  # of what is a path behind that;
 SERVERS = ("databricks", "databricks-uc")  # names that MLflow knows
 OF_THIS_PROCESS = ("CSVLogger", "TensorBoardLogger")  # loggers that write their files themselves
 before_writing: list[Callable[[], object]] = []  # before a run first writes a file where the project has its own
+when_fitting: list[Callable[[], object]] = []  # as a Trainer fits, or is asked to where nothing is trained
 _moved: dict[Path, Path] = {}  # places in the check's directory, with those that were asked for
 
 
@@ -55,10 +56,12 @@ def writing_inside(folder: Path, services_only: bool = False, here: Path | None 
                 stack.enter_context(patch.object(kind, "__init__", moved(init, names, folder)))
         writes = Writes(folder.resolve(), Path.cwd() if here is None else here)
         stack.enter_context(patch.object(Trainer, "save_checkpoint", writes.by_trainer(Trainer.save_checkpoint)))
-        stack.enter_context(patch.object(Trainer, "fit", writes.begun(Trainer.fit)))
+        stack.enter_context(patch.object(Trainer, "fit", heard(Trainer.fit)))
         stack.enter_context(patch.object(torch, "save", writes.by_torch(torch.save)))
         listen(writes.add)
         stack.callback(listeners.remove, writes.add)
+        when_fitting.append(writes.begin)
+        stack.callback(when_fitting.remove, writes.begin)
         yield
 
 
@@ -66,20 +69,15 @@ class Writes:
     """What a run writes outside of its folder, each file noted before it is written for the first time.
 
     Attributes:
-        has_begun: whether a Trainer fits, or has: what a script writes before that is no result.
+        has_begun: whether a Trainer has been asked to fit: what a script writes before that is no result.
     """
 
     def __init__(self, folder: Path, here: Path) -> None:
         self.folder, self.here, self.known = folder, here, set[Path]()
         self.has_begun = False
 
-    def begun(self, fit: Any) -> Any:
-        @wraps(fit)
-        def begin(*arguments: Any, **options: Any) -> Any:
-            self.has_begun = True
-            return pass_on(fit, *arguments, **options)
-
-        return begin
+    def begin(self) -> None:
+        self.has_begun = True
 
     def by_trainer(self, save: Any) -> Any:
         """Return `Trainer.save_checkpoint` that notes its file first."""
@@ -133,6 +131,18 @@ class Writes:
             note_folder(path, self.folder)
         else:
             set_aside(path, self.folder, is_read=not begins_empty)
+
+
+def heard(fit: Any) -> Any:
+    """Return `Trainer.fit` that is told to whoever waits for it."""
+
+    @wraps(fit)
+    def begin(*arguments: Any, **options: Any) -> Any:
+        for hear in when_fitting:
+            hear()
+        return pass_on(fit, *arguments, **options)
+
+    return begin
 
 
 def moved(init: Any, names: Set[str], folder: Path) -> Any:

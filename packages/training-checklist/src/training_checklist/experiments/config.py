@@ -70,11 +70,18 @@ class IdleTrainer:
             trainer = getattr(sys.modules.get(name), "Trainer", None)
             for entry in ENTRIES if trainer is not None else ():
                 self._entries.append((trainer, entry, getattr(trainer, entry)))
-                setattr(trainer, entry, self._ask)
+                setattr(trainer, entry, self._fit if entry == "fit" else self._ask)
 
     def _ask(self, *arguments: Any, **options: Any) -> list:
         self.asked = True
         return []
+
+    def _fit(self, *arguments: Any, **options: Any) -> None:
+        from training_checklist.engines.inside import when_fitting
+
+        self._ask()
+        for hear in when_fitting:
+            hear()
 
     def __exit__(self, *error: object) -> None:
         for trainer, entry, method in reversed(self._entries):  # a class may stand there twice

@@ -7,6 +7,7 @@ from typing import Any
 
 from training_checklist import probes, session
 from training_checklist.direction import COUNTED
+from training_checklist.engines.lazy import has_lazy
 from training_checklist.engines.own_code import pass_on
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import Finding
@@ -99,6 +100,10 @@ class Learning(Experiment):
             self.watching.enter_context(self.rates)
             self.switches = ModeSwitches.current or self.watching.enter_context(Switches())
         super().setup(trainer, pl_module, stage)
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if has_lazy(pl_module):  # they cannot be copied, and get their shapes where the user's own run has them from
+            trainer.num_sanity_val_steps = 1
 
     def _ask(self, **known: Any) -> None:
         """Ask what can be answered now and was not before."""
