@@ -1,11 +1,29 @@
+import time
+from itertools import product
+
 import torch
 from torch import Tensor, nn
-from torch.utils.data import TensorDataset
+from torch.utils.data import Dataset, TensorDataset
 
-from training_checklist.instruments import Data, Example, Part, Roles, Split, Validated, normal, on_datasets, part
+from training_checklist.instruments import (
+    Data,
+    Example,
+    Part,
+    Roles,
+    Split,
+    Validated,
+    by_index,
+    load,
+    normal,
+    on_datasets,
+    once,
+    part,
+)
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 SAMPLES = 128
+FEW, DRAWS = 8, 6  # of a coin, 5 draws beside the first show the other side of each sample in 31 of 32 times
+DRAWING = 1.0  # seconds
 TURNS = {
     "mirrored left to right": lambda target: target.flip(-1),
     "mirrored upside down": lambda target: target.flip(-2),
@@ -17,6 +35,11 @@ TURNS = {
 
 @each_held_out
 def detect(data: Data, split: Split, limits: Limits) -> Hits:
+    alone = turned_alone(data, limits.turned_more)
+    if alone:
+        if split is data.held_out[0]:
+            yield alone[0]
+        return
     train, held = (fits_turned(part(data, each), data.roles, limits) for each in (data.train, split))
     turned, others = [turn for turn in train if turn], [turn for turn in held if turn]
     if len(turned) / max(len(train), 1) > len(others) / max(len(held), 1) + limits.turned:
@@ -25,6 +48,52 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
             f"{max(set(turned), key=turned.count)} or the like; {len(others)} of {len(held)} that are held out",
             data.train.place_of("__getitem__"),
         )
+
+
+@once
+def turned_alone(data: Data, margin: float) -> list[Hit]:
+    """Draw a few training samples several times: where an image is turned, a target with its pixels is to be, too."""
+    until, indices, parts = time.monotonic() + DRAWING, by_index(data.train).chosen(FEW), []
+    while len(parts) < DRAWS and (not parts or time.monotonic() < until):
+        parts.append(load(data.train, indices, data.roles, data.trainer, until))
+    drawn = {place: [each.of(place) for each in parts] for place in data.roles.places}
+    images = {place: each for place, each in drawn.items() if place in data.roles.inputs and is_of_pixels(each, 4)}
+    targets = {place: each for place, each in drawn.items() if place in data.roles.compared and is_of_pixels(each, 3)}
+    for (image, inputs), (target, held) in product(images.items(), targets.items()):
+        if inputs[0].shape[-2:] != held[0].shape[-2:] or bool((held[0] == held[0][:1]).all()):
+            continue
+        found = [
+            turn
+            for sample, other in product(range(len(indices)), range(1, len(parts)))
+            if (turn := turn_of(inputs[0][sample], inputs[other][sample], margin))
+            and torch.equal(held[0][sample], held[other][sample])
+            and not torch.equal(held[0][sample], TURNS[turn](held[0][sample]))
+        ]
+        if found:
+            turned = max(set(found), key=found.count)
+            what = f"of a training sample that was drawn several times, {image} is {turned} once, and {target} is not"
+            return [Hit(what, data.train.place_of("__getitem__"))]
+    return []
+
+
+def is_of_pixels(drawn: list[Tensor | None], least: int) -> bool:
+    """Whether a place of a batch has so many dimensions, and one shape whenever it is drawn."""
+    return all(each is not None and each.ndim >= least and each.shape == drawn[0].shape for each in drawn)
+
+
+def turn_of(image: Tensor, other: Tensor, margin: float) -> str:
+    """Return how an image, (C, H, W), is to be turned to become the other one, "" where it is not."""
+    known = {turn: likeness(of(image), other) for turn, of in TURNS.items() if of(image).shape == other.shape}
+    best = max(known, key=known.__getitem__)
+    return best if known[best] > likeness(image, other) + margin else ""
+
+
+def likeness(one: Tensor, other: Tensor) -> float:
+    """Return the share of the variance of an image that another one tells, whatever the brightness and the contrast."""
+    parts = [each.double().flatten(1) for each in (one, other)]
+    parts = [each - each.mean(1, keepdim=True) for each in parts]
+    product_of_squares = parts[0].square().sum() * parts[1].square().sum()
+    return float((parts[0] * parts[1]).sum().square() / product_of_squares.clamp_min(1e-300))
 
 
 def fits_turned(part: Part, roles: Roles, limits: Limits) -> list[str]:
@@ -94,6 +163,27 @@ def mirrored(number: int, classes: int = 2, noise: float = 0.1) -> Example:
     return on_datasets(lambda: split(number), lambda: split(0), module=Segmenter)
 
 
+class Drawn(Dataset):
+    """Images and maps of other numbers, mirrored together or, where the coin says so, each by itself."""
+
+    def __init__(self, together: bool, noise: float = 0.0) -> None:
+        self.images, self.maps = normal(128, 1, 8, 8), normal(128, 8, 8, seed=1).argsort().argsort() % 100
+        self.together, self.noise = together, noise
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image, classes = self.images[index], self.maps[index]
+        if torch.rand(()) < 0.5:
+            image, classes = image.flip(-1), classes.flip(-1) if self.together else classes
+        return image + self.noise * torch.randn_like(image), classes
+
+
+def drawn(together: bool, noise: float = 0.0) -> Example:
+    return on_datasets(lambda: Drawn(together, noise), lambda: Drawn(True), module=Segmenter)
+
+
 PROBE = Probe(
     question="Is a target with a value for each pixel flipped and rotated together with its image?",
     why="pixels are taught the classes of other pixels",
@@ -101,6 +191,8 @@ PROBE = Probe(
     detect=detect,
     faulty=mirrored(26),
     healthy=mirrored(6),
+    also_faulty=(drawn(together=False),),
+    also_healthy=(drawn(together=True),),
     thresholds={
         "pixel_classes": Threshold(
             64,
@@ -113,6 +205,13 @@ PROBE = Probe(
             "share of an image's variance that a turned target explains besides, lest symmetric ones decide",
             faulty=mirrored(26, noise=1.3),
             healthy=mirrored(26, noise=1.6),
+        ),
+        "turned_more": Threshold(
+            0.25,
+            "share of an image's variance that it has in common with itself, turned, beyond what it has with itself: "
+            "half of its correlation, as noise and shifts take the rest",
+            faulty=drawn(together=False, noise=0.55),
+            healthy=drawn(together=False, noise=2.0),
         ),
         "turned": Threshold(
             0.1, "share beyond that of held-out samples; one coin for the image alone turns half of them"
