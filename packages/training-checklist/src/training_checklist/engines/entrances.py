@@ -13,8 +13,12 @@ from training_checklist.finding import Place
 LOOKS_UP = {"embedding", "embedding_bag"}
 NORMALISES = {"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm"}
 JOINS = {"cat", "concat", "concatenate", "hstack"}  # as numbers of a table with embeddings of its categories
+PRODUCTS = {"matmul", "rmatmul", "mm", "bmm", "einsum", "tensordot"}  # on either side of which weights may stand
+BY_ELEMENT = {"mul", "rmul", "multiply"}  # with a parameter itself: a mask multiplies answers, too
 MULTIPLIES = {
-    *("linear", "bilinear", "matmul", "__matmul__", "mm", "bmm", "lstm", "gru", "rnn_tanh", "rnn_relu"),
+    *PRODUCTS,
+    *BY_ELEMENT,
+    *("linear", "bilinear", "lstm", "gru", "rnn_tanh", "rnn_relu"),
     *(f"conv{transposed}{n}d" for n in (1, 2, 3) for transposed in ("", "_transpose")),
     "multi_head_attention_forward",
 }
@@ -61,24 +65,25 @@ class Entrances(Listener):
         return self._made.get(id(tensor), (None, frozenset()))[1]
 
     def before(self, call: Call) -> None:
-        name = call.name
+        name = call.name.strip("_")
         if name in JOINS and any(self._is_weight(tensor) for tensor in call.given):
             for tensor in call.given:
                 self._enter(tensor, call, None)
             return
         if name not in MULTIPLIES | LOOKS_UP | NORMALISES:
             return
-        value = call.args[0] if call.args else call.kwargs.get("input", call.kwargs.get("query"))
-        if any(self._is_weight(tensor) for tensor in call.given):
+        if any(self._multiplies(tensor, name) for tensor in call.given):
             rows = len(call.argument("weight", 1)) if name in LOOKS_UP else None
-            for part in self._joined.get(id(value), (value, [value]))[1]:
-                self._enter(part, call, rows)
+            first = call.args[0] if call.args else call.kwargs.get("input", call.kwargs.get("query"))
+            for value in call.given if name in PRODUCTS | BY_ELEMENT else [first]:
+                for part in self._joined.get(id(value), (value, [value]))[1]:
+                    self._enter(part, call, rows)
 
     def _enter(self, value: Any, call: Call, rows: int | None) -> None:
         origins = self.made_of(value)
         if origins:
             leaf = max(sorted(origins), key=lambda place: self._leaves[place].numel())
-            self.found.append(Entrance(leaf, call.name, call.place, value.detach(), rows))
+            self.found.append(Entrance(leaf, call.name.strip("_"), call.place, value.detach(), rows))
 
     def after(self, call: Call) -> None:
         origins = frozenset().union(*(self.made_of(tensor) for tensor in call.given))
@@ -88,6 +93,12 @@ class Entrances(Listener):
                 self._joined.update((id(made), (made, call.given)) for made in call.made)
         elif origins:
             self._made.update((id(made), (made, origins)) for made in call.made)
+
+    def _multiplies(self, tensor: Tensor, name: str) -> bool:
+        """Whether a tensor is the weights of an operation; a single number only scales."""
+        if name in BY_ELEMENT:
+            return isinstance(tensor, nn.Parameter) and tensor.numel() > 1
+        return self._is_weight(tensor)
 
     def _is_weight(self, tensor: Tensor) -> bool:
         """Whether it is one, or an answer that layers have made with some."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from training_checklist.engines.batches import leaves, same
-from training_checklist.engines.criteria import Criteria, CriterionCall
+from training_checklist.engines.criteria import CriterionCall
 from training_checklist.engines.entrances import Entrances
 
 
@@ -42,14 +42,15 @@ class Roles:
         )
 
 
-def roles_of(batch: object, entrances: Entrances, criteria: Criteria) -> Roles:
+def roles_of(batch: object, entrances: Entrances, criteria: list[CriterionCall]) -> Roles:
+    """Return what the tensors of a batch are for, whose losses are criteria or differences of answers and targets."""
     parts = leaves(batch)
     numbers = [each for each in entrances.found if each.value.is_floating_point()]
     largest = max(numbers, key=lambda each: each.value.numel(), default=None)
     direct = {each.leaf for each in entrances.found if same(each.value, parts[each.leaf])}
     tables = {each.leaf: each.rows for each in entrances.found if each.rows is not None and each.leaf in direct}
     roles = Roles(largest and largest.leaf, frozenset(each.leaf for each in entrances.found), tables=tables)
-    for call in criteria.calls:
+    for call in criteria:
         origins = entrances.made_of(call.target)
         place = next(iter(origins)) if len(origins) == 1 else ""
         if place and same(call.target, parts[place]) and call.options.get("reduction") != "none":

@@ -12,6 +12,7 @@ from training_checklist.engines.criteria import Criteria
 from training_checklist.engines.entrances import MULTIPLIES, Entrances
 from training_checklist.finding import Place
 from training_checklist.lab.class_weights import WeightedClasses, WeightedPositives
+from training_checklist.lab.differences import Differences
 from training_checklist.lab.roles import Roles, roles_of
 
 TAKES_COLUMNS = {"linear", "lstm", "gru", "rnn_tanh", "rnn_relu"}
@@ -109,7 +110,7 @@ class Seen:
     """
 
     def __init__(self) -> None:
-        self.criteria, self.entrances = Criteria(), Entrances()
+        self.criteria, self.entrances, self.differences = Criteria(), Entrances(), Differences()
         self.weighted, self.positives = WeightedClasses(), WeightedPositives()
         self.where = Place(loader="train_dataloader")
         self.first: Any = None
@@ -140,7 +141,9 @@ class Seen:
                 if bool(values.isfinite().all()) and bool((values == values.round()).all()):
                     limit = int(2 / torch.finfo(leaf.dtype).eps)  # up to which the type has every whole number
                     self.coarse[place] = str(leaf.dtype).removeprefix("torch."), float(values.abs().max()), limit
-        return roles_of(batch, self.entrances, self.criteria)
+        compared = [*self.criteria.calls, *self.differences.of_losses]
+        self.differences.of_losses.clear()  # they hold the graph
+        return roles_of(batch, self.entrances, compared)
 
     def indices(self) -> None:
         """Look at the labels and tokens of the present step, whether or not it has come to its end."""
@@ -165,6 +168,7 @@ class Seen:
         self.weighted.add(self.criteria.calls)
         self.positives.add(self.criteria.calls)
         self.criteria.calls.clear()
+        self.differences.calls.clear()
         self.entrances.begin(None)
 
     def see(self, batch: Any, roles: Roles, where: Place) -> None:

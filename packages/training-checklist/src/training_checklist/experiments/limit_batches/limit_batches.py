@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from torch import Tensor
+
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.compared import compared_leaves
 from training_checklist.engines.replay import reported_loss
@@ -57,11 +59,15 @@ class LimitBatches(Experiment):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._see(trainer, pl_module, splits("train", trainer.train_dataloader))
         self.ask(self.of(UNREAD), self.data)
-        tracer = Tracer(pl_module, self.data.seen.entrances, self.data.seen.criteria)
+        tracer = Tracer(pl_module, self.data.seen.entrances, self.data.seen.criteria, self.data.seen.differences)
         self.watching.enter_context(around_step(pl_module, tracer))
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.data.seen.begin(batch, batch_idx)
+
+    def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
+        if not self.data.has_roles and loss.requires_grad:
+            self.data.seen.differences.before_backward(loss)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
