@@ -67,6 +67,31 @@ def test_script_that_reads_what_training_leaves_is_no_finding(tmp_path, item):
     assert (verdict["verdict"], verdict["findings"]) == ("passed", [])
 
 
+TESTED = """    if cfg.test:
+        tested = trainer.test(Lit(), data)
+    return tested[0]["test/loss"]"""
+
+
+def with_tests(train: str) -> dict[str, str]:
+    """A project whose script reads what its tests give, and has a key for them."""
+    train = train.replace('    return trainer.callback_metrics["val/loss"].item()', TESTED)
+    step = "    def test_step(self, batch, batch_idx):\n        self.log('test/loss', self.layer(batch).mean())\n\n"
+    train = train.replace("    def configure_optimizers", f"{step}    def configure_optimizers")
+    return {"train.py": train, "conf/train.yaml": CONFIG.replace("trainer:", "test: true\ntrainer:")}
+
+
+def test_script_that_reads_what_the_tests_give_is_no_finding_where_an_item_leaves_them_out(tmp_path):
+    for verdict in run_project(tmp_path, "anomaly,gradients,paths", with_tests(TRAIN)):
+        assert (verdict["verdict"], verdict["findings"]) == ("passed", [])
+
+
+def test_exception_after_training_is_told_whether_or_not_the_item_tests(tmp_path):
+    wrong = TRAIN.replace("    Lit.load_from", '    trainer.callback_metrics["val/acc"]\n    Lit.load_from')
+    [verdict] = run_project(tmp_path, "anomaly", with_tests(wrong))
+    [finding] = verdict["findings"]
+    assert "KeyError: 'val/acc'" in finding["what"]
+
+
 def test_script_that_reads_what_no_run_leaves_is_a_finding(tmp_path):
     wrong = TRAIN.replace('callback_metrics["val/loss"]', 'callback_metrics["val/acc"]')
     [verdict] = run_project(tmp_path, "anomaly", {**FILES, "train.py": wrong})

@@ -324,6 +324,18 @@ def test_trainer_without_a_folder_is_named_once_and_leaves_nothing(judge, tmp_pa
     assert not (tmp_path / "project" / "lightning_logs").exists()
 
 
+def test_logger_built_in_code_is_told_its_argument_and_so_are_the_checkpoints_in_its_folder(judge):
+    train = TRAIN.replace("loggers = [", "loggers = [pl.loggers.CSVLogger('logs')] or [")
+    verdict = judge("~callbacks", "+callbacks={}", "~logger", "+logger={}", files={"train.py": train})
+    by_logger, by_checkpoint = sorted(verdict["findings"], key=lambda found: found["what"])
+    assert by_logger["what"].startswith("CSVLogger, built in code, writes outside the run's directory: logs")
+    assert by_checkpoint["what"].startswith("ModelCheckpoint, in the folder of CSVLogger, writes outside")
+    line = f"train.py:{train[: train.index('pl.loggers')].count(chr(10)) + 1}"
+    assert {found["fix"] for found in (by_logger, by_checkpoint)} == {
+        f"in {line}: save_dir=HydraConfig.get().runtime.output_dir"
+    }
+
+
 def test_config_and_paths_judge_one_run_together(tmp_path):
     config, paths = run_project(tmp_path, "config,paths", FILES)
     assert (config["item"], config["verdict"]) == ("config", "passed")

@@ -333,15 +333,17 @@ class Table(pl.Callback):
 """
     tested = "    trainer.test(net, data)\n"
     saves = "    torch.save(net.state_dict(), 'final.pt')\n    open('result.txt', 'w').write('mine')\n"
+    saves += "    torch.jit.save(torch.jit.trace(torch.nn.Linear(2, 2), torch.ones(2)), 'final.jit')\n"
     imports = ("import hydra\n", "import hydra\nimport torch\n")
     made = ("    net, data = Net(), Data()\n", "    open('cache.bin', 'wb').close()\n    net, data = Net(), Data()\n")
     train = changed("train.py", (tested, tested + saves), imports, made)
     config = CONFIG.replace("callbacks: {}", "callbacks: {table: {_target_: table.Table}}")
     project = stranger(train | {"table.py": grows, "configs/train.yaml": config})
-    for name in ("table.csv", "final.pt"):
+    before = ("table.csv", "final.pt", "final.jit")
+    for name in before:
         (project.folder / name).write_text("of an earlier run\n")
     project.check(items="fast_dev_run,config,paths,gradients,reproducibility")
-    assert [(project.folder / name).read_text() for name in ("table.csv", "final.pt")] == ["of an earlier run\n"] * 2
+    assert [(project.folder / name).read_text() for name in before] == ["of an earlier run\n"] * 3
     assert not any((project.folder / name).exists() for name in ("result.txt", "tables"))
     assert (project.folder / "cache.bin").exists()
 

@@ -57,7 +57,8 @@ def writing_inside(folder: Path, services_only: bool = False, here: Path | None 
         writes = Writes(folder.resolve(), Path.cwd() if here is None else here)
         stack.enter_context(patch.object(Trainer, "save_checkpoint", writes.by_trainer(Trainer.save_checkpoint)))
         stack.enter_context(patch.object(Trainer, "fit", heard(Trainer.fit)))
-        stack.enter_context(patch.object(torch, "save", writes.by_torch(torch.save)))
+        for module in (torch, torch.jit):
+            stack.enter_context(patch.object(module, "save", writes.by_torch(module.save)))
         listen(writes.add)
         stack.callback(listeners.remove, writes.add)
         when_fitting.append(writes.begin)
@@ -92,7 +93,7 @@ class Writes:
         return saved
 
     def by_torch(self, save: Any) -> Any:
-        """Return `torch.save` that notes its file first: Python does not see that it is opened."""
+        """Return `torch.save`, or that of `torch.jit`, that notes its file first: Python does not see it opened."""
 
         @wraps(save)
         def saved(obj: Any, f: Any, *arguments: Any, **options: Any) -> None:

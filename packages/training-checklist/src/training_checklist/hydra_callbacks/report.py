@@ -85,7 +85,8 @@ class Report(Callback):
     def _prepare(self, config: DictConfig) -> None:
         try:
             settle(config)
-            shape(config, self.limits_of)
+            if self.stages is not None:
+                shape(config, self.limits_of)
             self._log_inside(config)
             if self.one_device:
                 self.forms_group = force_one_device(config)
@@ -152,7 +153,7 @@ class Report(Callback):
         if self.limits_of != list(self.items):
             target = "training_checklist.experiments.without.Without"
             parts = {"debug_without": {"_target_": target, "stages": bool(self.stages), "ends": self.stages is False}}
-            arguments = limits(arguments)
+            arguments = {"limit_test_batches": 1, **limits(arguments)}
         elif self.limited:
             arguments |= {**limits(arguments), "fast_dev_run": False}
         return parts, arguments

@@ -78,8 +78,9 @@ class TwoRuns:
         others = f", and {lines}" if lines else ""
         line = self.salted[0]
         why = (
-            "hash() of a text, the order of a set and a generator without a seed are others in each process, and the "
-            f"order of a folder's files on each machine, whatever the seed: this line{others}"
+            "in the second run hash() of a text and the order of a set are others, as in each process, a generator "
+            "without a seed draws anew, and folders list their files backwards, as another machine may: look at this "
+            f"line{others}"
         )
         return place.beside(file=line.file, line=line.line, source=line.source), why
 

@@ -23,11 +23,16 @@ def packaged(item: str) -> DictConfig | None:
 
 def shape(config: DictConfig, items: Collection[str]) -> None:
     """Let a job's config do without what its items do not ask for."""
-    asked = [each for item in items if (each := packaged(item)) is not None]
     with read_write(config), open_dict(config):
-        for name in SWITCHES:
-            if isinstance(config.get(name), bool) and any(each.get(name) is False for each in asked):
-                config[name] = False
+        for name in switched_off(config, items):
+            config[name] = False
+
+
+def switched_off(config: DictConfig, items: Collection[str]) -> list[str]:
+    """Return the keys of the project by which items leave out what follows training."""
+    asked = [each for item in items if (each := packaged(item)) is not None]
+    own = [name for name in SWITCHES if isinstance(config.get(name), bool)]
+    return [name for name in own if any(each.get(name) is False for each in asked)]
 
 
 def asked_of_trainers(config: DictConfig, items: Collection[str]) -> tuple[dict[str, DictConfig], dict[str, Any]]:

@@ -1,6 +1,8 @@
 import ast
 import os
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 from omegaconf import OmegaConf, open_dict, read_write
 from training_config.walk import value_of, walk
@@ -13,19 +15,19 @@ MADE_BY_TRAINER = {"ModelCheckpoint", "TensorBoardLogger", "CSVLogger"}  # where
 
 
 def detect(files: RunFiles, limits: Limits) -> Hits:
-    groups: dict[tuple[str, str, str], list[Path]] = {}
+    groups: dict[tuple[str, str, str], list[Written]] = {}
     # A path that the config names in full is the project's own run directory too.
     own = [] if Asked.current is None or Asked.current.folder == files.here else [Asked.current.folder.resolve()]
     for written in files.recording.outside([*data(files), *own]):
-        groups.setdefault(writer_of(files, written), []).append(written.path)
-    for (writer, key, line), paths in groups.items():
+        groups.setdefault(writer_of(files, written), []).append(written)
+    for (writer, key, line), all_written in groups.items():
         file, _, number = line.rpartition(":")
         place = files.place(key) if key else Place()
         place = place.beside(file=file, line=int(number)) if line else place
-        names = [files.short(path) for path in sorted(paths)]
+        names = [files.short(path) for path in sorted(written.path for written in all_written)]
         place = place if key or line else Place(file=names[0])
         what = f"{writer} writes outside the run's directory: {shown(names, 3)}"
-        yield Hit(what, place, fix=fix_of(files, writer, key, line, paths[0]))
+        yield Hit(what, place, fix=fix_of(files, writer, key, line, all_written[0]))
 
 
 def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
@@ -40,6 +42,9 @@ def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
             return f"{part_key} ({name})", key or part_key, ""
         built = files.built(name)
         if not built and name in MADE_BY_TRAINER:
+            logger = logger_above(files, written.part)
+            if logger is not None:
+                return f"{name}, in the folder of {type(logger).__name__},", key, files.built(type(logger).__name__)
             return TRAINER, key, files.built("Trainer")
         if isinstance(written.part, Checkpoint) and written.part in files.undirected:
             return f"{name} without a dirpath", key, ""
@@ -47,6 +52,12 @@ def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
     if not line:
         line = named(files, written.path.name)
     return ("the code" if line else "something"), key, line
+
+
+def logger_above(files: RunFiles, part: Any) -> Any:
+    """Return the logger, built in code, whose folder a ModelCheckpoint without a dirpath takes; or None."""
+    logger = files.trainer.logger if isinstance(part, Checkpoint) else None
+    return logger if logger is not None and files.built(type(logger).__name__) else None
 
 
 def directing_key(files: RunFiles, path: Path, below: str) -> str:
@@ -74,8 +85,8 @@ def decides_run_directory(files: RunFiles, key: str) -> bool:
         return mark in config.hydra.run.dir
 
 
-def fix_of(files: RunFiles, writer: str, key: str, line: str, path: Path) -> Fix | None:
-    last = key.rpartition(".")[2]
+def fix_of(files: RunFiles, writer: str, key: str, line: str, written: Written) -> Fix | None:
+    path, last = written.path, key.rpartition(".")[2]
     value = OmegaConf.select(job(files), key, default=None) if key else None
     if isinstance(value, str):
         is_file = path == Path(os.path.realpath(files.here / value))
@@ -84,7 +95,11 @@ def fix_of(files: RunFiles, writer: str, key: str, line: str, path: Path) -> Fix
     if key and last != key:
         return Fix(overrides=(f"++{key}.{'dirpath' if path.suffix == '.ckpt' else 'save_dir'}={OUTPUT_DIR}",))
     if writer != TRAINER:
-        return Fix(f"in {line}: Path(HydraConfig.get().runtime.output_dir) / {path.name!r}") if line else None
+        part = logger_above(files, written.part) or written.part
+        folder = "HydraConfig.get().runtime.output_dir"
+        arguments = signature(type(part)).parameters if part is not None else ()
+        taken = [f"{name}={folder}" for name in ("save_dir", "dirpath") if name in arguments]
+        return Fix(f"in {line}: {taken[0] if taken else f'Path({folder}) / {path.name!r}'}") if line else None
     mark = "" if "default_root_dir" in (job(files).get("trainer") or {}) else "+"
     return Fix(overrides=(f"{mark}trainer.default_root_dir={OUTPUT_DIR}",))
 
