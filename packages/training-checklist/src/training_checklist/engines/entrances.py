@@ -12,6 +12,9 @@ from training_checklist.finding import Place
 
 LOOKS_UP = {"embedding", "embedding_bag"}
 NORMALISES = {"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm"}
+# Take a tensor for its shape, type and device alone: a state that begins at 0, noise.
+LIKE = {f"{kind}_like" for kind in ("zeros", "ones", "full", "empty", "rand", "randn", "randint")}
+LIKE |= {f"new_{kind}" for kind in ("zeros", "ones", "full", "empty", "tensor")}
 JOINS = {"cat", "concat", "concatenate", "hstack"}  # as numbers of a table with embeddings of its categories
 PRODUCTS = {"matmul", "rmatmul", "mm", "bmm", "einsum", "tensordot"}  # on either side of which weights may stand
 BY_ELEMENT = {"mul", "rmul", "multiply"}  # with a parameter itself: a mask multiplies answers, too
@@ -86,6 +89,8 @@ class Entrances(Listener):
             self.found.append(Entrance(leaf, call.name.strip("_"), call.place, value.detach(), rows))
 
     def after(self, call: Call) -> None:
+        if call.name in LIKE:
+            return
         origins = frozenset().union(*(self.made_of(tensor) for tensor in call.given))
         if any(self._is_weight(tensor) for tensor in call.given):
             self._answers.update((id(made), weakref.ref(made)) for made in call.made)

@@ -1,4 +1,7 @@
-from training_checklist.instruments import Data, MappedDataset, on_datasets
+import torch
+from torch import Tensor, nn
+
+from training_checklist.instruments import Data, MappedDataset, Validated, on_datasets
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -10,6 +13,18 @@ def detect(data: Data, limits: Limits) -> Hits:
             yield Hit(f"all values that enter {what} are {inputs.low:.3g}", inputs.place)
 
 
+class Remembering(Validated):
+    """Adds what a state keeps, which begins at 0, and a token where there is no number, which is nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keep, self.absent = nn.Parameter(torch.ones(8, 8)), nn.Parameter(torch.ones(8))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        absent = inputs.isnan().float()
+        return super().forward(inputs + inputs.new_zeros(inputs.shape) @ self.keep + absent * self.absent)
+
+
 PROBE = Probe(
     question="Do the inputs of the network differ from sample to sample?",
     why="there is nothing to learn from inputs that are all the same",
@@ -17,4 +32,5 @@ PROBE = Probe(
     detect=detect,
     faulty=on_datasets(lambda: MappedDataset(lambda index, x, y: (x // 100 * 0, y))),
     healthy=on_datasets(lambda: MappedDataset(lambda index, x, y: (x // 1, y))),
+    also_healthy=(on_datasets(module=Remembering),),
 )
