@@ -81,7 +81,7 @@ def with_tests(train: str) -> dict[str, str]:
 
 
 def test_script_that_reads_what_the_tests_give_is_no_finding_where_an_item_leaves_them_out(tmp_path):
-    for verdict in run_project(tmp_path, "anomaly,gradients,paths", with_tests(TRAIN)):
+    for verdict in run_project(tmp_path, "config,anomaly,gradients", with_tests(TRAIN)):
         assert (verdict["verdict"], verdict["findings"]) == ("passed", [])
 
 
