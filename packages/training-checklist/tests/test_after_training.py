@@ -92,6 +92,13 @@ def test_exception_after_training_is_told_whether_or_not_the_item_tests(tmp_path
     assert "KeyError: 'val/acc'" in finding["what"]
 
 
+def test_config_ends_the_script_where_it_begins_to_train(tmp_path):
+    (tmp_path / "data").mkdir()  # what is made of data is not put back
+    after = "    open(hydra.utils.to_absolute_path('data/after'), 'w').close()\n    Lit.load_from"
+    [verdict] = run_project(tmp_path, "config", {**FILES, "train.py": TRAIN.replace("    Lit.load_from", after)})
+    assert (verdict["verdict"], [*(tmp_path / "data").iterdir()]) == ("passed", [])
+
+
 def test_script_that_reads_what_no_run_leaves_is_a_finding(tmp_path):
     wrong = TRAIN.replace('callback_metrics["val/loss"]', 'callback_metrics["val/acc"]')
     [verdict] = run_project(tmp_path, "anomaly", {**FILES, "train.py": wrong})

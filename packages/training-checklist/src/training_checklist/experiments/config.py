@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
@@ -16,7 +16,7 @@ from training_config.secret_values import redact_text, secret_values
 
 from training_checklist import session
 from training_checklist.ending import launched_rank
-from training_checklist.experiments.experiment import Experiment
+from training_checklist.experiments.experiment import Experiment, end
 from training_checklist.finding import Verdict
 from training_checklist.lab.job_config import JobConfig, override_of, provenance, targets
 from training_checklist.probe import CannotJudge
@@ -28,7 +28,7 @@ ENTRIES = ("fit", "validate", "test", "predict")
 
 
 class ConfigWatch(Callback):
-    """Judges a job's config before anything is built from it; where no other item is on, the Trainer does nothing.
+    """Judges a job's config before anything is built from it; where no other item is on, nothing is trained.
 
     Args:
         all: whether to show where every key was set, and not only those set by the command line or in two files.
@@ -53,13 +53,16 @@ class ConfigWatch(Callback):
         if not self.alone:
             return
         self.idle.__exit__()
-        # After a Trainer that did nothing, scripts stumble over metrics and checkpoints that are not there.
+        # A script that goes on all the same stumbles over metrics and checkpoints that are not there.
         if job_return.status == JobStatus.FAILED and (self.idle.asked or self.check.foretold(job_return._return_value)):
             job_return.status, job_return.return_value = JobStatus.COMPLETED, None
 
 
 class IdleTrainer:
-    """While it is entered, fit, validate, test and predict of every Trainer return at once; no data is prepared."""
+    """While it is entered, fit, validate, test and predict of every Trainer end the training function.
+
+    What follows there may take long, or export a network that has not been trained.
+    """
 
     def __init__(self) -> None:
         self.asked = False
@@ -72,16 +75,16 @@ class IdleTrainer:
                 self._entries.append((trainer, entry, getattr(trainer, entry)))
                 setattr(trainer, entry, self._fit if entry == "fit" else self._ask)
 
-    def _ask(self, *arguments: Any, **options: Any) -> list:
+    def _ask(self, *arguments: Any, **options: Any) -> NoReturn:
         self.asked = True
-        return []
+        end()
 
-    def _fit(self, *arguments: Any, **options: Any) -> None:
+    def _fit(self, *arguments: Any, **options: Any) -> NoReturn:
         from training_checklist.engines.inside import when_fitting
 
-        self._ask()
-        for hear in when_fitting:
+        for hear in when_fitting:  # a script that catches every exception goes on
             hear()
+        self._ask()
 
     def __exit__(self, *error: object) -> None:
         for trainer, entry, method in reversed(self._entries):  # a class may stand there twice
