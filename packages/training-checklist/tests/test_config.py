@@ -315,6 +315,11 @@ def test_misspelt_argument_that_kwargs_takes_is_named(judge):
     assert found["where"] == "model.net.droput (command line)"
 
 
+def test_name_that_stands_beside_another_is_no_misspelling_of_it(judge):
+    code = PARTS.replace("bias=True):", "bias=True, **options):")
+    assert judge("+model.net.droput=0.5", "++model.net.dropout=0.1", files={"parts.py": code})["findings"] == []
+
+
 def test_key_that_is_no_name_is_read_as_a_text(judge):
     code = TRAIN.replace("    trainer = ", "    quiet = not cfg.get('write-notes')\n    trainer = ")
     assert judge("+write-notes=false", files={"train.py": code})["findings"] == []
@@ -455,6 +460,14 @@ def test_node_that_nobody_builds_lacks_nothing(judge, built, found):
     )
     item = judge("+schedule={_target_: torch.optim.lr_scheduler.StepLR, last_epoch: 3}", files={"train.py": code})
     assert [each["rule"] for each in item["findings"] if each["rule"] == "config/missing-argument"] == found
+
+
+@pytest.mark.parametrize(("built", "said"), [("cfg.model", "take it out"), ("cfg.net", "+net.num_features=VALUE")])
+def test_node_that_lacks_arguments_where_no_code_builds_it_has_no_effect(judge, built, said):
+    code = TRAIN.replace("    pl.seed", f"    make = lambda: instantiate({built})\n    pl.seed", 1)
+    found = judge("+net={_target_: torch.nn.BatchNorm1d}", files={"train.py": code})["findings"]
+    [found] = [each for each in found if each["rule"] == "config/missing-argument"]
+    assert said in found["fix"]
 
 
 @pytest.mark.parametrize(("target", "found"), [("cfg.net._target_", []), ("'net.Net'", ["config/unknown-argument"])])

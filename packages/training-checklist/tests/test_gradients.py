@@ -399,6 +399,28 @@ class TestFault:
         assert "softmax mixes the 16 samples" in finding.what
         assert (finding.rule, finding.place.line) == ("gradients/samples-mix", line_of("# over the batch"))
 
+    def test_sample_that_is_changed_keeps_a_mask_of_zeros_and_ones(self, examine, net):
+        class Nodes(nn.Linear):
+            def forward(self, inputs, mask):
+                """The nodes of all samples lie in one row, of which a sample has as many as its mask counts."""
+                size = len(inputs)
+                nodes = torch.cat([inputs.flatten(), inputs.new_zeros(8)])
+                for index, count in enumerate(mask.sum(1).int().tolist()):
+                    own = slice(8 * index, 8 * index + count)
+                    nodes = nodes.index_add(0, torch.arange(own.start, own.stop), nodes[own].mean().expand(count))
+                return super().forward(nodes[: 8 * size].reshape(size, 8))
+
+        class Graphs(net):
+            def __init__(self):
+                super().__init__()
+                self.first = Nodes(8, 32)
+
+            def loss(self, batch):
+                hidden = self.first(batch[0], torch.ones_like(batch[0]))
+                return functional.cross_entropy(self.head(torch.relu(hidden)), batch[1])
+
+        assert [each.rule for each in examine("gradients", Graphs()).findings if "mix" in each.rule] == []
+
     def test_attention_over_the_batch(self, examine, net):
         finding = self.judge(examine, attending(net, batch_first=False))
         assert finding.place.module == "attention (MultiheadAttention)"

@@ -1086,6 +1086,28 @@ def test_column_of_another_scale_is_warned_of(examine, net, data, scale, normali
     assert all("column 0 of batch[0]" in each.what for each in found)
 
 
+@pytest.mark.parametrize(("numbers", "found"), [(lambda x: x.square().sum(1, True), []), (lambda x: x, [0])])
+def test_number_that_a_network_makes_of_several_columns_is_no_column(examine, net, data, numbers, found):
+    """A squared distance, which enters beside what layers have made."""
+
+    class Scaled(data):
+        def part(self, seed):
+            inputs, labels = super().part(seed).tensors
+            return TensorDataset(inputs * torch.tensor([30.0, *[1.0] * 7]), labels)
+
+    class Distances(net):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.embed, self.first = nn.BatchNorm1d(8), nn.Linear(8, 8), nn.LazyLinear(32)
+
+        def forward(self, inputs):
+            hidden = self.embed(self.norm(inputs))
+            return self.head(torch.relu(self.first(torch.cat([hidden, numbers(inputs)], 1))))
+
+    told = [each.what for each in examine("limit_batches", Distances(), Scaled()).findings if "column" in each.rule]
+    assert [int(what.split()[1]) for what in told] == found
+
+
 @pytest.mark.parametrize("same", ["the loader", "the samples", "nothing"])
 def test_samples_of_validation_that_are_tested(examine, net, data, same):
     class Testing(data):

@@ -37,6 +37,7 @@ class Entrance:
         place: of the layer.
         value: what enters.
         rows: of the table of an embedding, None of other layers.
+        columns: that the tensor of the batch has: its last dimension.
     """
 
     leaf: str
@@ -44,6 +45,7 @@ class Entrance:
     place: Place
     value: Tensor
     rows: int | None
+    columns: int
 
 
 class Entrances(Listener):
@@ -86,7 +88,8 @@ class Entrances(Listener):
         origins = self.made_of(value)
         if origins:
             leaf = max(sorted(origins), key=lambda place: self._leaves[place].numel())
-            self.found.append(Entrance(leaf, call.name.strip("_"), call.place, value.detach(), rows))
+            columns = self._leaves[leaf].shape[-1] if self._leaves[leaf].ndim > 1 else 1
+            self.found.append(Entrance(leaf, call.name.strip("_"), call.place, value.detach(), rows, columns))
 
     def after(self, call: Call) -> None:
         if call.name in LIKE:

@@ -9,7 +9,7 @@ from torch import Tensor
 from training_checklist.engines.batches import leaves
 from training_checklist.engines.compared import SAMPLES, first_of
 from training_checklist.engines.criteria import Criteria
-from training_checklist.engines.entrances import BY_ELEMENT, MULTIPLIES, Entrances
+from training_checklist.engines.entrances import BY_ELEMENT, MULTIPLIES, Entrance, Entrances
 from training_checklist.finding import Place
 from training_checklist.lab.class_weights import WeightedClasses, WeightedPositives
 from training_checklist.lab.differences import Differences
@@ -70,6 +70,14 @@ class Outside:
     of: int
     number: int
     place: Place
+
+
+def takes_columns(entrance: Entrance) -> bool:
+    """Whether a layer takes columns of a table; one number that is made of several columns, a distance, is none."""
+    value = entrance.value
+    if entrance.operation not in TAKES_COLUMNS or value.ndim < 2 or value.shape[-1] > MOST_COLUMNS:
+        return False
+    return value.shape[-1] > 1 or entrance.columns == 1
 
 
 def outside(indices: Tensor, number: int, place: Place, samples: list[Any] | None = None) -> Outside | None:
@@ -209,7 +217,7 @@ class Seen:
             new = Entering(low, high, each.leaf == roles.input, place)
             known = self.ranges.setdefault((each.leaf, each.place.module), new)
             known.low, known.high = min(known.low, low), max(known.high, high)
-            if each.operation in TAKES_COLUMNS and each.value.ndim > 1 and each.value.shape[-1] <= MOST_COLUMNS:
+            if takes_columns(each):
                 rows = each.value.flatten(0, -2).cpu().double()
                 if len(rows) > 1 and not known.columns:  # the first batch has enough of them to tell
                     known.columns = list(zip(rows.mean(0).tolist(), rows.std(0).tolist(), strict=True))

@@ -10,7 +10,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
     for call in calls(config):
         if takes_any(call.parameters):
             for name in (each for each in call.given() if each not in {*call.parameters, *config.code.popped}):
-                near = get_close_matches(name, call.parameters, n=1, cutoff=limits.min_likeness)
+                others = [each for each in call.parameters if each not in call.node]  # a name beside it is none of it
+                near = get_close_matches(name, others, n=1, cutoff=limits.min_likeness)
                 key, value = f"{call.key}.{name}", override(call.node, name)
                 if near:
                     what = f"{key}={value} is no parameter of {call.callee}; did you mean {near[0]}?"

@@ -14,9 +14,11 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
         lacks = absent_arguments(call.key, call.node, call.parameters, code, config.names) if call.is_built else []
         if lacks:
             fix = Fix(overrides=tuple(f"+{call.key}.{name}=VALUE" for name in lacks))
+            advice = "whoever builds it supplies them; where nothing builds it, it has no effect: take it out"
             if {*lacks} <= {"params", "optimizer"}:
-                advice = "whoever builds it supplies them; where nothing builds it, it has no effect: take it out"
                 fix = Fix(advice, overrides=(f"+{call.key}._partial_=true",))
+            elif code.built and (code.built | code.looped).isdisjoint(call.key.split(".")):
+                fix = Fix(advice, overrides=(f"~{call.key}",))
             yield Hit(f"{call.key} lacks {', '.join(lacks)} of {call.callee}", config.place(call.key), fix=fix)
 
 

@@ -107,14 +107,18 @@ def cut(given: Any) -> Any:
 
 
 def replace(value: Any, changed: int, size: int) -> Any:
-    """Return a copy of nested tensors in which one sample has the values of another, twice as large if real."""
+    """Return a copy of nested tensors in which one sample has the values of another, real ones twice as large.
+
+    Whole numbers may be a mask, or count what belongs to a sample: twice as much would reach into the next one.
+    """
     if isinstance(value, Tensor):
         if not value.ndim:
             return value
         copy = value.detach().clone()
         rows = copy.flatten(1) if copy.ndim > 1 else copy[:, None]
         different = (rows != rows[changed]).float().mean(1).argmax()
-        copy[changed] = copy[different] * (2 if copy.is_floating_point() else 1)
+        is_real = copy.is_floating_point() and not torch.equal(copy, copy.round())
+        copy[changed] = copy[different] * (2 if is_real else 1)
         return copy
     if isinstance(value, dict):
         return {key: replace(item, changed, size) for key, item in value.items()}
