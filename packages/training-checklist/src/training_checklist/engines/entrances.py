@@ -17,10 +17,10 @@ LIKE = {f"{kind}_like" for kind in ("zeros", "ones", "full", "empty", "rand", "r
 LIKE |= {f"new_{kind}" for kind in ("zeros", "ones", "full", "empty", "tensor")}
 JOINS = {"cat", "concat", "concatenate", "hstack"}  # as numbers of a table with embeddings of its categories
 PRODUCTS = {"matmul", "rmatmul", "mm", "bmm", "einsum", "tensordot"}  # on either side of which weights may stand
-BY_ELEMENT = {"mul", "rmul", "multiply"}  # with a parameter itself: a mask multiplies answers, too
+# With a parameter itself, as numbers become tokens; a mask multiplies answers, too, and a token where it names some.
+BY_ELEMENT = {"mul", "rmul", "multiply"}
 MULTIPLIES = {
     *PRODUCTS,
-    *BY_ELEMENT,
     *("linear", "bilinear", "lstm", "gru", "rnn_tanh", "rnn_relu"),
     *(f"conv{transposed}{n}d" for n in (1, 2, 3) for transposed in ("", "_transpose")),
     "multi_head_attention_forward",
@@ -75,7 +75,7 @@ class Entrances(Listener):
             for tensor in call.given:
                 self._enter(tensor, call, None)
             return
-        if name not in MULTIPLIES | LOOKS_UP | NORMALISES:
+        if name not in MULTIPLIES | BY_ELEMENT | LOOKS_UP | NORMALISES:
             return
         if any(self._multiplies(tensor, name) for tensor in call.given):
             rows = len(call.argument("weight", 1)) if name in LOOKS_UP else None

@@ -9,7 +9,7 @@ from torch import Tensor
 from training_checklist.engines.batches import leaves
 from training_checklist.engines.compared import SAMPLES, first_of
 from training_checklist.engines.criteria import Criteria
-from training_checklist.engines.entrances import BY_ELEMENT, MULTIPLIES, Entrance, Entrances
+from training_checklist.engines.entrances import MULTIPLIES, Entrance, Entrances
 from training_checklist.finding import Place
 from training_checklist.lab.class_weights import WeightedClasses, WeightedPositives
 from training_checklist.lab.differences import Differences
@@ -209,8 +209,6 @@ class Seen:
             self.restored |= any(torch.equal(target.flatten(), entered.flatten()) for target in targets)
         for each in self.entrances.found:
             if each.operation not in MULTIPLIES or not each.value.numel() or not each.value.is_floating_point():
-                continue
-            if each.operation in BY_ELEMENT and each.leaf != roles.input:  # a token in the place of what a mask names
                 continue
             low, high = map(float, each.value.aminmax())
             place = Place(loader="train_dataloader", module=each.place.module or each.operation, note=each.leaf)
