@@ -14,8 +14,8 @@ def detect(use: MemoryUse, limits: Limits) -> Hits:
                 f"{place} keeps {in_bytes(grown)} more after {epochs} epochs of {len(use.graphs)} steps in all",
                 Place(note=place),
                 fix=Fix(
-                    "clear it when the epoch ends, or use a metric of torchmetrics; what fills up to a size of its own, "
-                    "such as a replay buffer, is meant: silence this rule"
+                    "clear it when the epoch ends, or use a metric of torchmetrics; what fills up to a size of its own "
+                    "is meant, such as a replay buffer: silence this rule"
                 ),
             )
 
