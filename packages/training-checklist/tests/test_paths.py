@@ -336,6 +336,29 @@ def test_logger_built_in_code_is_told_its_argument_and_so_are_the_checkpoints_in
     }
 
 
+SERVICE = """
+
+class Service(pl.loggers.CSVLogger):
+    def __init__(self, project, save_dir="."):
+        super().__init__(save_dir, project)
+
+
+class Drawing(Lit):
+    def on_fit_end(self):
+        torch.save({}, f"{self.logger.log_dir}/{self.logger.version}.drawing")
+"""
+
+
+def test_file_in_a_loggers_folder_that_no_text_names_is_the_loggers_and_a_projects_name_is_no_place(judge):
+    asked = ("logger=none", "+logger.service={_target_: parts.Service, project: mine}", "model._target_=parts.Drawing")
+    verdict = judge(*asked, "callbacks.checkpoint.dirpath=null", files={"parts.py": PARTS + SERVICE})
+    by_checkpoint, by_logger = sorted(verdict["findings"], key=lambda found: found["what"])
+    assert by_logger["what"].startswith("logger.service (Service) writes outside")
+    assert ".drawing" in by_logger["what"]
+    assert "++logger.service.save_dir=${hydra:runtime.output_dir}" in by_logger["fix"]
+    assert "callbacks.checkpoint.dirpath=${hydra:runtime.output_dir}" in by_checkpoint["fix"]
+
+
 def test_config_and_paths_judge_one_run_together(tmp_path):
     config, paths = run_project(tmp_path, "config,paths", FILES)
     assert (config["item"], config["verdict"]) == ("config", "passed")

@@ -176,6 +176,7 @@ MODULES = {
         "EarlyStopping",
         "LightningDataModule",
         "LightningModule",
+        "Logger",
         "ModelCheckpoint",
         "combined",
         "is_overridden",

@@ -7,19 +7,24 @@ from typing import Any
 from omegaconf import OmegaConf, open_dict, read_write
 from training_config.walk import value_of, walk
 
-from training_checklist.instruments import OUTPUT_DIR, Asked, Checkpoint, Job, RunFiles, Written, job, shown
+from training_checklist.instruments import OUTPUT_DIR, Asked, Checkpoint, Job, Logger, RunFiles, Written, job, shown
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 TRAINER = "the Trainer, without a folder of its own,"
 MADE_BY_TRAINER = {"ModelCheckpoint", "TensorBoardLogger", "CSVLogger"}  # where it is given none
+NAMES = {"project", "name", "version", "experiment_name"}  # of which loggers make folders, wherever these lie
 
 
 def detect(files: RunFiles, limits: Limits) -> Hits:
     groups: dict[tuple[str, str, str], list[Written]] = {}
     # A path that the config names in full is the project's own run directory too.
     own = [] if Asked.current is None or Asked.current.folder == files.here else [Asked.current.folder.resolve()]
-    for written in files.recording.outside([*data(files), *own]):
-        groups.setdefault(writer_of(files, written), []).append(written)
+    outside = files.recording.outside([*data(files), *own])
+    by_loggers = {top(files, each.path): each for each in outside if isinstance(each.part, Logger)}
+    for written in outside:
+        logged = by_loggers.get(top(files, written.path))
+        is_asked = written.part is None and logged is not None and not named(files, written.path.name)
+        groups.setdefault(writer_of(files, logged if is_asked else written), []).append(written)
     for (writer, key, line), all_written in groups.items():
         file, _, number = line.rpartition(":")
         place = files.place(key) if key else Place()
@@ -28,6 +33,11 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
         place = place if key or line else Place(file=names[0])
         what = f"{writer} writes outside the run's directory: {shown(names, 3)}"
         yield Hit(what, place, fix=fix_of(files, writer, key, line, all_written[0]))
+
+
+def top(files: RunFiles, path: Path) -> str:
+    """Return the first folder on the way from the working directory to a file."""
+    return Path(files.short(path)).parts[0]
 
 
 def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
@@ -65,7 +75,7 @@ def directing_key(files: RunFiles, path: Path, below: str) -> str:
     found = []
     for full_key, node, key in walk(job(files)):
         value = value_of(node, key)
-        if not isinstance(value, str) or not value or len(value) > 1000:
+        if not isinstance(value, str) or not value or len(value) > 1000 or key in NAMES:
             continue
         named = Path(os.path.realpath(files.here / value))
         inside = path.is_relative_to(named) and not files.here.is_relative_to(named)
