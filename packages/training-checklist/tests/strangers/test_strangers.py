@@ -306,15 +306,24 @@ def test_schedule_of_which_a_warm_up_leaves_nothing_in_a_short_run_is_that_of_th
     passed(stranger(files).check(items="fast_dev_run,trace"), "fast_dev_run", "trace")
 
 
+AVERAGED = """
+    def on_save_checkpoint(self, checkpoint):
+        checkpoint["state_dict"] = {name: value / 2 for name, value in checkpoint["state_dict"].items()}
+"""
+
+
 @pytest.mark.parametrize(("given", "verdict"), [("", "passed"), (", ckpt_path=cfg.get('resume')", "failed")])
-def test_checkpoints_of_weights_fail_where_the_script_can_resume(stranger, given, verdict):
-    kept = "pl.callbacks.ModelCheckpoint(save_weights_only=True)"
-    files = changed(
-        "train.py", ("fit(net, data)", f"fit(net, data{given})"), ("callbacks=callbacks", f"callbacks=[{kept}]")
-    )
+@pytest.mark.parametrize("told", ["they hold weights only", "not what they were when training is resumed"])
+def test_checkpoints_that_cannot_be_resumed_fail_where_the_script_can_resume(stranger, told, given, verdict):
+    kept, before = "pl.callbacks.ModelCheckpoint(save_weights_only=True)", "    def configure_optimizers(self):\n"
+    files = changed("train.py", ("fit(net, data)", f"fit(net, data{given})"))
+    if "only" in told:
+        files["train.py"] = files["train.py"].replace("callbacks=callbacks", f"callbacks=[{kept}]")
+    else:
+        files["net.py"] = files["net.py"].replace(before, f"{AVERAGED}\n{before}")
     done = stranger(files).check(items="reproducibility")
     assert done.verdict("reproducibility") == verdict
-    assert "they hold weights only" in done.output
+    assert told in " ".join(done.output.split())
 
 
 def test_files_that_callbacks_and_the_script_write_are_as_they_were_before(stranger):
