@@ -57,6 +57,9 @@ class Origin:
     place: Place = NOWHERE
 
 
+UNKNOWN = Origin("unknown", "a tensor of the CPU")
+
+
 @dataclass(frozen=True)
 class Mix:
     """An operation on tensors of two devices.
@@ -261,7 +264,7 @@ class Accelerator(TorchDispatchMode):
         origin = next((self._origin(tensor) for tensor in given if not isinstance(tensor, Far)), None)
         for tensor in tensors(result):
             if not hasattr(tensor, "_origin"):
-                tensor._origin = origin or self._born(function, device)
+                tensor._origin = origin or self._born(function, device, bool(given))
         return result
 
     def _judge(self, function: Any, args: Any, kwargs: Any, given: list, far: list, goes_far: bool) -> None:
@@ -276,7 +279,7 @@ class Accelerator(TorchDispatchMode):
         for tensor in given:
             if isinstance(tensor, Far) or tensor.ndim == 0:
                 continue
-            self._tell(name, self._origin(tensor) or Origin("unknown", "a tensor of the CPU"))
+            self._tell(name, self._origin(tensor) or UNKNOWN)
 
     def _tell(self, operation: str, origin: Origin) -> None:
         used = self.places.here()
@@ -299,7 +302,7 @@ class Accelerator(TorchDispatchMode):
             return BACKWARD(outputs, gradients, keeps, create_graph, inputs, *more, **options)
         for gradient in gradients:
             if gradient is not None and not isinstance(gradient, Far):
-                self._tell("backward", self._origin(gradient) or Origin("unknown", "a tensor of the CPU"))
+                self._tell("backward", self._origin(gradient) or UNKNOWN)
         return tuple(torch.ones_like(each).requires_grad_(create_graph) for each in inputs)
 
     def _own(self, tensor: Tensor, kind: str, name: str) -> None:
@@ -310,14 +313,16 @@ class Accelerator(TorchDispatchMode):
     def _origin(self, tensor: Tensor) -> Origin | None:
         return self.owners.get(id(tensor)) or getattr(tensor, "_origin", None)
 
-    def _born(self, function: Any, device: torch.device | None) -> Origin:
-        """Return what is to be said of a tensor that an operation has just made on the CPU."""
+    def _born(self, function: Any, device: torch.device | None, of_others: bool) -> Origin:
+        """Return what is to be said of a tensor that an operation has just made on the CPU, of others or of none."""
         place, name = self.places.here(), function._schema.name.removeprefix("aten::")
         names_cpu = "cpu" in place.source
         if name == "_to_copy":
             return Origin("moved" if names_cpu else "asked", "cpu()", place)
         if device is not None and not names_cpu and "device" in place.source:
             return Origin("asked", name, place)
+        if of_others and name != "lift_fresh":
+            return UNKNOWN
         call = "torch.tensor" if name in ("lift_fresh", "scalar_tensor") else f"torch.{name}"
         return Origin("made", call, place)
 

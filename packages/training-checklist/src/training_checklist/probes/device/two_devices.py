@@ -32,6 +32,7 @@ PROBE = Probe(
     faulty=lambda answers, labels: functional.cross_entropy(answers * SCALE, labels),
     also_faulty=(
         lambda answers, labels: functional.cross_entropy(answers.cpu(), labels),
+        lambda answers, labels: functional.cross_entropy(answers * SCALE**2, labels),
         recurrent(lambda answers: torch.zeros(1, 4)),
     ),
     healthy=lambda answers, labels: functional.cross_entropy(answers * SCALE.to(answers), labels),
