@@ -2,7 +2,7 @@
 
 import pytest
 from training_checklist.finding import FAILED, Finding, Fix
-from training_checklist.reporting.wording import in_words
+from training_checklist.reporting.wording import in_words, without_items
 from typed import assert_works, said_in
 
 
@@ -35,6 +35,12 @@ def test_override_is_spelled_so_that_hydra_takes_it_and_it_arrives(root, typed, 
 @pytest.mark.parametrize("override", ["lr_scheduler.interval=epoch", "optimizer.moments=2", "batch_norm.eps=1e-5"])
 def test_what_no_part_of_the_config_reads_is_said_in_words(root, override):
     assert said_in(root, finding(override), "trace") == f"{override}, in the code: no key of this config reaches it"
+
+
+def test_command_of_a_further_rank_is_told_as_it_was_typed():
+    launched = ["hydra.run.dir='logs/run'", "hydra.job.name=train_ddp_process_1", "hydra.output_subdir=null"]
+    assert without_items(["trainer=cpu", "+checklist=distributed", *launched]) == ["trainer=cpu"]
+    assert without_items(["trainer=cpu", "hydra.output_subdir=null"]) == ["trainer=cpu", "hydra.output_subdir=null"]
 
 
 def test_call_is_given_arguments_of_its_trainer_and_its_settings_and_told_the_rest():

@@ -77,6 +77,9 @@ def without_items(arguments: list[str]) -> list[str]:
     """Return the arguments of the program without those that ask for items: `pdb` does not follow into theirs."""
     names, keys = (*groups(), f"{ALWAYS}/trial", "hydra.mode"), ("hydra.callbacks.debug", "callbacks.debug_")
     kept = [text for text in arguments if text.partition("=")[2] != place_of_item()]
+    if any(key_of(text) == "hydra.job.name" and "_ddp_process_" in text for text in kept):
+        told = ("hydra.run.dir", "hydra.job.name", "hydra.output_subdir")  # by Lightning to each further rank
+        kept = [text for text in kept if key_of(text) not in told]
     return [text for text in kept if key_of(text).partition("@")[0] not in names and not key_of(text).startswith(keys)]
 
 
