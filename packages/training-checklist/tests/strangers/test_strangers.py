@@ -306,21 +306,29 @@ def test_schedule_of_which_a_warm_up_leaves_nothing_in_a_short_run_is_that_of_th
     passed(stranger(files).check(items="fast_dev_run,trace"), "fast_dev_run", "trace")
 
 
-AVERAGED = """
+SAVING = """
     def on_save_checkpoint(self, checkpoint):
-        checkpoint["state_dict"] = {name: value / 2 for name, value in checkpoint["state_dict"].items()}
+        checkpoint[{key!r}] = {value}
 """
+AVERAGED = SAVING.format(key="state_dict", value="{name: each / 2 for name, each in checkpoint['state_dict'].items()}")
+PICKLED = SAVING.format(key="kind", value="Net")
 
 
 @pytest.mark.parametrize(("given", "verdict"), [("", "passed"), (", ckpt_path=cfg.get('resume')", "failed")])
-@pytest.mark.parametrize("told", ["they hold weights only", "not what they were when training is resumed"])
-def test_checkpoints_that_cannot_be_resumed_fail_where_the_script_can_resume(stranger, told, given, verdict):
+@pytest.mark.parametrize(
+    ("saves", "told"),
+    [
+        ("", "they hold weights only"),
+        (AVERAGED, "not what they were when training is resumed"),
+        (PICKLED, "checkpoints hold pickled objects"),
+    ],
+)
+def test_checkpoints_that_cannot_be_resumed_fail_where_the_script_can_resume(stranger, saves, told, given, verdict):
     kept, before = "pl.callbacks.ModelCheckpoint(save_weights_only=True)", "    def configure_optimizers(self):\n"
     files = changed("train.py", ("fit(net, data)", f"fit(net, data{given})"))
-    if "only" in told:
+    files["net.py"] = files["net.py"].replace(before, f"{saves}\n{before}")
+    if not saves:
         files["train.py"] = files["train.py"].replace("callbacks=callbacks", f"callbacks=[{kept}]")
-    else:
-        files["net.py"] = files["net.py"].replace(before, f"{AVERAGED}\n{before}")
     done = stranger(files).check(items="reproducibility")
     assert done.verdict("reproducibility") == verdict
     assert told in " ".join(done.output.split())
