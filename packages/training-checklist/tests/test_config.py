@@ -453,7 +453,10 @@ def test_keys_that_are_picked_from_the_whole_config_are_read(judge, line, found)
     assert [each["rule"] for each in item["findings"] if each["rule"] == "config/unread-key"] == found
 
 
-@pytest.mark.parametrize(("built", "found"), [("cfg.model", []), ("cfg.schedule", ["config/missing-argument"])])
+@pytest.mark.parametrize(
+    ("built", "found"),
+    [("cfg.model", []), ("cfg.schedule", ["config/missing-argument"]), ("cfg.schedule, _partial_=True", [])],
+)
 def test_node_that_nobody_builds_lacks_nothing(judge, built, found):
     code = TRAIN.replace(
         "    pl.seed", f"    make = lambda: instantiate({built})\n    width = cfg.schedule.last_epoch\n    pl.seed", 1

@@ -162,7 +162,7 @@ MODULES = {
     "lab.shapes": ("Reshape", "Shape", "broadcast", "by"),
     "lab.shared": ("known", "limits_of", "of_each", "of_the_project", "once"),
     "lab.stages": ("Stages",),
-    "lab.step": ("STEPS", "Step", "StepListener", "look", "smaller", "train_split"),
+    "lab.step": ("STEPS", "Look", "Step", "StepListener", "look", "smaller", "train_split"),
     "lab.step_times": ("StepTimes", "loading", "reading"),
     "lab.stored": ("are_unlikely_to_repeat", "digest_row", "origin", "row_size", "shared_samples"),
     "lab.tables": ("MOST", "scaling", "shift", "tables", "whole_table"),

@@ -85,7 +85,7 @@ class Tally(TorchDispatchMode):
             return
         if known is not None:
             self._drop(id(storage), None)
-        size = -(-storage.nbytes() // BLOCK) * BLOCK
+        size = -(-int(storage.nbytes()) // BLOCK) * BLOCK  # no number where it depends on values: that raises
         key = kind, self.path if kind == ACTIVATIONS else ""
         self.storages[id(storage)] = weakref.ref(storage, partial(self._drop, id(storage))), size, key
         self.live[key] += size

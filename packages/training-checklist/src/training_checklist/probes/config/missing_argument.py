@@ -29,7 +29,9 @@ def absent_arguments(owner: str, node: DictConfig, parameters: Parameters, code:
         owner: key of the node. `instantiate(cfg.model, net=...)` puts something into model.net, or in its place.
         keys: last parts of all keys of the config.
     """
-    if code.supplies or code.words & CONSTRUCTORS or value_of(node, "_partial_") is True:
+    # Code may build nodes as partials, too, and call these.
+    is_partial = value_of(node, "_partial_") is True or "_partial_" in code.supplied
+    if code.supplies or code.words & CONSTRUCTORS or is_partial:
         return []
     if is_read_and_not_built(owner, node, code, keys):
         return []

@@ -10,14 +10,19 @@ from training_checklist.instruments import (
     MOVED,
     SAMPLES,
     CriterionCall,
+    Entrances,
     Example,
+    Look,
     Small,
     Step,
+    Tracer,
     compared,
     first_of,
+    isolate_rng,
     leaves,
     look,
     replaced,
+    seed_all,
 )
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
@@ -27,7 +32,7 @@ OTHERS = {"first": slice(1, None), "last": slice(None, -1)}  # the positions bes
 def detect(step: Step, limits: Limits) -> Hits:
     """Exchange all positions of each sequence but one for those of another sample."""
     looked, batch, is_judged = look(step), first_of(step.batch, SAMPLES), False
-    known = compared(looked, batch)[1].calls
+    known, entering = compared(looked, batch)[1].calls, entered_whole(looked, batch)
     for path, leaf in leaves(batch).items():
         if leaf.ndim not in (2, 3) or leaf.is_floating_point() != (leaf.ndim == 3) or leaf.is_complex():
             continue
@@ -41,7 +46,8 @@ def detect(step: Step, limits: Limits) -> Hits:
         if not known or leaf.shape[1] < limits.positions or not moves(other):
             continue
         is_judged = True
-        for name, others in OTHERS.items():
+        # Else the step itself takes positions out, as a curriculum of horizons does.
+        for name, others in OTHERS.items() if path in entering else ():
             changed = leaf.clone()
             changed[:, others] = other[:, others]
             if bool((changed != leaf).any()) and not moves(changed):
@@ -52,6 +58,17 @@ def detect(step: Step, limits: Limits) -> Hits:
                 )
     if not is_judged:
         raise CannotJudge("no sequence of so many positions enters the network and changes what a criterion is given")
+
+
+@torch.no_grad()
+def entered_whole(looked: Look, batch: Any) -> set[str]:
+    """Return the places of sequences of which a layer gets all positions."""
+    entrances, sequences = Entrances(), {path: leaf for path, leaf in leaves(batch).items() if leaf.ndim > 1}
+    entrances.begin(batch)
+    with isolate_rng(), Tracer(looked.module, entrances):
+        seed_all()
+        looked.loss_of(batch)
+    return {e.leaf for e in entrances.found if e.leaf in sequences and sequences[e.leaf].shape[1] in e.value.shape}
 
 
 def differ(known: list[CriterionCall], others: list[CriterionCall], limits: Limits) -> bool:
@@ -70,11 +87,19 @@ class OfSequences(Small):
         self.leak = leak
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return super().forward(inputs[:, 0] + self.leak * inputs.mean(1))
+        hidden = torch.relu(self.first(inputs))
+        return self.head(hidden[:, 0] + self.leak * hidden.mean(1))
 
 
 def sequences(length: int = 20) -> Any:
     return DataLoader(TensorDataset(torch.randn(32, length, 8), torch.arange(32) % 4), batch_size=16)
+
+
+class OfFirst(Small):
+    """Gets the first position alone, and others in later epochs."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs[:, 0])
 
 
 class WithPlace(OfSequences):
@@ -114,5 +139,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Example(OfSequences, sequences),
     healthy=Example(partial(OfSequences, 1.0), sequences),
-    also_healthy=(Example(partial(WithPlace, 1.0), with_places),),
+    also_healthy=(Example(partial(WithPlace, 1.0), with_places), Example(OfFirst, sequences)),
 )
