@@ -354,6 +354,18 @@ def test_criterion_of_log_probabilities_is_checked_among_probabilities_only(exam
     assert found == ([] if is_seen else ["gradcheck/loss-not-its-slope"])
 
 
+def test_weight_of_the_loss_that_each_step_sets_for_the_next_is_the_same_each_time(examine, net):
+    class Adaptive(net):
+        weight = 1.0
+
+        def training_step(self, batch, batch_idx):
+            loss = self.weight * self.loss(batch)
+            self.weight = self.weight * 0.9
+            return loss
+
+    assert examine("gradcheck", Adaptive()).findings == []
+
+
 def test_weights_and_buffers_are_left_as_they_were(examine, net):
     class Normed(net):
         def __init__(self):

@@ -28,6 +28,7 @@ from training_checklist.instruments import (
     of_function,
     seed_all,
     tensors,
+    unchanged,
     walk,
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
@@ -59,7 +60,8 @@ def detect(step: CheckedStep, limits: Limits) -> Hits:
         for module, each in same.items():
             replay(module, copies(each))
         seed_all()
-        with Tracer(pl_module, stops), around_apply(stops.around):
+        # A step may set a weight of the next one's loss: it is the same function each time.
+        with unchanged(pl_module), Tracer(pl_module, stops), around_apply(stops.around):
             return loss_in(call_step(pl_module, "training_step", batch)).double()
 
     with isolated(pl_module), metrics_in_double(pl_module):
