@@ -334,6 +334,20 @@ def test_checkpoints_that_cannot_be_resumed_fail_where_the_script_can_resume(str
     assert told in " ".join(done.output.split())
 
 
+def test_checkpoint_that_only_a_shorter_run_keeps_is_kept_without_the_item_too(stranger):
+    """What is wrong with it shows where the user's own run is long enough to keep one."""
+    before = "    def configure_optimizers(self):\n"
+    files = changed(
+        "train.py",
+        ("callbacks=callbacks", "callbacks=[kept := pl.callbacks.ModelCheckpoint(every_n_epochs=10)]"),
+        ("trainer.test(net, data)", "trainer.test(net, data, ckpt_path=kept.best_model_path or None)"),
+    )
+    files["net.py"] = files["net.py"].replace(before, f"{PICKLED}\n{before}")
+    done = stranger(files).check(items="paths")
+    assert done.verdict("paths") == "failed", done.output
+    assert "crash/pickled-objects" in done.output
+
+
 def test_files_that_callbacks_and_the_script_write_are_as_they_were_before(stranger):
     """A table that grows with every run, weights that the last run leaves, and a cache of data, which may stay."""
     grows = """
@@ -351,16 +365,18 @@ class Table(pl.Callback):
     tested = "    trainer.test(net, data)\n"
     saves = "    torch.save(net.state_dict(), 'final.pt')\n    open('result.txt', 'w').write('mine')\n"
     saves += "    torch.jit.save(torch.jit.trace(torch.nn.Linear(2, 2), torch.ones(2)), 'final.jit')\n"
+    saves += "    open('data/scores.txt', 'w').write('mine')\n"
     imports = ("import hydra\n", "import hydra\nimport torch\n")
     made = ("    net, data = Net(), Data()\n", "    open('cache.bin', 'wb').close()\n    net, data = Net(), Data()\n")
     train = changed("train.py", (tested, tested + saves), imports, made)
     config = CONFIG.replace("callbacks: {}", "callbacks: {table: {_target_: table.Table}}")
     project = stranger(train | {"table.py": grows, "configs/train.yaml": config})
-    before = ("table.csv", "final.pt", "final.jit")
+    before = ("table.csv", "final.pt", "final.jit", "data/scores.txt")
+    (project.folder / "data").mkdir()
     for name in before:
         (project.folder / name).write_text("of an earlier run\n")
     project.check(items="fast_dev_run,config,paths,gradients,reproducibility")
-    assert [(project.folder / name).read_text() for name in before] == ["of an earlier run\n"] * 3
+    assert {(project.folder / name).read_text() for name in before} == {"of an earlier run\n"}
     assert not any((project.folder / name).exists() for name in ("result.txt", "tables"))
     assert (project.folder / "cache.bin").exists()
 

@@ -19,7 +19,14 @@ import torch
 
 from training_checklist.engines import writes
 from training_checklist.engines.own_code import pass_on
-from training_checklist.engines.writes import attribute, is_of_a_run, is_temporary, listen, listeners
+from training_checklist.engines.writes import (
+    attribute,
+    is_among_data,
+    is_temporary,
+    listen,
+    listeners,
+    may_be_of_a_run,
+)
 from training_checklist.lightning import Logger, ModelCheckpoint, Trainer, part
 from training_checklist.starting.own_files import note_folder, set_aside
 
@@ -112,7 +119,8 @@ class Writes:
             return
         if writes.unasked and not path.exists() and not is_temporary(path, self.here):
             self._note(path, begins_empty)
-        if not is_of_a_run(path, self.here):
+        # A script may keep its results beside its data, too, when it has trained.
+        if not may_be_of_a_run(path, self.here) or (is_among_data(path, self.here) and not self.has_begun):
             return
         written = attribute(path, frame)
         if written is None:

@@ -89,11 +89,21 @@ def _hook(event: str, arguments: tuple) -> None:
 
 def is_of_a_run(place: Path, working_directory: Path) -> bool:
     """Whether what lies in a place may be what a run leaves: no cache, no setting, nothing temporary, no data."""
-    if is_temporary(place, working_directory):
-        return False
-    inside = place.relative_to(working_directory) if place.is_relative_to(working_directory) else place
-    is_hidden = any(part.startswith(".") for part in inside.parts)
-    return not is_hidden and not any(map(holds_data, place.parents[: len(inside.parts) - 1]))
+    return may_be_of_a_run(place, working_directory) and not is_among_data(place, working_directory)
+
+
+def may_be_of_a_run(place: Path, working_directory: Path) -> bool:
+    """Whether a place is for what lasts and is seen, be it data."""
+    is_hidden = any(part.startswith(".") for part in inside(place, working_directory).parts)
+    return not is_hidden and not is_temporary(place, working_directory)
+
+
+def is_among_data(place: Path, working_directory: Path) -> bool:
+    return any(map(holds_data, place.parents[: len(inside(place, working_directory).parts) - 1]))
+
+
+def inside(place: Path, working_directory: Path) -> Path:
+    return place.relative_to(working_directory) if place.is_relative_to(working_directory) else place
 
 
 def is_temporary(path: Path, working_directory: Path) -> bool:

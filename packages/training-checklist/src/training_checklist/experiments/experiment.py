@@ -165,9 +165,7 @@ class Experiment(Callback):
             self.watching.enter_context(schedules_of_short_runs(trainer, pl_module, not self.is_whole))
         # A new list: Lightning is going through the old one.
         trainer.callbacks = without(trainer, self.drops)
-        for callback in trainer.callbacks:
-            if isinstance(callback, ModelCheckpoint):
-                keep_every_epoch(callback)
+        keep_every_epoch(trainer)
         if self.no_workers and stage == "fit":
             self.loading.__enter__()
 
@@ -268,10 +266,11 @@ def stop(trainer: Trainer) -> None:
     trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None
 
 
-def keep_every_epoch(callback: ModelCheckpoint) -> None:
+def keep_every_epoch(trainer: Trainer) -> None:
     """Let a run that an item has shortened keep checkpoints too: scripts load the best one when it is over."""
-    if callback._every_n_epochs != 1:
-        callback._every_n_epochs, callback._every_n_train_steps, callback._train_time_interval = 1, 0, None
+    for callback in trainer.callbacks:
+        if isinstance(callback, ModelCheckpoint) and callback._every_n_epochs != 1:
+            callback._every_n_epochs, callback._every_n_train_steps, callback._train_time_interval = 1, 0, None
 
 
 class NoWorkers:

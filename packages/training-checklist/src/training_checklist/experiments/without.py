@@ -5,7 +5,7 @@ from typing import Any
 from training_checklist.ending import FitEnded
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.stages import has_stage
-from training_checklist.experiments.experiment import Experiment, stop, without
+from training_checklist.experiments.experiment import Experiment, keep_every_epoch, stop, without
 from training_checklist.experiments.fast_dev_run import STAGES
 from training_checklist.lightning import LightningModule, Trainer
 
@@ -31,6 +31,7 @@ class Without(Experiment):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.state = trainer.state
         trainer.callbacks = without(trainer, self.drops)  # as under an item, else another one may raise before
+        keep_every_epoch(trainer)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         pass
