@@ -22,6 +22,8 @@ from training_checklist.instruments import (
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
+STEP = 1e-4  # of a central difference in float64
+
 # Of one call at each place, the arguments, and the positions of those that get a gradient.
 Applications = dict[tuple[type[Function], Place], tuple[tuple[Any, ...], list[int]]]
 
@@ -40,6 +42,8 @@ def detect(step: CheckedStep, limits: Limits) -> Hits:
                 reason = f"{name}: {error}"
                 continue
             judged[name] = True
+            if lets_back(of_one(function, args, position), args[position]):
+                continue
             if slopes.differ(limits.wrong_backward):
                 wrong.add(name)
                 given = input_name(function, position)
@@ -86,6 +90,25 @@ def of_one(function: type[Function], args: tuple[Any, ...], position: int) -> Ca
     return call
 
 
+def lets_back(call: Callable[[Tensor], tuple[Tensor, ...]], value: Tensor) -> bool:
+    """Whether a function that cuts its input off lets gradients of one sign through there, which lead back.
+
+    As the lower bound of Ballé's entropy models does; one that lets all through has forgotten where it cuts off.
+    """
+    value = value.detach().clone().requires_grad_()
+    results = call(value)
+    if len(results) != 1 or results[0].shape != value.shape:
+        return False
+    ahead, behind = (call((value + step).detach().requires_grad_())[0].detach() for step in (STEP, -STEP))
+    slope = (ahead - behind) / (2 * STEP)
+    is_cut = slope == 0
+    signed = [torch.autograd.grad(results[0], value, sign * torch.ones_like(slope), True)[0] for sign in (1, -1)]
+    found = [sign * each for sign, each in zip((1, -1), signed, strict=True)]
+    agrees = [bool(torch.isclose(each, slope, atol=STEP).all()) for each in found]
+    elsewhere = [bool(torch.isclose(each, slope, atol=STEP)[~is_cut].all()) for each in found]
+    return agrees.count(True) == 1 and all(elsewhere)
+
+
 def input_name(function: type[Function], position: int) -> str:
     names = list(inspect.signature(function.forward).parameters)
     names = names if function.setup_context is not Function.setup_context else names[1:]  # without ctx
@@ -107,6 +130,23 @@ def doubled(slope: float) -> Callable[[Tensor, Tensor], Tensor]:
     return lambda answers, labels: functional.cross_entropy(Doubled.apply(answers), labels)
 
 
+def bounded(back: bool) -> Callable[[Tensor, Tensor], Tensor]:
+    """Make a loss whose answers are at least 0, and may rise from there by their gradient; or all gradients pass."""
+
+    class Bounded(Function):
+        @staticmethod
+        def forward(ctx: Any, value: Tensor) -> Tensor:
+            ctx.save_for_backward(value)
+            return value.clamp(min=0)
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            [value] = ctx.saved_tensors
+            return torch.where((value >= 0) | (gradient < 0), gradient, 0) if back else gradient
+
+    return lambda answers, labels: functional.cross_entropy(Bounded.apply(answers), labels)
+
+
 PROBE = Probe(
     question="Does the backward of each autograd.Function of the project match a numerical gradient of its forward?",
     why="the optimizer follows a gradient that is not the loss's, and nothing raises",
@@ -123,4 +163,6 @@ PROBE = Probe(
     },
     faulty=doubled(1.0),
     healthy=doubled(2.0),
+    also_faulty=(bounded(back=False),),
+    also_healthy=(bounded(back=True),),
 )
