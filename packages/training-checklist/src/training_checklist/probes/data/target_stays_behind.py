@@ -24,6 +24,7 @@ from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe,
 SAMPLES = 128
 FEW, DRAWS = 8, 6  # of a coin, 5 draws beside the first show the other side of each sample in 31 of 32 times
 DRAWING = 1.0  # seconds
+COARSEST = 8  # rows of a map; less may be a matrix, or corners of boxes
 TURNS = {
     "mirrored left to right": lambda target: target.flip(-1),
     "mirrored upside down": lambda target: target.flip(-2),
@@ -60,7 +61,7 @@ def turned_alone(data: Data, margin: float) -> list[Hit]:
     images = {place: each for place, each in drawn.items() if place in data.roles.inputs and is_of_pixels(each, 4)}
     targets = {place: each for place, each in drawn.items() if place in data.roles.compared and is_of_pixels(each, 3)}
     for (image, inputs), (target, held) in product(images.items(), targets.items()):
-        if inputs[0].shape[-2:] != held[0].shape[-2:] or bool((held[0] == held[0][:1]).all()):
+        if not is_map_of(held[0], inputs[0]) or bool((held[0] == held[0][:1]).all()):
             continue
         found = [
             turn
@@ -79,6 +80,12 @@ def turned_alone(data: Data, margin: float) -> list[Hit]:
 def is_of_pixels(drawn: list[Tensor | None], least: int) -> bool:
     """Whether a place of a batch has so many dimensions, and one shape whenever it is drawn."""
     return all(each is not None and each.ndim >= least and each.shape == drawn[0].shape for each in drawn)
+
+
+def is_map_of(target: Tensor, image: Tensor) -> bool:
+    """Whether a target, (..., H, W), has the proportions of an image: be it coarser, as the heat map of a detector."""
+    (height, width), (rows, columns) = image.shape[-2:], target.shape[-2:]
+    return height * columns == width * rows and min(rows, columns) >= COARSEST
 
 
 def turn_of(image: Tensor, other: Tensor, margin: float) -> str:
