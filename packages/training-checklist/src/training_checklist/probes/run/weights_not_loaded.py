@@ -14,6 +14,13 @@ def detect(stages: Stages, limits: Limits) -> Hits:
                 call.place,
                 fix=fix_of(call),
             )
+        elif call.expected and not call.given:
+            yield Hit(
+                f"load_state_dict(strict=False) loads nothing: it is given no key at all, and {call.module} has "
+                f"{call.expected}, such as {call.missing!r}",
+                call.place,
+                fix=Fix("look at what chooses the keys: a prefix that no key has leaves none"),
+            )
 
 
 def fix_of(call: LoadedWeights) -> Fix | None:
@@ -42,6 +49,15 @@ class Pretrained(Small):
         self.load_state_dict(nn.Linear(8, 16).state_dict(prefix=self.prefix), strict=False)
 
 
+class Chosen(Small):
+    """One whose weights are chosen by a prefix that none of them has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        weights = {key: value for key, value in self.state_dict().items() if key.startswith("encoder.")}
+        self.load_state_dict(weights, strict=False)
+
+
 PROBE = Probe(
     question="Does every load_state_dict(strict=False) load at least one weight?",
     why="the module keeps the weights that it has, random ones where it is new, and strict=False hides it",
@@ -50,5 +66,6 @@ PROBE = Probe(
     ),
     detect=detect,
     faulty=type("Prefixed", (Pretrained,), {"prefix": "model.first."}),
+    also_faulty=(Chosen,),
     healthy=Pretrained,
 )
