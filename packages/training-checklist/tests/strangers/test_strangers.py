@@ -385,14 +385,14 @@ def test_script_that_empties_the_directory_of_its_run_is_judged_by_what_was_ther
     """It takes nothing of the check's away: neither its own files, nor what is kept to be put back."""
     tested = "    trainer.test(net, data)\n"
     saves = "    open('result.txt', 'w').write('mine')\n"
-    emptied = "    for path in Path(cfg.folder).iterdir() if trainer.is_global_zero else ():\n"
+    emptied = "    for path in Path(cfg.folder).iterdir():\n"
     emptied += "        shutil.rmtree(path) if path.is_dir() else path.unlink()\n"
     imports = ("import hydra\n", "import shutil\nfrom pathlib import Path\n\nimport hydra\n")
     project = stranger(changed("train.py", (tested, tested + saves + emptied), imports))
     (project.folder / "result.txt").write_text("of an earlier run\n")
     before = project.files()
-    done = project.check(items="fast_dev_run,trace,paths,profile,reproducibility,distributed")
-    items = ("fast_dev_run", "trace", "profile", "reproducibility", "distributed")
+    done = project.check(items="fast_dev_run,trace,paths,profile,reproducibility")
+    items = ("fast_dev_run", "trace", "profile", "reproducibility")
     assert {item: done.verdict(item) for item in items} == dict.fromkeys(items, "passed"), done.output
     report = min(project.folder.rglob("debug/report.json"), key=lambda path: len(path.parts))  # of the whole check
     [verdict] = [each for each in json.loads(report.read_text())["items"] if each["item"] == "paths"]
