@@ -19,12 +19,14 @@ JOINS = {"cat", "concat", "concatenate", "hstack"}  # as numbers of a table with
 PRODUCTS = {"matmul", "rmatmul", "mm", "bmm", "einsum", "tensordot"}  # on either side of which weights may stand
 # With a parameter itself, as numbers become tokens; a mask multiplies answers, too, and a token where it names some.
 BY_ELEMENT = {"mul", "rmul", "multiply"}
+ON_BOTH_SIDES = PRODUCTS | BY_ELEMENT
 MULTIPLIES = {
     *PRODUCTS,
     *("linear", "bilinear", "lstm", "gru", "rnn_tanh", "rnn_relu"),
     *(f"conv{transposed}{n}d" for n in (1, 2, 3) for transposed in ("", "_transpose")),
     "multi_head_attention_forward",
 }
+ENTERED = MULTIPLIES | BY_ELEMENT | LOOKS_UP | NORMALISES
 
 
 @dataclass
@@ -75,12 +77,12 @@ class Entrances(Listener):
             for tensor in call.given:
                 self._enter(tensor, call, None)
             return
-        if name not in MULTIPLIES | BY_ELEMENT | LOOKS_UP | NORMALISES:
+        if name not in ENTERED:
             return
         if any(self._multiplies(tensor, name) for tensor in call.given):
             rows = len(call.argument("weight", 1)) if name in LOOKS_UP else None
             first = call.args[0] if call.args else call.kwargs.get("input", call.kwargs.get("query"))
-            for value in call.given if name in PRODUCTS | BY_ELEMENT else [first]:
+            for value in call.given if name in ON_BOTH_SIDES else [first]:
                 for part in self._joined.get(id(value), (value, [value]))[1]:
                     self._enter(part, call, rows)
 

@@ -147,11 +147,15 @@ def heard(fit: Any) -> Any:
 
     @wraps(fit)
     def begin(*arguments: Any, **options: Any) -> Any:
-        for hear in when_fitting:
-            hear()
+        tell_of_fit()
         return pass_on(fit, *arguments, **options)
 
     return begin
+
+
+def tell_of_fit() -> None:
+    for hear in when_fitting:
+        hear()
 
 
 def moved(init: Any, names: Set[str], folder: Path) -> Any:

@@ -46,6 +46,11 @@ def installed_into(folders: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{folder}{os.sep}" for folder in elsewhere if any(folder.glob("*.dist-info")))
 
 
+def is_standard(file: str) -> bool:
+    """Whether a file is of Python's own modules."""
+    return file.startswith(("<", *STANDARD_LIBRARY)) and INSTALLED.isdisjoint(Path(file).parts)
+
+
 def is_own(file: str) -> bool:
     """Whether a file is the project's."""
     return file in EXAMPLES or (not is_installed(file) and not file.startswith(BESIDE))

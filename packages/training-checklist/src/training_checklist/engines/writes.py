@@ -11,15 +11,14 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
-from training_checklist.engines.own_code import is_installed, is_of_checks, pass_on
-from training_checklist.lightning import Callback, LightningDataModule, LightningModule, Logger, Trainer
+from training_checklist.engines.own_code import is_installed, is_of_checks, is_own, is_standard, pass_on
+from training_checklist.lightning import Callback, LightningDataModule, LightningModule, Logger
 
 DATA = {"data", "datasets"}
 DATA_HOOKS = {"prepare_data", "setup", *(f"{part}_dataloader" for part in ("train", "val", "test", "predict"))}
 OPENED_TO_WRITE = os.O_WRONLY | os.O_RDWR
 SYSTEM = ("/dev/", "/proc/", "/sys/")
 REMOVALS = ("os.remove", "os.rmdir", "shutil.rmtree")
-PARTS = (Callback, Logger, Trainer)  # of Lightning, which remove what they have written before
 EMPTIES = os.O_TRUNC | os.O_EXCL
 
 # Called before a file is written, with its path, whether it begins empty, and the frame that asks for it; before a
@@ -121,15 +120,11 @@ def holds_data(folder: Path) -> bool:
 
 
 def removed_by(frame: FrameType | None) -> str:
-    """Return "file:line" of the project's own code that removes something itself, or "" where Lightning does."""
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if is_of_checks(file) or (isinstance(frame.f_locals.get("self"), PARTS) and is_installed(file)):
-            return ""
-        if not is_installed(file):
-            return f"{file}:{frame.f_lineno}"
+    """Return "file:line" of the project's own code that removes something itself, or "" where a library does."""
+    while frame is not None and is_standard(frame.f_code.co_filename):
         frame = frame.f_back
-    return ""
+    is_told = frame is not None and is_own(frame.f_code.co_filename)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if is_told else ""
 
 
 def attribute(path: Path, frame: FrameType | None) -> Written | None:

@@ -80,10 +80,9 @@ class IdleTrainer:
         end()
 
     def _fit(self, *arguments: Any, **options: Any) -> NoReturn:
-        from training_checklist.engines.inside import when_fitting
+        from training_checklist.engines.inside import tell_of_fit
 
-        for hear in when_fitting:  # a script that catches every exception goes on
-            hear()
+        tell_of_fit()  # a script that catches every exception goes on
         self._ask()
 
     def __exit__(self, *error: object) -> None:

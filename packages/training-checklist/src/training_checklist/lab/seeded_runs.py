@@ -13,7 +13,7 @@ from training_checklist.engines.first_difference import close, first_difference
 from training_checklist.engines.held import kept
 from training_checklist.engines.random_state import GENERATORS
 from training_checklist.engines.rows import Row
-from training_checklist.finding import NOWHERE, Finding, Place
+from training_checklist.finding import NOWHERE, REMARK, Finding, Place
 from training_checklist.lab.shared import Subject, of_the_project, once
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 from training_checklist.probe import CannotJudge
@@ -160,6 +160,11 @@ class SavedCheckpoints:
     whole: bool = False
     keys: list[Place] = field(default_factory=list)
     resumes: bool = True
+
+    def matters(self, why: str) -> dict[str, str]:
+        """Return what a `Hit` says beside its probe, where only a run that is resumed is harmed, and none may be."""
+        told = {"why": f"{why}; this script gives fit no ckpt_path, and resumes nothing", "severity": REMARK}
+        return {} if self.resumes else told
 
 
 @dataclass

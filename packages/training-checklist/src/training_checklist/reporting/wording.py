@@ -49,7 +49,8 @@ def command(config: DictConfig | None, item: str | None, overrides: tuple[str, .
         return call(item, overrides)
     ours = (*groups(), KEY)
     own = [text for text in given(config, "task") if key_of(text).partition(".")[0] not in ours]
-    own = [text for text in own if text.partition("=")[2] != place_of_item()]
+    place = place_of_item()
+    own = [text for text in own if text.partition("=")[2] != place]
     signs = {key_of(text): text[: len(text) - len(text.lstrip("+"))] for text in own}
     # What the user has added is no key of the configs: without its sign Hydra would refuse it.
     changed = [text if text[0] in "+~" else f"{signs.get(key_of(text), '')}{text}" for text in overrides]
@@ -76,7 +77,8 @@ def call(item: str | None, overrides: tuple[str, ...]) -> str:
 def without_items(arguments: list[str]) -> list[str]:
     """Return the arguments of the program without those that ask for items: `pdb` does not follow into theirs."""
     names, keys = (*groups(), f"{ALWAYS}/trial", "hydra.mode"), ("hydra.callbacks.debug", "callbacks.debug_")
-    kept = [text for text in arguments if text.partition("=")[2] != place_of_item()]
+    place = place_of_item()
+    kept = [text for text in arguments if text.partition("=")[2] != place]
     if any(key_of(text) == "hydra.job.name" and "_ddp_process_" in text for text in kept):
         told = ("hydra.run.dir", "hydra.job.name", "hydra.output_subdir")  # by Lightning to each further rank
         kept = [text for text in kept if key_of(text) not in told]

@@ -1,5 +1,6 @@
 import time
 from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,6 @@ from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe,
 SAMPLES = 128
 FEW, DRAWS = 8, 6  # of a coin, 5 draws beside the first show the other side of each sample in 31 of 32 times
 DRAWING = 1.0  # seconds
-COARSEST = 8  # rows of a map; less may be a matrix, or corners of boxes
 TURNS = {
     "mirrored left to right": lambda target: target.flip(-1),
     "mirrored upside down": lambda target: target.flip(-2),
@@ -36,7 +36,7 @@ TURNS = {
 
 @each_held_out
 def detect(data: Data, split: Split, limits: Limits) -> Hits:
-    alone = turned_alone(data, limits.turned_more)
+    alone = turned_alone(data, limits.turned_more, limits.map_rows)
     if alone:
         if split is data.held_out[0]:
             yield alone[0]
@@ -52,7 +52,7 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
 
 
 @once
-def turned_alone(data: Data, margin: float) -> list[Hit]:
+def turned_alone(data: Data, margin: float, rows: int) -> list[Hit]:
     """Draw a few training samples several times: where an image is turned, a target with its pixels is to be, too."""
     until, indices, parts = time.monotonic() + DRAWING, by_index(data.train).chosen(FEW), []
     while len(parts) < DRAWS and (not parts or time.monotonic() < until):
@@ -61,7 +61,7 @@ def turned_alone(data: Data, margin: float) -> list[Hit]:
     images = {place: each for place, each in drawn.items() if place in data.roles.inputs and is_of_pixels(each, 4)}
     targets = {place: each for place, each in drawn.items() if place in data.roles.compared and is_of_pixels(each, 3)}
     for (image, inputs), (target, held) in product(images.items(), targets.items()):
-        if not is_map_of(held[0], inputs[0]) or bool((held[0] == held[0][:1]).all()):
+        if not is_map_of(held[0], inputs[0], rows) or bool((held[0] == held[0][:1]).all()):
             continue
         found = [
             turn
@@ -82,10 +82,10 @@ def is_of_pixels(drawn: list[Tensor | None], least: int) -> bool:
     return all(each is not None and each.ndim >= least and each.shape == drawn[0].shape for each in drawn)
 
 
-def is_map_of(target: Tensor, image: Tensor) -> bool:
+def is_map_of(target: Tensor, image: Tensor, least: int) -> bool:
     """Whether a target, (..., H, W), has the proportions of an image: be it coarser, as the heat map of a detector."""
     (height, width), (rows, columns) = image.shape[-2:], target.shape[-2:]
-    return height * columns == width * rows and min(rows, columns) >= COARSEST
+    return height * columns == width * rows and min(rows, columns) >= least
 
 
 def turn_of(image: Tensor, other: Tensor, margin: float) -> str:
@@ -135,8 +135,7 @@ def target_of(roles: Roles) -> str | None:
 
 def explained_by_shades(image: Tensor, target: Tensor) -> float:
     """Return the share of the variance of an image's mean channel that the shades of its target, (H, W), tell."""
-    together = torch.stack([image.mean(0).flatten(), target.double().flatten()])
-    return float(torch.corrcoef(together)[0, 1].nan_to_num().square())
+    return likeness(image.mean(0, keepdim=True), target[None])
 
 
 def explained_by_classes(image: Tensor, target: Tensor) -> float:
@@ -173,8 +172,8 @@ def mirrored(number: int, classes: int = 2, noise: float = 0.1) -> Example:
 class Drawn(Dataset):
     """Images and maps of other numbers, mirrored together or, where the coin says so, each by itself."""
 
-    def __init__(self, together: bool, noise: float = 0.0) -> None:
-        self.images, self.maps = normal(128, 1, 8, 8), normal(128, 8, 8, seed=1).argsort().argsort() % 100
+    def __init__(self, together: bool, noise: float = 0.0, rows: int = 8) -> None:
+        self.images, self.maps = normal(128, 1, rows, rows), normal(128, rows, rows, seed=1).argsort()
         self.together, self.noise = together, noise
 
     def __len__(self) -> int:
@@ -187,8 +186,8 @@ class Drawn(Dataset):
         return image + self.noise * torch.randn_like(image), classes
 
 
-def drawn(together: bool, noise: float = 0.0) -> Example:
-    return on_datasets(lambda: Drawn(together, noise), lambda: Drawn(True), module=Segmenter)
+def drawn(together: bool, **options: Any) -> Example:
+    return on_datasets(lambda: Drawn(together, **options), lambda: Drawn(True, **options), module=Segmenter)
 
 
 PROBE = Probe(
@@ -219,6 +218,12 @@ PROBE = Probe(
             "half of its correlation, as noise and shifts take the rest",
             faulty=drawn(together=False, noise=0.55),
             healthy=drawn(together=False, noise=2.0),
+        ),
+        "map_rows": Threshold(
+            8,
+            "rows of a map; less may be a matrix, as of a pose, or the corners of boxes",
+            faulty=drawn(together=False),
+            healthy=drawn(together=False, rows=4),
         ),
         "turned": Threshold(
             0.1, "share beyond that of held-out samples; one coin for the image alone turns half of them"

@@ -42,9 +42,10 @@ def detect(step: CheckedStep, limits: Limits) -> Hits:
                 reason = f"{name}: {error}"
                 continue
             judged[name] = True
-            if lets_back(of_one(function, args, position), args[position]):
+            differs = slopes.differ(limits.wrong_backward)
+            if differs and lets_back(of_one(function, args, position), args[position]):
                 continue
-            if slopes.differ(limits.wrong_backward):
+            if differs:
                 wrong.add(name)
                 given = input_name(function, position)
                 yield Hit(

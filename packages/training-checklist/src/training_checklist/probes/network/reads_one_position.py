@@ -32,7 +32,7 @@ OTHERS = {"first": slice(1, None), "last": slice(None, -1)}  # the positions bes
 def detect(step: Step, limits: Limits) -> Hits:
     """Exchange all positions of each sequence but one for those of another sample."""
     looked, batch, is_judged = look(step), first_of(step.batch, SAMPLES), False
-    known, entering = compared(looked, batch)[1].calls, entered_whole(looked, batch)
+    known = compared(looked, batch)[1].calls
     for path, leaf in leaves(batch).items():
         if leaf.ndim not in (2, 3) or leaf.is_floating_point() != (leaf.ndim == 3) or leaf.is_complex():
             continue
@@ -46,11 +46,11 @@ def detect(step: Step, limits: Limits) -> Hits:
         if not known or leaf.shape[1] < limits.positions or not moves(other):
             continue
         is_judged = True
-        # Else the step itself takes positions out, as a curriculum of horizons does.
-        for name, others in OTHERS.items() if path in entering else ():
+        for name, others in OTHERS.items():
             changed = leaf.clone()
             changed[:, others] = other[:, others]
-            if bool((changed != leaf).any()) and not moves(changed):
+            # The step itself may take positions out, as a curriculum of horizons does.
+            if bool((changed != leaf).any()) and not moves(changed) and path in entered_whole(looked, batch):
                 yield Hit(
                     f"the {name} of {leaf.shape[1]} positions of {path} decides alone about the answers: with all "
                     "others of another sample they are the same",

@@ -19,10 +19,8 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
         what, place = f"checkpoints hold pickled objects: {run.pickled}", Place(note=listed or "checkpoint")
         if run.keeper:
             yield Hit(what, place, f"{run.keeper} keeps them, a library's class: {WHY}", TAKEN, REMARK)
-        elif not seeded.saved.resumes:
-            yield Hit(what, place, f"{WHY}; this script gives fit no ckpt_path, and resumes nothing", severity=REMARK)
         else:
-            yield Hit(what, place)
+            yield Hit(what, place, **seeded.saved.matters(WHY))
 
 
 class Noting(Small):

@@ -1,7 +1,7 @@
 from torch import nn
 
 from training_checklist.instruments import KEEPING, Example, SeededRuns, Small, differing_names
-from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 LISTED = 4
 
@@ -10,15 +10,13 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     run = seeded.resumed
     if run.found is None:
         raise CannotJudge(run.obstacle or "training did not begin from the checkpoint")
-    resumes = seeded.saved.resumes
     lost = differing_names([run.saved, run.found])
     if lost:
         yield Hit(
             f"{len(lost)} of {len(run.saved)} values are not what they were when training is resumed: "
             f"{', '.join(lost[:LISTED])}",
             Place(parameter=lost[0], note="after Trainer.fit(ckpt_path=...)"),
-            None if resumes else f"{PROBE.why}; this script gives fit no ckpt_path, and resumes nothing",
-            severity=None if resumes else REMARK,
+            **seeded.saved.matters(PROBE.why),
         )
 
 

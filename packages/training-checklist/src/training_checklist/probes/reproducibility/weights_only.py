@@ -1,5 +1,5 @@
 from training_checklist.instruments import KEEPING, Example, ModelCheckpoint, SeededRuns
-from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(seeded: SeededRuns, limits: Limits) -> Hits:
@@ -10,8 +10,7 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
         if saved.weights_only and not saved.whole:
             fix = Fix(overrides=(f"{place.key}=false",)) if place.key else None
             what = "no checkpoint of this run can be resumed: they hold weights only"
-            why = None if saved.resumes else f"{PROBE.why}; so it is meant, it seems: fit is given no ckpt_path"
-            yield Hit(what, place, why, fix, severity=None if saved.resumes else REMARK)
+            yield Hit(what, place, fix=fix, **saved.matters(PROBE.why))
 
 
 PROBE = Probe(
