@@ -4,7 +4,8 @@ python benchmarks/gpu/wheels.py download --python-version 3.12
 python benchmarks/gpu/wheels.py install --site <folder>
 
 They are of the project's own lock and of the one that has cookiecutter, with their hashes. Left out is what comes with
-torch and torchvision (a machine with a GPU has its own, in the version that fits its driver) and what trains nothing.
+torch and torchvision (a machine with a GPU has its own, in the version that fits its driver), what trains nothing, and
+this repository's libraries, which lie there as sources.
 """
 
 import argparse
@@ -52,7 +53,8 @@ def wanted(python_version: str) -> dict[str, str]:
     for lock in LOCKS:
         for name, entry in locked(lock, target).items():
             found.setdefault(name, entry)
-    left_out = re.compile("|".join(WITH_TORCH + TOOLS))
+    ours = [re.escape(path.parent.name) for path in LIBRARIES]
+    left_out = re.compile("|".join([*WITH_TORCH, *TOOLS, *ours]))
     return {name: entry for name, entry in found.items() if not left_out.fullmatch(name)}
 
 
