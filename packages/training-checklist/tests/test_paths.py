@@ -174,6 +174,14 @@ def test_key_that_the_runs_own_directory_is_made_of_is_not_to_be_made_of_that(ju
 def test_callback_that_writes_beside_the_run_fails_with_its_key(judge):
     found = finding(judge("+callbacks.plots._target_=parts.Plots"))
     assert found["what"] == "callbacks.plots (Plots) writes outside the run's directory: figures/loss.svg"
+    assert found["fix"] == "write below HydraConfig.get().runtime.output_dir"  # it takes no save_dir
+
+
+def test_folder_of_checkpoints_that_code_sets_is_to_be_mended_in_the_code(judge):
+    train = TRAIN.replace("    loggers = [", "    callbacks[0].dirpath = 'checkpoints/all'\n    loggers = [")
+    found = finding(judge(files={"train.py": train}))
+    assert found["what"].startswith("callbacks.checkpoint (ModelCheckpoint) writes outside the run's directory")
+    assert found["fix"] == "in train.py:11: dirpath = HydraConfig.get().runtime.output_dir"
 
 
 @pytest.mark.parametrize("code", ["open('final.txt', 'w').close()", "torch.save({}, 'final.txt')"])

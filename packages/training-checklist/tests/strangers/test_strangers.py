@@ -105,6 +105,29 @@ class Head(nn.Module):
         assert done.verdict("fast_dev_run") == verdict, done.output
 
 
+def test_argument_that_a_base_class_keeps_has_an_effect_where_the_class_itself_uses_it(stranger):
+    for width, verdict in (("width", "passed"), ("4", "warning")):
+        head = f"""
+
+class Part(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.width = width
+
+
+class Head(Part):
+    def __init__(self, width):
+        super().__init__(width)
+        self.layer = nn.Linear(32, {width})
+
+    def forward(self, inputs):
+        return self.layer(inputs)
+"""
+        net = PLAIN["net.py"].replace("nn.Linear(32, 4)", "Head(4)") + head
+        done = stranger(PLAIN | {"net.py": net}).check(items="fast_dev_run")
+        assert done.verdict("fast_dev_run") == verdict, done.output
+
+
 def test_keys_that_are_made_of_the_time_name_the_folder_of_the_run(stranger):
     timed = CONFIG.replace("${hydra:runtime.output_dir}", "outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}")
     project = stranger(PLAIN | {"configs/train.yaml": timed})

@@ -102,16 +102,26 @@ def fix_of(files: RunFiles, writer: str, key: str, line: str, written: Written) 
         is_file = path == Path(os.path.realpath(files.here / value))
         folder = "/checkpoints" if last == "dirpath" else f"/{path.name}" if is_file else ""
         return Fix(overrides=(f"{key}={OUTPUT_DIR}{folder}",))
-    if key and last != key:
-        return Fix(overrides=(f"++{key}.{'dirpath' if path.suffix == '.ckpt' else 'save_dir'}={OUTPUT_DIR}",))
+    part = logger_above(files, written.part) or written.part
+    arguments = signature(type(part)).parameters if part is not None else ()
+    folder = "HydraConfig.get().runtime.output_dir"
+    name = "dirpath" if path.suffix == ".ckpt" else "save_dir"
+    if key and last != key and name in arguments:
+        # A file that does not lie where the config says: code has set the folder since.
+        set_in = attribute_set(files, name) if OmegaConf.select(job(files), f"{key}.{name}", default=None) else ""
+        return Fix(f"in {set_in}: {name} = {folder}") if set_in else Fix(overrides=(f"++{key}.{name}={OUTPUT_DIR}",))
     if writer != TRAINER:
-        part = logger_above(files, written.part) or written.part
-        folder = "HydraConfig.get().runtime.output_dir"
-        arguments = signature(type(part)).parameters if part is not None else ()
         taken = [f"{name}={folder}" for name in ("save_dir", "dirpath") if name in arguments]
         return Fix(f"in {line}: {taken[0] if taken else f'Path({folder}) / {path.name!r}'}") if line else None
     mark = "" if "default_root_dir" in (job(files).get("trainer") or {}) else "+"
     return Fix(overrides=(f"{mark}trainer.default_root_dir={OUTPUT_DIR}",))
+
+
+def attribute_set(files: RunFiles, name: str) -> str:
+    """Return "file:line" of the first place in the project's code that sets an attribute, or ""."""
+    return files.line_of(
+        lambda node: isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store)
+    )
 
 
 def data(files: RunFiles) -> list[Path]:

@@ -53,13 +53,15 @@ def others_refer(config: Any, kind: type, parameter: inspect.Parameter) -> bool:
 
 
 def without_effect(stages: Stages) -> Iterator[tuple[type, inspect.Parameter, Hit]]:
-    files = own_files()
-    for kind in own_classes(stages):
+    files, kinds = own_files(), [*own_classes(stages)]
+    for kind in kinds:
         for parameter, attribute in unread(kind):
             what = f"{kind.__name__} is given {parameter.name}"
             if not attribute:
                 yield kind, parameter, Hit(f"{what}, and does not read it", of_function(kind.__init__))
-            elif not of_library(kind, attribute) and not any(reads(file, attribute) for file in files):
+            elif of_library(kind, attribute) or any(reads(file, attribute) for file in files):
+                continue
+            elif not any(uses_itself(other, parameter.name) for other in kinds if kind in other.__mro__[1:]):
                 what = f"{what} and keeps it as self.{attribute}, which no code reads"
                 yield kind, parameter, Hit(what, of_function(kind.__init__))
 
@@ -91,6 +93,12 @@ def unread(kind: type) -> Iterator[tuple[inspect.Parameter, str]]:
             yield parameter, ""
         elif used.count(name) == 1 and name in kept:
             yield parameter, kept[name]
+
+
+def uses_itself(kind: type, name: str) -> bool:
+    """Whether an __init__ does more with an argument than to hand it on to the class that it derives from."""
+    nodes = ast.walk(definition(inspect.unwrap(kind.__init__)))
+    return sum(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in nodes) > 1
 
 
 def definition(function: Any) -> ast.AST:
