@@ -299,7 +299,7 @@ PARTS = (
     *(Part(f"preset {name}", 90, partial(preset, name=name)) for name in PRESETS),
     Part("exact", 120, exact),
     Part("speed fp32", 120, partial(speed, measure="fp32")),
-    Part("speed waits", 90, partial(speed, measure="waits")),
+    Part("speed waits", 180, partial(speed, measure="waits")),
     Part("memory", 90, memory),
     Part("device faults", 150, device_faults),
     Part("overflow", 60, overflow),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
@@ -63,6 +64,11 @@ def mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
         return change(part) if isinstance(part, Tensor) else tree_map_only(Tensor, change, part)
 
     return apply_to_collection(value, (Tensor, *mappings), changed)
+
+
+def as_array(value: Any) -> np.ndarray:
+    """Return what an array can be made of as one; a tensor may lie on any device."""
+    return np.asarray(value.cpu() if isinstance(value, Tensor) else value)
 
 
 def batch_size(batch: Any) -> int | None:

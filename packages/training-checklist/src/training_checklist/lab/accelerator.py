@@ -1,6 +1,7 @@
 """An accelerator that this machine need not have: its tensors say that they lie there, and their values lie on the CPU.
 
 PyTorch's FakeTensorMode, which has no values, ends at the first mismatch and at every branch that depends on data.
+Where the machine has one, what lies there in earnest, a dataset or what the run has moved, is taken by its values, too.
 """
 
 from collections.abc import Callable, Iterator
@@ -149,12 +150,12 @@ class Far(Tensor):
 
     @staticmethod
     def __new__(cls, near: Tensor) -> "Far":
-        near = near.near if isinstance(near, Far) else near
+        near = nearby(near)
         form = {"strides": near.stride(), "storage_offset": near.storage_offset(), "dtype": near.dtype}
         return Tensor._make_wrapper_subclass(cls, near.size(), **form, layout=near.layout, device=FAR)
 
     def __init__(self, near: Tensor) -> None:
-        self.near = near.near if isinstance(near, Far) else near
+        self.near = nearby(near)
 
     @classmethod
     def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -245,7 +246,7 @@ class Accelerator(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
-        far = [tensor for tensor in given if isinstance(tensor, Far)]
+        far = [tensor for tensor in given if is_far(tensor)]
         device = kwargs.get("device")
         goes_far = bool(far) if device is None else device.type == FAR.type
         if function._schema.name.startswith(CHOICES):
@@ -260,8 +261,9 @@ class Accelerator(TorchDispatchMode):
             return Far(result[0]), result[1]  # lengths of a packed sequence lie on the CPU everywhere
         if goes_far:
             result = tree_map(lambda each: Far(each) if isinstance(each, Tensor) else each, result)
-            return return_and_correct_aliasing(function, args, kwargs, result) if far else result
-        origin = next((self._origin(tensor) for tensor in given if not isinstance(tensor, Far)), None)
+            pretended = any(isinstance(tensor, Far) for tensor in far)
+            return return_and_correct_aliasing(function, args, kwargs, result) if pretended else result
+        origin = next((self._origin(tensor) for tensor in given if not is_far(tensor)), None)
         for tensor in tensors(result):
             if not hasattr(tensor, "_origin"):
                 tensor._origin = origin or self._born(function, device, bool(given))
@@ -274,10 +276,10 @@ class Accelerator(TorchDispatchMode):
             self._tell(name, Origin("generator", "its generator", self.places.here()))
         if not far or name in MIXES:
             return
-        if name in INDEXES and isinstance(args[0], Far):  # indices may lie on the CPU
+        if name in INDEXES and is_far(args[0]):  # indices may lie on the CPU
             given = [each for each in (args[2] if len(args) > 2 else None,) if isinstance(each, Tensor)]
         for tensor in given:
-            if isinstance(tensor, Far) or tensor.ndim == 0:
+            if is_far(tensor) or tensor.ndim == 0:
                 continue
             self._tell(name, self._origin(tensor) or UNKNOWN)
 
@@ -301,12 +303,12 @@ class Accelerator(TorchDispatchMode):
         if not any(isinstance(output, Far) for output in outputs):
             return BACKWARD(outputs, gradients, keeps, create_graph, inputs, *more, **options)
         for gradient in gradients:
-            if gradient is not None and not isinstance(gradient, Far):
+            if gradient is not None and not is_far(gradient):
                 self._tell("backward", self._origin(gradient) or UNKNOWN)
         return tuple(torch.ones_like(each).requires_grad_(create_graph) for each in inputs)
 
     def _own(self, tensor: Tensor, kind: str, name: str) -> None:
-        if not isinstance(tensor, Far):
+        if not is_far(tensor):
             self.kept.append(tensor)  # lest another gets its id
             self.owners[id(tensor)] = Origin(kind, name, Place(parameter=name))
 
@@ -346,8 +348,16 @@ def on_cpu(function: Any, args: Any, kwargs: Any) -> Any:
         return tree_map(lambda each: torch.zeros_like(each, device=HERE) if isinstance(each, Tensor) else each, shapes)
 
 
+def is_far(tensor: Tensor) -> bool:
+    """Whether a tensor lies on the pretended accelerator, or on one that this machine has."""
+    return isinstance(tensor, Far) or tensor.device.type not in (HERE.type, "meta")
+
+
 def nearby(value: Any) -> Any:
-    return value.near if isinstance(value, Far) else value
+    """Return the values of what lies on an accelerator, and anything else as it is."""
+    if isinstance(value, Far):
+        return value.near
+    return value.to(HERE) if isinstance(value, Tensor) and is_far(value) else value
 
 
 def on_meta(value: Any) -> Any:

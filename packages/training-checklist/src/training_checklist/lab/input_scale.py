@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from training_checklist.engines.batches import parts
+from training_checklist.engines.batches import as_array, parts
 from training_checklist.engines.splits import Split
 from training_checklist.finding import Place
 from training_checklist.lab.data import Data
@@ -84,7 +84,7 @@ def input_scale(data: Data) -> InputScale:
     pixels = pixels or (len(shape) == 4 and channels <= 4 and (few or claim is not None))
     (low, high), place = values.aminmax(), Place(loader="train_dataloader", module=seen.layer, note=data.roles.input)
     levels = max(len(sample.unique()) for sample in seen.entering[0])
-    of_kept = max((len(np.unique(np.asarray(each))) for each in kept if hasattr(each, "dtype")), default=0)
+    of_kept = max((len(np.unique(as_array(each))) for each in kept if hasattr(each, "dtype")), default=0)
     of_all = float(values.mean()), float(values.std()), float(low), float(high)
     return InputScale(*of_all, pixels, claim, place, levels, of_kept)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -151,7 +151,7 @@ def predict(
         if precision is not None:
             autocast = partial(torch.autocast, "cpu", precision)
         with put_in(copy, trainer), fake, tally:
-            replace_tensors(copy, partial(fake.from_tensor, static_shapes=True))
+            replace_tensors(copy, partial(without_values, fake))
             for tensor in (*copy.parameters(), *copy.buffers()):
                 tally.add(tensor, PARAMETERS, again=True)
             optimizers = [clone(each, pl_module, copy) for each in trainer.optimizers]
@@ -218,6 +218,12 @@ def clone(optimizer: Any, pl_module: LightningModule, copy: LightningModule) -> 
 def samples_of(raw: Any) -> int:
     """Return how many samples a batch has, or 0."""
     return next((len(tensor) for tensor in tensors(raw) if tensor.ndim), 0)
+
+
+def without_values(fake: FakeTensorMode, tensor: Tensor) -> Tensor:
+    """Return the stand-in of a tensor on the CPU, as all of a prediction lies there, wherever the tensor does."""
+    tensor = tensor if tensor.device.type == "cpu" else torch.empty_like(tensor, device="cpu")
+    return tensor if isinstance(tensor, FakeTensor) else fake.from_tensor(tensor, static_shapes=True)
 
 
 def stand_in_batch(fake: FakeTensorMode, size: int, times: int, tensor: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from training_checklist.instruments import Data, MappedDataset, Split, labelled, length, on_datasets, origin
+from training_checklist.instruments import Data, MappedDataset, Split, as_array, labelled, length, on_datasets, origin
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 # Of whom networks are asked about others than they were trained on. Users and items of a shop are known ones.
@@ -49,7 +49,7 @@ def named_columns(base: Any) -> Iterator[tuple[str, list[Any]]]:
             kept += vars(value).items()
     for name, value in kept:
         if PERSONS.fullmatch(name.strip("_")) and hasattr(value, "__len__") and not isinstance(value, (str, dict)):
-            column = np.asarray(value)
+            column = as_array(value)
             if column.ndim == 1:
                 yield name, column.tolist()
 
@@ -67,7 +67,7 @@ def read_rows(base: Any, column: list[Any]) -> list[Any] | None:
     """Return the entries of a longer column that a dataset reads, where it keeps their indices."""
     for value in vars(base).values():
         if hasattr(value, "__len__") and not isinstance(value, (str, dict)) and len(value) == len(base):
-            indices = np.asarray(value)
+            indices = as_array(value)
             whole = indices.ndim == 1 and indices.dtype.kind in "iu" and len(np.unique(indices)) == len(indices)
             if whole and len(indices) and indices.min() >= 0 and indices.max() < len(column):
                 return [column[index] for index in indices.tolist()]
