@@ -497,6 +497,20 @@ def test_finding_travels_with_the_exception_that_ends_the_run(tmp_path):
     assert (finding.rule, finding.place.rank) == ("distributed/rank-ended", "1")
 
 
+@pytest.mark.parametrize(("asked", "severity"), [(True, FAILED), (False, REMARK)])
+def test_rank_that_goes_on_alone_after_training_is_told_of_with_its_line(tmp_path, asked, severity):
+    check = Distributed(**SETTINGS)
+    check.begin(tmp_path)
+    check.asked, check.peers.expected, check.peers.trains = asked, 2, True
+    with pytest.raises(RuntimeError) as raised:
+        exec(compile("raise RuntimeError('[1] Connection closed by peer')", torch.__file__, "exec"))  # as gloo does
+    finding = check.explain(raised.value)
+    assert (finding.rule, finding.severity) == ("distributed/rank-ended", severity)
+    assert "rank 1 has trained" in finding.what
+    assert "test_distributed.py" in finding.where
+    assert bool(check.skipped) is not asked
+
+
 def test_finding_of_another_rank_stands_as_it_is(tmp_path):
     check = Distributed(**SETTINGS)
     check.begin(tmp_path)

@@ -344,6 +344,14 @@ def test_logger_built_in_code_is_told_its_argument_and_so_are_the_checkpoints_in
     }
 
 
+def test_checkpoints_of_a_folder_that_code_names_are_told_their_own_argument(judge):
+    train = TRAIN.replace("loggers = [", "loggers = [pl.loggers.CSVLogger('logs')] or [")
+    train = train.replace("callbacks = [", "callbacks = [pl.callbacks.ModelCheckpoint('models')] or [")
+    verdict = judge("~callbacks", "+callbacks={}", "~logger", "+logger={}", files={"train.py": train})
+    [fix] = [found["fix"] for found in verdict["findings"] if found["what"].startswith("ModelCheckpoint, built in")]
+    assert fix.endswith(": dirpath=HydraConfig.get().runtime.output_dir")
+
+
 SERVICE = """
 
 class Service(pl.loggers.CSVLogger):

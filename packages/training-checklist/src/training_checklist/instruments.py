@@ -8,8 +8,8 @@ from typing import Any
 
 MODULES = {
     "lab.ranks": (
-        *("Apart", "EndedRank", "FailedCollective", "HungRank", "LoneCollective", "MissingRank", "Ranks"),
-        *("Shares", "SkippedStep", "SlowPreparation", "WrongCollective"),
+        *("Apart", "EndedRank", "FailedCollective", "HungRank", "LeftRank", "LoneCollective", "MissingRank"),
+        *("Ranks", "Shares", "SkippedStep", "SlowPreparation", "WrongCollective"),
     ),
     "lab.seeded_runs": (
         "EVAL_MODE",

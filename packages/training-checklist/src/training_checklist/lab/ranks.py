@@ -128,6 +128,22 @@ class MissingRank:
 
 
 @dataclass
+class LeftRank:
+    """A rank has trained and gone on, and another one waits for it after that.
+
+    Args:
+        waiting: the rank that tells.
+        line: of the project, in which it waits.
+        asked: whether the project itself asks for several processes.
+    """
+
+    rank: int
+    waiting: int
+    line: Place = NOWHERE
+    asked: bool = True
+
+
+@dataclass
 class HungRank:
     """A rank is alive and does not come.
 

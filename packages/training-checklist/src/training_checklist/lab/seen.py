@@ -37,6 +37,13 @@ class Form:
         return Place(loader=self.loader, batch=self.batch, note=self.leaf)
 
 
+def forms_of(batch: Any, where: Place) -> dict[str, Form]:
+    """Return the form of each tensor of a batch, by its place in there."""
+    found = leaves(batch).items()
+    kinds = {place: (str(leaf.dtype).removeprefix("torch."), tuple(leaf.shape)) for place, leaf in found}
+    return {place: Form(where.loader, where.batch, place, *kind) for place, kind in kinds.items()}
+
+
 @dataclass
 class Entering:
     """The range, over all batches of the run, of what enters a layer that multiplies it with weights.
@@ -115,6 +122,7 @@ class Seen:
         restored: whether a criterion compares answers with just that, as an autoencoder's does.
         ranges: by place in the batch and layer.
         whole_numbers: of each training batch.
+        arrived: the forms of a training batch's tensors before its step, which may change them in place; by place.
     """
 
     def __init__(self) -> None:
@@ -134,11 +142,13 @@ class Seen:
         self.ranges: dict[tuple[str, str], Entering] = {}
         self.whole_numbers: list[dict[str, Tensor]] = []
         self.coarse: dict[str, tuple[str, float, int]] = {}
+        self.arrived: dict[str, Form] = {}
 
     def begin(self, batch: Any, batch_idx: int) -> None:
         self.where = Place(loader="train_dataloader", batch=batch_idx)
         self.criteria.calls.clear()
         self.entrances.begin(batch)
+        self.arrived = forms_of(batch, self.where)
 
     def roles(self, batch: Any) -> Roles:
         """Return what the tensors of the batch are for that has gone through a step."""
@@ -169,7 +179,7 @@ class Seen:
         for each in self.entrances.found:
             self.finite(each.leaf, each.value, self.where)
         self._layers(roles)
-        self.see(batch, roles, self.where)
+        self.see(batch, roles, self.where, self.arrived)
         whole = {place: leaf for place, leaf in leaves(batch).items() if leaf.ndim and not leaf.is_floating_point()}
         self.whole_numbers.append({place: leaf.cpu() for place, leaf in whole.items()})
         self.losses += [] if loss is None else [float(loss)]
@@ -179,15 +189,14 @@ class Seen:
         self.differences.calls.clear()
         self.entrances.begin(None)
 
-    def see(self, batch: Any, roles: Roles, where: Place) -> None:
-        """Look at a batch of training or validation."""
-        found = leaves(batch)
+    def see(self, batch: Any, roles: Roles, where: Place, arrived: dict[str, Form] | None = None) -> None:
+        """Look at a batch of training, which arrived in these forms, or at one of validation, before its step."""
+        found, forms = leaves(batch), forms_of(batch, where) if arrived is None else arrived
         for place in roles.places:
             leaf = found.get(place)
             if leaf is None:
                 continue
-            kind = str(leaf.dtype).removeprefix("torch.")
-            self.forms.append(Form(where.loader, where.batch, place, kind, tuple(leaf.shape)))
+            self.forms += [forms[place]] if place in forms else []
             if place in roles.direct:
                 self.finite(place, leaf, where)
             if place == roles.target and where.loader == "train_dataloader":

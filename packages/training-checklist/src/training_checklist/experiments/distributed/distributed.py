@@ -48,6 +48,7 @@ from training_checklist.finding import REMARK, Finding
 from training_checklist.judging import cause
 from training_checklist.lab.ranks import (
     Agreement,
+    LeftRank,
     MonitoredValue,
     Ranks,
     Shares,
@@ -290,11 +291,13 @@ class Distributed(Experiment):
         event = self._event(error)
         self._end()
         peers.wait_for(self.peers.children)
-        if event is None and not self.asked:
+        if not self.asked and (event is None or isinstance(event, LeftRank)):
             self.skip(f"this project runs in one process; in several it ends with {type(error).__name__}")
+        if event is None and not self.asked:
             return replace(diagnose(error), severity=REMARK)
         if event is None or isinstance(event, Finding):  # another rank's
             return event
+        event = replace(event, asked=self.asked) if isinstance(event, LeftRank) else event
         self._ask(end=event, batch=self.batch if self.batch >= 0 else None)
         return self.findings[-1] if self.findings else None
 

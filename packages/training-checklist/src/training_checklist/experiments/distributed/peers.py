@@ -13,6 +13,7 @@ from typing import Any
 
 from training_checklist.ending import CheckFailed
 from training_checklist.engines.own_code import is_own
+from training_checklist.engines.places import of_frame
 from training_checklist.experiments.distributed.forked_ranks import ForkedRanks
 from training_checklist.experiments.distributed.presence import Presence, Sign, is_dead, line_of
 from training_checklist.experiments.distributed.stages import RENDEZVOUS
@@ -21,6 +22,7 @@ from training_checklist.lab.ranks import (
     EndedRank,
     FailedCollective,
     HungRank,
+    LeftRank,
     MissingRank,
     SlowPreparation,
 )
@@ -133,6 +135,10 @@ class Peers:
             if is_dead(sign):
                 return EndedRank(rank, "has ended without a word", sign.stage, here)
         missing = [rank for rank in range(self.expected) if rank not in others and rank != self.rank]
+        if missing and self.trains:  # it has taken its sign away, as its part of the check has come to its end
+            stack = [] if raised is None else traceback.walk_tb(raised.__traceback__)
+            own = [of_frame(frame, line=line) for frame, line in stack if is_own(frame.f_code.co_filename)]
+            return LeftRank(missing[0], self.rank, own[-1] if own else NOWHERE)
         if missing:
             return MissingRank(missing[0], self.expected, here)
         if self.behind():

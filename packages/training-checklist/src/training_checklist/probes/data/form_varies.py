@@ -25,6 +25,12 @@ class Casting(Validated):
         return super().forward(inputs.float())
 
 
+class CastingInPlace(Validated):
+    def forward(self, inputs: Tensor) -> Tensor:
+        inputs.data = inputs.data.float()
+        return super().forward(inputs)
+
+
 def double_from(first: int) -> DataLoader:
     return DataLoader(MappedDataset(lambda index, x, y: (x.double() if index >= first else x, y)), 16)
 
@@ -37,4 +43,5 @@ PROBE = Probe(
     detect=detect,
     faulty=on_datasets(lambda: double_from(32), lambda: double_from(0), module=Casting),
     healthy=on_datasets(lambda: double_from(0), lambda: double_from(0), module=Casting),
+    also_healthy=(on_datasets(lambda: double_from(0), lambda: double_from(0), module=CastingInPlace),),
 )

@@ -16,9 +16,9 @@ def detect(ranks: Ranks, limits: Limits) -> Hits:
             log = f"self.log({value.name!r}, "
             yield Hit(
                 f"{value.name}, which {value.watcher} monitors, differs between ranks: {told}",
-                Place(rank=f"0 to {len(value.values) - 1}", source=f"{log}...)", note="without sync_dist=True"),
+                Place(rank=f"0 to {len(value.values) - 1}", source=f"{log}...)", note="not reduced over ranks"),
                 None if value.asked else ALONE,
-                Fix(f"{log}value, sync_dist=True), or log a metric of torchmetrics, which reduces itself"),
+                Fix(f"{log}value, sync_dist=True), without rank_zero_only, or log a metric of torchmetrics"),
                 None if value.asked else REMARK,
             )
 

@@ -1,4 +1,5 @@
 import warnings
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import torch
@@ -57,7 +58,8 @@ class InferredSizes(EpochListener):
         full = dataloader_idx == 0 and isinstance(loader, DataLoader) and known and loader.batch_size is not None
         self.within = full and batch_idx + 1 < len(loader)
         if self.within:
-            with warnings.catch_warnings(action="ignore"):
+            unknown = part("utilities.exceptions").MisconfigurationException  # then Lightning takes no log without it
+            with warnings.catch_warnings(action="ignore"), suppress(unknown):
                 self.inferred.add(part("utilities.data").extract_batch_size(batch))
             self.samples = loader.batch_size
 
@@ -97,13 +99,26 @@ class Graphs(Validated):
         self.log("val/loss", self.training_step(batch, batch_idx), **self.told)
 
 
+class OfAnyClass:
+    """A batch that Lightning does not look into."""
+
+    def __init__(self, parts: dict[str, Tensor]) -> None:
+        self.parts = parts
+
+    def __getitem__(self, key: str) -> Tensor:
+        return self.parts[key]
+
+
 def collate(drawn: list) -> dict[str, Tensor]:
     inputs, labels = torch.stack([each for each, _ in drawn]), torch.stack([label for _, label in drawn])
     return {"edges": torch.zeros(20 + int(100 * inputs.abs().max())), "inputs": inputs, "labels": labels}
 
 
-def graphs(kind: type[Graphs]) -> Example:
-    return Example(kind, lambda: DataLoader(samples(), 8, collate_fn=collate))
+def graphs(kind: type[Graphs], form: Any = dict) -> Example:
+    return Example(kind, lambda: DataLoader(samples(), 8, collate_fn=lambda drawn: form(collate(drawn))))
+
+
+Told = type("Told", (Graphs,), {"told": {"batch_size": 8}})
 
 
 PROBE = Probe(
@@ -113,5 +128,6 @@ PROBE = Probe(
     detect=detect,
     fix=Fix("tell it: self.log(name, value, batch_size=len(labels))"),
     faulty=graphs(Graphs),
-    healthy=graphs(type("Told", (Graphs,), {"told": {"batch_size": 8}})),
+    healthy=graphs(Told),
+    also_healthy=(graphs(Told, OfAnyClass),),
 )

@@ -103,8 +103,10 @@ def detect(step: Step, limits: Limits) -> Hits:
         over_time = sorted(together.over_time) or [operation]
         raise CannotJudge(f"{', '.join(over_time)} may read padding on purpose")
     named = f"; the first operation that tells them apart is {operation}" if operation else ""
+    by_place = len(apart) == SAMPLES - 1 and apart[0] is alone[1]
+    placed = " (not the first: a parameter may have an entry for each place in the batch)" if by_place else ""
     yield Hit(
-        f"{len(apart)} of {SAMPLES} samples are answered otherwise among others than alone, in eval "
+        f"{len(apart)} of {SAMPLES} samples{placed} are answered otherwise among others than alone, in eval "
         f"mode{named}; the batch is made in {split.place_of('collate_fn')}",
         place,
     )

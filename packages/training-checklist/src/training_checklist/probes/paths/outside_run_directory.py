@@ -102,7 +102,8 @@ def fix_of(files: RunFiles, writer: str, key: str, line: str, written: Written) 
         is_file = path == Path(os.path.realpath(files.here / value))
         folder = "/checkpoints" if last == "dirpath" else f"/{path.name}" if is_file else ""
         return Fix(overrides=(f"{key}={OUTPUT_DIR}{folder}",))
-    part = logger_above(files, written.part) or written.part
+    logger = None if line == files.built(type(written.part).__name__) else logger_above(files, written.part)
+    part = logger or written.part
     arguments = signature(type(part)).parameters if part is not None else ()
     folder = "HydraConfig.get().runtime.output_dir"
     name = "dirpath" if path.suffix == ".ckpt" else "save_dir"
