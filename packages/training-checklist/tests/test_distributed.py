@@ -47,6 +47,7 @@ from training_checklist.experiments.distributed.peers import Parted
 from training_checklist.experiments.distributed.presence import Interrupted, Presence
 from training_checklist.experiments.distributed.stages import RENDEZVOUS
 from training_checklist.finding import FAILED, REMARK, Finding, Place, Verdict
+from training_checklist.hydra_callbacks.one_device import without_fp16
 from training_checklist.lab.ranks import Loader, MissingRank, Ranks, Shares, UnusedParameters
 from training_checklist.probes.distributed import same_data, unused_parameters
 from training_checklist.probes.distributed.same_data import same_batches
@@ -386,6 +387,7 @@ def test_ranks_are_all_gpus_or_two_on_the_cpu(compose, monkeypatch, given, gpus,
     cfg = compose("+debug=distributed")
     before = dict(os.environ)
     callback = processes.Processes()
+    callback.on_run_start(cfg)
     callback.on_job_start(cfg)
     try:
         assert (cfg.trainer.accelerator, cfg.trainer.devices) == (accelerator, devices)
@@ -529,3 +531,17 @@ def test_exception_of_the_project_is_not_taken_for_a_lost_rank(tmp_path, error):
 
 if __name__ == "__main__":
     run_rank(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+
+
+@pytest.mark.parametrize("item", ["device", "distributed"])
+def test_item_that_goes_to_the_cpu_computes_in_bf16_where_the_run_would_in_fp16(compose, item):
+    cfg = compose(f"+debug={item}", "trainer=amp")
+    assert (cfg.trainer.accelerator, cfg.trainer.precision) == ("cpu", "16-mixed")
+    without_fp16(cfg)
+    assert cfg.trainer.precision == "bf16-mixed"
+
+
+def test_item_that_stays_on_the_gpu_keeps_fp16(compose):
+    cfg = compose("+debug=trace", "trainer=amp")
+    without_fp16(cfg)
+    assert (cfg.trainer.accelerator, cfg.trainer.precision) == ("gpu", "16-mixed")

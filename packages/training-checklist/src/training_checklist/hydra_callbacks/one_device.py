@@ -1,10 +1,11 @@
-"""One process for a run whose command line, or config, asks for several. Nothing here imports torch."""
+"""What a Trainer on one device, or on the CPU, can't have of its config. Nothing here imports torch."""
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, open_dict, read_write
 from training_config.overrides import key_of
 from training_config.processes import needs_processes
 
+ON_CPU = {"16": "bf16-mixed", "16-mixed": "bf16-mixed", "16-true": "bf16-true"}  # as Lightning chooses for mixed ones
 ONE_DEVICE = {"trainer.devices": 1, "trainer.strategy": "auto", "trainer.num_nodes": 1}
 
 
@@ -23,6 +24,15 @@ def force_one_device(config: DictConfig) -> bool:
             if name in trainer:
                 trainer[name] = value
     return grouped
+
+
+def without_fp16(config: DictConfig) -> None:
+    """Let the Trainer of an item that goes to the CPU compute in BF16 where the run would on its GPU in FP16."""
+    trainer = config.get("trainer")
+    there = isinstance(trainer, DictConfig) and trainer.get("accelerator") == "cpu"
+    if there and (precision := ON_CPU.get(str(trainer.get("precision")))):
+        with read_write(config):
+            trainer.precision = precision
 
 
 def without_devices(overrides: list[str]) -> list[str]:

@@ -26,7 +26,7 @@ from training_checklist.engines.own_code import back_to_root, is_tool_error
 from training_checklist.engines.own_config import own_config
 from training_checklist.finding import ERROR, FAILED, Finding, Verdict
 from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
-from training_checklist.hydra_callbacks.one_device import force_one_device
+from training_checklist.hydra_callbacks.one_device import force_one_device, without_fp16
 from training_checklist.reporting.files import masked, with_code, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.ranks import (
@@ -90,6 +90,7 @@ class Report(Callback):
             self._log_inside(config)
             if self.one_device:
                 self.forms_group = force_one_device(config)
+                without_fp16(config)
         except Exception as error:  # Hydra would make a warning of it, and go on to train where the project does
             from training_checklist.diagnosis.diagnose import print_traceback
 

@@ -13,6 +13,7 @@ from training_checklist.ending import AMONG_ALL
 from training_checklist.engines.own_config import own_config
 from training_checklist.experiments.distributed.forked_ranks import ForkedRanks, can_be_forked
 from training_checklist.experiments.distributed.peers import wait_for
+from training_checklist.hydra_callbacks.one_device import without_fp16
 
 PROBE_SECONDS = 30
 # DDP in one process: what it takes to see whether TORCH_DISTRIBUTED_DEBUG=DETAIL is safe. With gloo it ends in a
@@ -32,12 +33,13 @@ class Processes(Callback):
     Where the ranks can be forks of this process, they are made here, before one of them enters the training function.
     """
 
-    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
-        import torch  # counting GPUs initialises none
-
-        gpus = torch.cuda.device_count()
+    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         self.own: list[str] = []
-        self._set("DEBUG_ACCELERATOR", "gpu" if gpus > 1 else "cpu")
+        self._set("DEBUG_ACCELERATOR", "gpu" if number_of_gpus() > 1 else "cpu")
+        without_fp16(config)
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        gpus = number_of_gpus()
         accelerator = OmegaConf.select(config, "trainer.accelerator", default="auto")
         on_gpus = gpus > 0 and accelerator in ("auto", "gpu", "cuda")
         self._set("DEBUG_DEVICES", str(gpus if on_gpus else 2))
@@ -59,6 +61,12 @@ class Processes(Callback):
         if name not in os.environ:
             os.environ[name] = value
             self.own.append(name)
+
+
+def number_of_gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count()  # which initialises none
 
 
 def survives_detail() -> bool:
