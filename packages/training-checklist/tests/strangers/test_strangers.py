@@ -242,6 +242,20 @@ def test_trainer_is_the_users_in_every_stage(stranger):
     passed(project.check(items="fast_dev_run"), "fast_dev_run")
 
 
+def test_profiler_of_the_project_records_nothing_of_what_items_do(stranger):
+    profiler = 'profiler=pl.profilers.PyTorchProfiler(on_trace_ready=tensorboard_trace_handler("traces"))'
+    project = stranger(
+        changed(
+            "train.py",
+            ("from net import", "from torch.profiler import tensorboard_trace_handler\nfrom net import"),
+            ("default_root_dir=cfg.folder", f"default_root_dir=cfg.folder, {profiler}"),
+        )
+    )
+    before = project.files()
+    passed(project.check(items="fast_dev_run,anomaly"), "fast_dev_run", "anomaly")
+    assert project.files() == before
+
+
 def test_metrics_that_setup_makes_are_there_in_every_stage(stranger):
     made = """
     def setup(self, stage):

@@ -53,6 +53,10 @@ def asked_of_trainers(config: DictConfig, items: Collection[str]) -> tuple[dict[
         content._set_parent(config)  # ${checks.overfit.max_steps} is the project's
         parts = {**(content.get("callbacks") or {}), **parts}
         arguments |= {str(name): value for name, value in (content.get("trainer") or {}).items() if name not in typed}
+    if arguments and "profiler" not in typed:
+        arguments["profiler"] = (
+            None  # it would record what the items do, too, and keep all of it in memory and in files
+        )
     return parts, arguments
 
 
