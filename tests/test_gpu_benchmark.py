@@ -37,13 +37,14 @@ def bench(gpu, tmp_path):
 
 @pytest.fixture
 def settle(gpu, bench):
-    """`settle(function)`: whether the call goes on after a part that does so, and what it wrote down, if anything."""
+    """`settle(function)`: what is written down of a part that does so, if anything."""
     bench.evidence.mkdir()
 
     def run(function):
-        part = gpu.parts.Part("some part", 1, function)
-        goes_on, path = gpu.main.settle(part, bench), gpu.main.state(bench.evidence, part)
-        return goes_on, json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        part = gpu.parts.Part("some part", function, 1)
+        gpu.main.settle(part, bench)
+        path = gpu.main.state(bench.evidence, part)
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
     return run
 
@@ -73,24 +74,38 @@ def test_parts_have_files_of_their_own(gpu, tmp_path):
 
 def test_part_that_fails_is_a_row_and_the_others_go_on(gpu, settle):
     for error, said in ((gpu.bench.Broken("train.py: no"), "train.py: no"), (KeyError("facts"), "KeyError: 'facts'")):
-        goes_on, found = settle(raising(error))
-        [row] = found["rows"]
-        assert goes_on
+        [row] = settle(raising(error))["rows"]
         assert (row["verdict"], row["remark"]) == ("failed", said)
 
 
 def test_part_without_time_is_left_to_the_next_call(gpu, settle):
-    assert settle(raising(gpu.bench.TimeUp())) == (False, None)
+    assert settle(raising(gpu.bench.TimeUp())) is None
 
 
 def test_part_that_is_done_is_not_run_again(gpu, tmp_path, monkeypatch):
     ran = []
-    parts = [gpu.parts.Part(name, 1, lambda bench: ran.append(bench.part) or []) for name in ("first", "second")]
+    parts = [gpu.parts.Part(name, lambda bench: ran.append(bench.part) or []) for name in ("first", "second")]
     monkeypatch.setattr(gpu.main, "generate", lambda folder: folder)
     arguments = argparse.Namespace(device="cpu", seconds=60, jobs=1, parts=None)
     gpu.main.go_through(arguments, parts[:1], tmp_path)
     gpu.main.go_through(arguments, parts, tmp_path)
     assert ran == ["first", "second"]
+
+
+def test_parts_that_time_something_come_last_and_alone(gpu, tmp_path, monkeypatch):
+    running, seen = [], []
+
+    def part(bench):
+        running.append(bench.part)
+        seen.append((bench.part, *running))
+        running.remove(bench.part)
+        return []
+
+    parts = [gpu.parts.Part(name, part) for name in ("speed fp32", "first", "second")]
+    monkeypatch.setattr(gpu.main, "generate", lambda folder: folder)
+    gpu.main.go_through(argparse.Namespace(device="cpu", seconds=60, jobs=2, parts=None), parts, tmp_path)
+    assert len(seen) == 3
+    assert seen[-1] == ("speed fp32", "speed fp32")
 
 
 def test_command_that_takes_too_long_is_ended(gpu, tmp_path):

@@ -19,7 +19,9 @@ import tarfile
 import tempfile
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,29 +47,31 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def go_through(arguments: argparse.Namespace, chosen: list[Part], evidence: Path) -> None:
+    """Settle the parts that are not done, those that time nothing side by side and before the others."""
     end = time.monotonic() + arguments.seconds
+    left = [part for part in chosen if arguments.parts is not None or not state(evidence, part).is_file()]
     with tempfile.TemporaryDirectory(prefix="gpu-") as scratch:
         project = generate(Path(scratch) / "generated")
         bench = Bench(arguments.device, project, Path(scratch), evidence, end, arguments.jobs)
-        for part in chosen:
-            if arguments.parts is None and state(evidence, part).is_file():
-                continue
-            if end - time.monotonic() < FEWEST:
-                return
-            if not settle(part, bench):
-                return
-            hand_over(evidence, report(evidence))
+        with ThreadPoolExecutor(arguments.jobs) as pool:
+            list(pool.map(partial(settle, bench=bench), [part for part in left if not part.is_timed]))
+        for part in left:
+            if part.is_timed:
+                settle(part, bench)
 
 
-def settle(part: Part, bench: Bench) -> bool:
-    """Run a part and write down what it found; return whether there may be time for another."""
+def settle(part: Part, bench: Bench) -> None:
+    """Run a part and write down what it found; nothing where this call has no time for it."""
     started = time.monotonic()
-    bench.part, bench.part_end = part.name, started + part.seconds * (1 if bench.on_gpu else PATIENCE)
+    if bench.end - started < FEWEST:
+        return
+    part_end = started + part.seconds * (1 if bench.on_gpu else PATIENCE)
+    bench = replace(bench, part=part.name, part_end=part_end)
     (bench.evidence / "logs" / f"{part.name.replace(' ', '-')}.txt").unlink(missing_ok=True)
     try:
         rows = part.run(bench)
     except TimeUp:
-        return False
+        return
     except Broken as error:
         rows = [Row(part.name, "", verdict="failed", remark=str(error))]
     except Exception:
@@ -85,8 +89,9 @@ def settle(part: Part, bench: Bench) -> bool:
         "seconds": round(time.monotonic() - started, 1),
         "rows": [asdict(row) for row in rows],
     }
-    state(bench.evidence, part).write_text(json.dumps(found, indent=1), encoding="utf-8")
-    return True
+    with bench.lock:
+        state(bench.evidence, part).write_text(json.dumps(found, indent=1), encoding="utf-8")
+        hand_over(bench.evidence, report(bench.evidence))
 
 
 def state(evidence: Path, part: Part) -> Path:
@@ -124,7 +129,7 @@ def report(evidence: Path) -> str:
 def rows_of(part: Part, found: dict[str, Any]) -> list[Row]:
     """Return the rows of a part; times that a rehearsal took over a few batches are not judged."""
     rows = [Row(**row) for row in found["rows"]]
-    if found["device"] == "cpu" and part.name.startswith("speed "):
+    if found["device"] == "cpu" and part.is_timed:
         ran = {"verdict": "", "remark": "a few batches: its code ran"}
         rows = [row if row.verdict == "failed" else replace(row, **ran) for row in rows]
     return rows
@@ -156,7 +161,12 @@ if __name__ == "__main__":
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--seconds", type=int, default=540, help="for this call; what does not fit is left to the next")
     parser.add_argument("--parts", type=names, help=f"of {', '.join(part.name for part in PARTS)}; done ones again")
-    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 4), help="commands at a time")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=max(1, (os.cpu_count() or 1) // 4),
+        help="parts at a time, and commands of one, where nothing is timed",
+    )
     parser.add_argument("--evidence", type=Path, default=HERE / "evidence", help="folder, ignored by git")
     parser.add_argument("--results", type=Path, default=HERE / "RESULTS.md")
     parser.add_argument("--report", action="store_true", help="run nothing; write the table of what is done")

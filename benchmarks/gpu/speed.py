@@ -73,9 +73,11 @@ def waits(bench: Bench) -> list[Row]:
         count += [
             "+callbacks.waits._target_=callbacks.CountWaits",
             "++callbacks.turns=null",
-            "trainer.log_every_n_steps=5",
+            f"trainer.log_every_n_steps={STEPS + 2}",
         ]
-        command = bench.train(*accelerator(bench), "++trainer.limit_train_batches=20", "test=false", *count, *overrides)
+        command = bench.train(
+            *accelerator(bench), f"++trainer.limit_train_batches={4 * (STEPS + 2)}", "test=false", *count, *overrides
+        )
         measure(command, bench.project, bench.environment())
         told = dict(line.split() for line in path.read_text(encoding="utf-8").splitlines())
         remark = ", ".join(f"{what} {number}" for what, number in told.items())
