@@ -1159,3 +1159,60 @@ def test_samples_are_not_counted_where_no_dataloader_of_torch_gives_them(examine
             return Batches(super().val_dataloader())
 
     assert "samples: not counted, as no batch is from torch's DataLoader" in examine("limit_batches", net(), Own()).seen
+
+
+class TestSeveralLoaders:
+    """Those of training that make one batch together: the one that has the targets is looked at as a single one is."""
+
+    @pytest.fixture
+    def semi(self, net):
+        """A network that is trained on labelled samples, and to answer alike on unlabelled ones."""
+
+        class Semi(net):
+            def training_step(self, batch, batch_idx):
+                further = self(batch["further"][0])
+                return self.loss(batch["labelled"]) + (further - self(batch["further"][0] + 0.01)).square().mean()
+
+        return Semi()
+
+    @pytest.fixture
+    def two(self, data):
+        """`two(labelled=, further=, val=)`: the healthy data, with datasets put through functions."""
+
+        def of(labelled=lambda dataset: dataset, further=lambda dataset: dataset, val=lambda dataset: dataset):
+            class Two(data):
+                def train_dataloader(self):
+                    whole = self.part(1)
+                    inputs = TensorDataset(further(whole.tensors[0].flip(1)))
+                    return {
+                        "further": DataLoader(inputs, 32, shuffle=True),
+                        "labelled": DataLoader(labelled(whole), 16, shuffle=True),
+                    }
+
+                def val_dataloader(self):
+                    return DataLoader(val(self.part(2)), 16)
+
+            return Two()
+
+        return of
+
+    def test_healthy_ones_pass(self, examine, semi, two):
+        verdict = examine("limit_batches", semi, two())
+        assert verdict.status == "passed"
+        assert "4 classes" in verdict.seen
+
+    def test_samples_shared_with_validation(self, examine, semi, two, data):
+        shared = data().part(1)
+        verdict = examine("limit_batches", semi, two(val=lambda _: shared))
+        assert "data/shared-samples" in rules(verdict)
+
+    def test_labels_that_are_exchanged_in_validation(self, examine, semi, two):
+        def exchanged(dataset):
+            return TensorDataset(dataset.tensors[0], (dataset.tensors[1] + 1) % 4)
+
+        verdict = examine("limit_batches", semi, two(val=exchanged))
+        assert "data/classes-renamed" in rules(verdict)
+
+    def test_numbers_that_are_not_finite_in_the_loader_without_targets(self, examine, semi, two):
+        verdict = examine("limit_batches", semi, two(further=lambda x: x.where(x < 1, torch.nan)))
+        assert "data/value-not-finite" in rules(verdict)

@@ -138,6 +138,11 @@ def isolate_rng(include_cuda: bool = True) -> Iterator[None]:
         set_rng_states(states)
 
 
+def makes_one_batch(trainer: Trainer) -> bool:
+    """Whether the loaders of training give their batches together, and not one after another."""
+    return trainer.fit_loop._combined_loader._mode != "sequential"
+
+
 def combined(loaders: Any, mode: str = "min_size") -> CombinedLoader:
     """Return loaders as one; of what the project has combined itself a twin, as the run may be iterating it."""
     if isinstance(loaders, CombinedLoader):

@@ -1,7 +1,7 @@
 """The tensors of a batch, whatever it is made of: tuples, mappings, dataclasses, graphs, the project's own objects."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -69,6 +69,16 @@ def mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
 def as_array(value: Any) -> np.ndarray:
     """Return what an array can be made of as one; a tensor may lie on any device."""
     return np.asarray(value.cpu() if isinstance(value, Tensor) else value)
+
+
+def with_part(batch: Any, path: Sequence[Any], part: Any) -> Any:
+    """Return a batch in containers of its own, with `part` where the keys and indices of `path` lead to."""
+    if not path:
+        return part
+    key, *rest = path
+    if isinstance(batch, dict):
+        return batch | {key: with_part(batch[key], rest, part)}
+    return [with_part(each, rest, part) if index == key else each for index, each in enumerate(batch)]
 
 
 def batch_size(batch: Any) -> int | None:

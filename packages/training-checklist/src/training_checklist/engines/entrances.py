@@ -1,7 +1,7 @@
 """Which tensors of a batch enter a network, followed through every operation on the way to the first weights."""
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -66,6 +66,11 @@ class Entrances(Listener):
         self._joined: dict[int, tuple[Tensor, list[Tensor]]] = {}  # to what layers have made, with the parts
         # What is made with weights: of frozen ones it requires no gradient. An id may be that of another tensor later.
         self._answers: dict[int, weakref.ref[Tensor]] = {}
+
+    def narrow(self, prefix: str) -> None:
+        """Keep what entered of the part of the batch whose places begin so, by the places in that part."""
+        own = [each for each in self.found if each.leaf.startswith(prefix)]
+        self.found[:] = [replace(each, leaf=f"batch{each.leaf.removeprefix(prefix)}") for each in own]
 
     def made_of(self, tensor: Any) -> frozenset[str]:
         """Return the places in the batch that a tensor was made of without any weights; none of other tensors."""

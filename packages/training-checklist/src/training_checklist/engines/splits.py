@@ -32,6 +32,7 @@ class Split:
         stage: "train", "val" or "test".
         index: Lightning's dataloader_idx.
         of_several: whether its stage has other loaders beside it.
+        path: keys and indices by which it is found among them, as its batch is in one that they make together.
     """
 
     name: str
@@ -39,6 +40,12 @@ class Split:
     loader: DataLoader
     index: int
     of_several: bool = False
+    path: tuple[Any, ...] = ()
+
+    @property
+    def prefix(self) -> str:
+        """How the places of its tensors begin in a batch that all loaders of its stage make together."""
+        return "batch" + "".join(f"[{key!r}]" for key in self.path)
 
     @property
     def dataset(self) -> Dataset:
@@ -161,12 +168,15 @@ def splits(stage: str, source: Any) -> list[Split]:
     found = list(loaders(source))
     several = len(found) > 1
     name = f"{stage}_dataloader"
-    return [Split(f"{name}[{i}]" if several else name, stage, loader, i, several) for i, loader in enumerate(found)]
+    return [
+        Split(f"{name}[{i}]" if several else name, stage, loader, i, several, path)
+        for i, (path, loader) in enumerate(found)
+    ]
 
 
-def loaders(source: Any) -> Iterator[DataLoader]:
+def loaders(source: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], DataLoader]]:
     if isinstance(source, DataLoader):
-        yield source
+        yield path, source
     elif isinstance(source, (list, tuple, dict)):
-        for value in source.values() if isinstance(source, dict) else source:
-            yield from loaders(value)
+        for key, value in source.items() if isinstance(source, dict) else enumerate(source):
+            yield from loaders(value, (*path, key))

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training_checklist.engines.batches import leaves
+from training_checklist.engines.batches import leaves, with_part
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.splits import CHUNK, Split, splits
 from training_checklist.finding import Finding, Place
-from training_checklist.lab.roles import Roles
+from training_checklist.lab.roles import Roles, inside
 from training_checklist.lab.seen import Seen
 from training_checklist.lab.shared import Subject, once
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
@@ -41,6 +41,8 @@ class Data(Subject):
         until: when that is, by `time.monotonic()`.
         error: what the run has raised.
         seen: what the batches of the run have shown.
+        main: of several loaders of training that make one batch together, the one that has the loss's targets, once a
+            step has shown it.
         given: loaders that `trainer.test` alone was given, once it is called.
         roles: of the tensors of a batch.
     """
@@ -62,6 +64,7 @@ class Data(Subject):
         self.until = time.monotonic() + seconds
         self.error: Exception | None = None
         self.seen = Seen()
+        self.main: Split | None = None
         self.given: list[Split] = []
 
     @property
@@ -75,9 +78,31 @@ class Data(Subject):
 
     @property
     def train(self) -> Split:
+        if self.main is not None:
+            return self.main
         if len(self.loaders) != 1:
-            raise CannotJudge(f"training has {len(self.loaders)} loaders, and not one")
+            raise CannotJudge(
+                f"training has {len(self.loaders)} loaders, and the loss has targets of none or of several"
+            )
         return self.loaders[0]
+
+    @property
+    def alike(self) -> list[Split]:
+        """Those whose batches have the same places as the batches of `train`."""
+        return [self.train, *self.held_out]
+
+    def choose(self, roles: Roles) -> Roles:
+        """Choose the one loader that the loss has its targets of; return what the tensors of its batches are for."""
+        owners = [split for split in self.loaders if inside(roles.target, split.prefix) is not None]
+        if len(owners) != 1:
+            return roles
+        [self.main] = owners
+        self.seen.narrow(self.main.path, self.main.prefix)
+        return roles.within(self.main.prefix, self.seen.entrances)
+
+    def whole(self, batch: Any) -> Any:
+        """Return a batch for training_step of one of `train`: with those of the other loaders, if there are some."""
+        return batch if self.main is None else with_part(self.seen.first, self.main.path, batch)
 
     @property
     def held_out(self) -> list[Split]:

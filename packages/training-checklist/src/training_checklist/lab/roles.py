@@ -1,6 +1,7 @@
 """What each tensor of a batch is for: told by where it enters the network and the criterion, never by its shape."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -41,15 +42,37 @@ class Roles:
             dict.fromkeys(place for place in (*self.inputs, self.target, *sorted(self.compared)) if place is not None)
         )
 
+    def within(self, prefix: str, entrances: Entrances) -> "Roles":
+        """Return what those tensors are for whose places begin so, by what follows that."""
+        own = partial(inside, prefix=prefix)
+        return Roles(
+            own(largest_input(entrances, prefix)),
+            frozenset(filter(None, map(own, self.inputs))),
+            frozenset(filter(None, map(own, self.direct))),
+            {place: rows for each, rows in self.tables.items() if (place := own(each))},
+            own(self.target),
+            self.classes,
+            self.ignored,
+            frozenset(filter(None, map(own, self.compared))),
+        )
+
+
+def inside(place: str | None, prefix: str) -> str | None:
+    """Return a place in a batch as one in the part of it that `prefix` names; None of what is not in there."""
+    return f"batch{place.removeprefix(prefix)}" if place is not None and place.startswith(prefix) else None
+
+
+def largest_input(entrances: Entrances, prefix: str = "batch") -> str | None:
+    numbers = [each for each in entrances.found if each.value.is_floating_point() and each.leaf.startswith(prefix)]
+    return max(numbers, key=lambda each: each.value.numel()).leaf if numbers else None
+
 
 def roles_of(batch: object, entrances: Entrances, criteria: list[CriterionCall]) -> Roles:
     """Return what the tensors of a batch are for, whose losses are criteria or differences of answers and targets."""
     parts = leaves(batch)
-    numbers = [each for each in entrances.found if each.value.is_floating_point()]
-    largest = max(numbers, key=lambda each: each.value.numel(), default=None)
     direct = {each.leaf for each in entrances.found if same(each.value, parts[each.leaf])}
     tables = {each.leaf: each.rows for each in entrances.found if each.rows is not None and each.leaf in direct}
-    roles = Roles(largest and largest.leaf, frozenset(each.leaf for each in entrances.found), tables=tables)
+    roles = Roles(largest_input(entrances), frozenset(each.leaf for each in entrances.found), tables=tables)
     for call in criteria:
         origins = entrances.made_of(call.target)
         place = next(iter(origins)) if len(origins) == 1 else ""

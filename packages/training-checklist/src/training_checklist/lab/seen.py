@@ -1,6 +1,8 @@
 """What the batches of a run show, while they go into the network and the criterion."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import torch
@@ -13,7 +15,7 @@ from training_checklist.engines.entrances import MULTIPLIES, Entrance, Entrances
 from training_checklist.finding import Place
 from training_checklist.lab.class_weights import WeightedClasses, WeightedPositives
 from training_checklist.lab.differences import Differences
-from training_checklist.lab.roles import Roles, roles_of
+from training_checklist.lab.roles import Roles, inside, roles_of
 
 TAKES_COLUMNS = {"linear", "lstm", "gru", "rnn_tanh", "rnn_relu"}
 MOST_COLUMNS = 256  # of a table: more numbers of a sample are those of an image or a waveform
@@ -112,7 +114,9 @@ class Seen:
     """What the batches of a run show.
 
     Attributes:
-        first: samples of the first training batch.
+        path: to the part of each training batch that is looked at, where several loaders make one together; prefix:
+            of the places of its tensors.
+        first: samples of the first training batch, of all loaders.
         forms: of all tensors that enter the network or the criterion, in the order of the run.
         losses: of training batches.
         labels: of training batches.
@@ -129,6 +133,7 @@ class Seen:
         self.criteria, self.entrances, self.differences = Criteria(), Entrances(), Differences()
         self.weighted, self.positives = WeightedClasses(), WeightedPositives()
         self.where = Place(loader="train_dataloader")
+        self.path, self.prefix = (), "batch"
         self.first: Any = None
         self.forms: list[Form] = []
         self.losses: list[float] = []
@@ -148,7 +153,19 @@ class Seen:
         self.where = Place(loader="train_dataloader", batch=batch_idx)
         self.criteria.calls.clear()
         self.entrances.begin(batch)
-        self.arrived = forms_of(batch, self.where)
+        self.arrived = forms_of(self.part(batch), self.where)
+
+    def part(self, batch: Any) -> Any:
+        return reduce(getitem, self.path, batch)
+
+    def narrow(self, path: tuple[Any, ...], prefix: str) -> None:
+        """Look at one loader's part of each training batch, from the present one on."""
+        self.path, self.prefix = path, prefix
+        self.arrived = {
+            place: replace(form, leaf=place)
+            for each, form in self.arrived.items()
+            if (place := inside(each, prefix)) is not None
+        }
 
     def roles(self, batch: Any) -> Roles:
         """Return what the tensors of the batch are for that has gone through a step."""
@@ -178,6 +195,8 @@ class Seen:
         """Look at a training batch whose step is over."""
         for each in self.entrances.found:
             self.finite(each.leaf, each.value, self.where)
+        batch = self.part(batch)
+        self.entrances.narrow(self.prefix)
         self._layers(roles)
         self.see(batch, roles, self.where, self.arrived)
         whole = {place: leaf for place, leaf in leaves(batch).items() if leaf.ndim and not leaf.is_floating_point()}

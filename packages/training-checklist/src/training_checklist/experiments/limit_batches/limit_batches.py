@@ -16,7 +16,7 @@ from training_checklist.experiments.experiment import RAISES, Experiment
 from training_checklist.finding import Finding, Place
 from training_checklist.lab.data import OVER, RAISED, UNREAD, Data, order_of, tested
 from training_checklist.lab.input_scale import average, input_scale
-from training_checklist.lightning import LightningModule, Trainer
+from training_checklist.lightning import LightningModule, Trainer, makes_one_batch
 from training_checklist.probe import CannotJudge, Probe, is_of_each
 
 
@@ -74,11 +74,13 @@ class LimitBatches(Experiment):
     ) -> None:
         self.data.seen.indices()
         if not self.data.has_roles:
-            self.data.roles = self.data.seen.roles(batch)
+            roles = self.data.seen.roles(batch)
             if pl_module.automatic_optimization and trainer.world_size == 1:
                 with suppress(Exception):  # of the project's step, on a batch that the run does not have
                     compared = (path for path, _, _ in compared_leaves(trainer, pl_module, batch))
-                    self.data.roles.compared = frozenset(compared)
+                    roles.compared = frozenset(compared)
+            together = len(self.data.loaders) > 1 and makes_one_batch(trainer)
+            self.data.roles = self.data.choose(roles) if together else roles
         self.data.seen.end(batch, self.data.roles, reported_loss(outputs, trainer))
 
     def on_validation_batch_start(

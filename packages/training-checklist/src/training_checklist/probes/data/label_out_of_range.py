@@ -19,7 +19,7 @@ def detect(data: Data, limits: Limits) -> Hits:
 def beyond_the_batches(data: Data) -> Outside | None:
     if data.error is not None or data.roles.classes is None:
         return None
-    for split in data.splits if len(data.loaders) == 1 else ():
+    for split in data.alike:
         known = labels(data, split).long()
         found = outside(known[known != data.roles.ignored], data.roles.classes, split.place)
         if found is not None:

@@ -27,7 +27,7 @@ def detect(data: Data, limits: Limits) -> Hits:
         for number in (usual, rest):
             [(_, batch)] = split.fetch(split.chosen(number), trainer, data.until, number)
             try:
-                call_step(pl_module, "training_step", batch)
+                call_step(pl_module, "training_step", data.whole(batch))
             except Exception as error:
                 found = diagnose(error)
                 if number == usual:

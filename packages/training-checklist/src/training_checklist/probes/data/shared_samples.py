@@ -66,7 +66,7 @@ def takes_other_parts(data: Data, split: Split) -> bool:
         entrances.begin(batch)
         watched = Tracer(data.pl_module, entrances)
         with isolated(data.pl_module), as_in(stage, data.trainer), isolate_rng(), watched, of_the_project(step):
-            call_step(data.pl_module, step, batch)
+            call_step(data.pl_module, step, data.whole(batch) if stage == "train" else batch)
         pieces.append([each.value for each in entrances.found if tuple(each.value.shape[1:]) not in whole])
     trained, validated = ({digest(row) for value in entered for row in value} for entered in pieces)
     if not trained or not validated or not trained.isdisjoint(validated):

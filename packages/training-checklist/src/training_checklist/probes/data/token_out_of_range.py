@@ -16,7 +16,7 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 def beyond_the_batches(data: Data) -> tuple[str, Outside | None]:
-    for split in data.splits if data.error is None and len(data.loaders) == 1 else ():
+    for split in data.alike if data.error is None else ():
         own = part(data, split)
         for place, rows in data.roles.tables.items():
             found = None

@@ -8,7 +8,7 @@ def detect(data: Data, limits: Limits) -> Hits:
     """One finding for a loader and its dataset each."""
     for text, place in data.seen.spoilt.values():
         yield Hit(text, place)
-    for split in data.splits if len(data.loaders) == 1 else ():
+    for split in data.alike:
         own = part(data, split)
         for name in data.roles.direct & set(own.values):
             found = not_finite(own.values[name], name, split.place, own.indices)
