@@ -49,10 +49,16 @@ def detect(data: Data, limits: Limits) -> Hits:
     if not share_a_sample(dataset, now[0].dataset):
         raise CannotJudge("setup makes other samples each time, and splits none anew")
     line = of_function(type(data.source).setup)
-    yield Hit(
-        "setup('test') has made another training set than setup('fit') did: the split is drawn anew",
-        data.train.place.beside(file=line.file, line=line.line, function=line.function),
-    )
+    place = data.train.place.beside(file=line.file, line=line.line, function=line.function)
+    if isinstance(now[0].dataset, Subset) and now[0].dataset.dataset is dataset:
+        yield Hit(
+            f"setup('test') takes {len(now[0].dataset)} of the {len(dataset)} training samples that setup('fit') made",
+            place,
+            "setup is called for each stage: each time it leaves less of what it has taken a part of",
+            Fix("let setup take its part once, where it makes the whole set"),
+        )
+        return
+    yield Hit("setup('test') has made another training set than setup('fit') did: the split is drawn anew", place)
 
 
 def keeps_a_part(one: Any, other: Any) -> bool:
@@ -105,6 +111,15 @@ class Drawn(Validated):
     val_dataloader = test_dataloader = lambda self: DataLoader(self.parts[1], 16)
 
 
+class CutAgain(Drawn):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = random_split(self.pool, [100, 60], torch.Generator().manual_seed(0))
+
+    def setup(self, stage: str) -> None:
+        self.parts = [Subset(part, range(len(part) * 9 // 10)) for part in self.parts]
+
+
 class DrawnOnce(Drawn):
     def setup(self, stage: str) -> None:
         self.generator = torch.Generator().manual_seed(0)
@@ -117,5 +132,6 @@ PROBE = Probe(
     fix=Fix("draw it by a seed of its own: torch.randperm(n, generator=torch.Generator().manual_seed(seed))"),
     detect=detect,
     faulty=Example(Drawn, None),
+    also_faulty=(Example(CutAgain, None),),
     healthy=Example(DrawnOnce, None),
 )
