@@ -718,6 +718,18 @@ def test_unused_parameters_under_ddp_are_named():
     assert "ddp_find_unused_parameters_true" in told(finding)
 
 
+def test_network_of_another_size_on_another_rank_is_laid_to_what_one_rank_sets():
+    def sizes():
+        raise RuntimeError(
+            "[1]: in this process with sizes [8, 2] appears not to match sizes of the same param in process 0."
+        )
+
+    finding = diagnosed(sizes)
+    assert finding.rule == "crash/ranks-built-apart"
+    assert "a parameter of [8, 2]" in finding.why
+    assert "setup()" in told(finding)
+
+
 def test_unknown_exception_is_placed_and_admitted():
     def own_code():
         raise LookupError("something new")

@@ -486,6 +486,21 @@ class TestFault:
         assert (finding.rule, finding.symptom, finding.fix.items) == ("overfit/unexplained", True, ("limit_batches",))
         assert finding.where == "train_dataloader, batch 0"
 
+    def test_what_is_restored_from_itself_is_not_tried_with_zeros(self, examine, net):
+        class Alike(net):
+            def __init__(self):
+                super().__init__()
+                self.answer = torch.nn.Parameter(torch.zeros(8))
+
+            def training_step(self, batch, batch_idx):
+                bottleneck = 1e-3 * self(batch[0]).sum(1, keepdim=True).tanh()
+                return functional.mse_loss(self.answer + bottleneck, batch[0])
+
+        finding = self.judge(examine, Alike())
+        assert finding.rule == "overfit/unexplained"
+        assert "targets of other samples fit" in finding.what
+        assert "zeros" not in finding.why
+
 
 class Giving(examples.Small):
     """A regression."""

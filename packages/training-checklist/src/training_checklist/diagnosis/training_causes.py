@@ -459,6 +459,17 @@ def peer_gone(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def ranks_built_apart(crash: Crash, match: re.Match) -> Cause:
+    function = getattr(type(getattr(crash.trainer, "datamodule", None) or crash.root), "prepare_data", None)
+    own = function is not None and is_own(inspect.unwrap(function).__code__.co_filename)
+    return Cause(
+        f"this rank has made another network than rank 0, with a parameter of {match[1]}: what it is made of is set on "
+        "one rank alone, as by prepare_data, which rank 0 alone runs",
+        "set it in setup(), which every rank runs, after prepare_data",
+        of_function(function) if own else None,
+    )
+
+
 def timed_out(crash: Crash, match: re.Match) -> Cause:
     return Cause(
         "the processes did not all arrive at the same collective operation in time: one died, one runs other code "
@@ -664,6 +675,7 @@ PATTERNS: list[Pattern] = [
     (r"Weights only load failed", pickled_objects),
     (r"'(?:function|method)' object has no attribute", stand_in_experiment),
     (r"Expected to have finished reduction|parameters that were not used in producing the loss", unused_parameters),
+    (r"in this process with sizes (\[.*?\]) appears not to match sizes of the same param", ranks_built_apart),
     (r"[Aa]ddress already in use|EADDRINUSE", port_taken),
     (r"Connection closed by peer|Connection reset by peer|Broken pipe|peer.* closed", peer_gone),
     (r"DistStoreError|socket has timed out|Watchdog caught collective|[Tt]imed out (?:after|waiting)", timed_out),

@@ -131,7 +131,8 @@ def changes(batch: OneBatch) -> Iterator[tuple[Tried, Trial]]:
     rate = max(origin.options("lr"))
     for factor in LOWER if has_risen else BY_TURNS:
         yield Tried(RATE, rate, rate * factor), origin.again(RATE, factor)
-    yield Tried(ZEROS), origin.again()
+    if origin.again().targets(batch.batch):  # what is restored from itself would be zeros, too
+        yield Tried(ZEROS), origin.again()
 
 
 def run(batch: OneBatch, tried: Tried, trial: Trial, given: Any = None) -> None:
