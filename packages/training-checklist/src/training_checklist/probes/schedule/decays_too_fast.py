@@ -1,0 +1,45 @@
+from training_checklist.instruments import Schedules, by_factor, limits_of
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
+
+TOLD_BY = "schedule/at-its-floor", "schedule/counted-in-epochs"
+
+
+def detect(schedules: Schedules, limits: Limits) -> Hits:
+    floor, counted = map(limits_of, TOLD_BY)
+    for each in schedules.rehearsals:
+        half, peak = len(each.rates) // 2, max(each.rates)
+        by_epochs = each.interval == "step" and max(each.rates[int(each.per_epoch) :]) < counted.min_rate * peak
+        if each.error or by_epochs or each.floor(floor) is not None:
+            continue
+        if max(each.rates[half:]) < limits.max_rate * peak:
+            last = next(call for call in range(half + 1) if max(each.rates[call:]) < limits.max_rate * peak)
+            yield Hit(
+                f"the learning rate falls from {peak:.3g} to less than {limits.max_rate:g} of that in {last} of "
+                f"{each.calls:.0f} calls, and to {each.rates[-1]:.1e} at the end: the run has {each.run}",
+                each.place,
+            )
+
+
+def exponential(half: float) -> object:
+    """Fall to this share of the first rate in the first half of the run's 40 calls."""
+    return by_factor(lambda call: half ** (call / 20))
+
+
+PROBE = Probe(
+    question="Is the learning rate more than next to nothing in the second half of the run?",
+    why="steps that small change no weight that matters, so that half of the run or more is for nothing",
+    severity=WARNING,
+    fix=Fix("a decay made for the run's length, or one that is stepped once an epoch where it is now once a batch"),
+    detect=detect,
+    thresholds={
+        "max_rate": Threshold(
+            1e-3,
+            "of its peak: three milestones of MultiStepLR with the default gamma, with which training ends as a rule",
+            factor=3.0,
+            faulty=exponential(5e-4),
+            healthy=exponential(2e-3),
+        )
+    },
+    faulty=exponential(2e-4),
+    healthy=exponential(0.1),
+)
