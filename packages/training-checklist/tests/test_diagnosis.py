@@ -17,7 +17,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
-from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
+from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger
 from pytorch_lightning.utilities import rank_zero_only
 from torch import Tensor, nn
@@ -292,6 +292,16 @@ def test_closure_that_a_hook_does_not_call():
 
     finding = diagnosed(fit, Alone(), Samples())
     assert (finding.rule, finding.place.function) == ("crash/closure-not-called", "Alone.optimizer_step")
+
+
+def test_hook_that_takes_other_arguments_is_told_those_that_lightning_gives():
+    class Images(Callback):
+        def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx):
+            pass
+
+    finding = diagnosed(fit, Lit(), callbacks=[Images()])
+    assert (finding.rule, finding.place.function.rpartition(".")[2]) == ("crash/hook-arguments", "on_train_batch_end")
+    assert told(finding).startswith("def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx)")
 
 
 def test_loader_of_nothing_is_a_matter_of_setup():

@@ -1117,18 +1117,18 @@ def test_schedule_that_nobody_steps_by_hand(examine, net, steps_it):
             self.automatic_optimization = False
 
         def training_step(self, batch, batch_idx):
-            optimizer = self.optimizers()
+            optimizer, _ = self.optimizers()  # the other one's turn does not come
             optimizer.zero_grad()
             self.manual_backward(self.loss(batch))
             optimizer.step()
 
         def on_train_epoch_end(self):
             if steps_it:
-                self.lr_schedulers().step()
+                self.lr_schedulers()[0].step()
 
         def configure_optimizers(self):
-            optimizer = torch.optim.Adam(self.parameters(), lr=0.01)
-            return [optimizer], [lr_scheduler.StepLR(optimizer, 1)]
+            optimizers = [torch.optim.Adam(self.parameters(), lr=0.01) for _ in range(2)]
+            return optimizers, [lr_scheduler.StepLR(optimizer, 1) for optimizer in optimizers]
 
     found = [each.rule for each in examine("learning", ByHand()).findings]
     assert found == ["schedule/never-stepped"] * (not steps_it)

@@ -128,6 +128,46 @@ class Head(Part):
         assert done.verdict("fast_dev_run") == verdict, done.output
 
 
+def test_step_that_freezes_weights_as_it_goes_is_overfitted_too(stranger):
+    pairs = ("        return self.loss(batch)", "        self.first.requires_grad_(self.global_step > 0)\n")
+    freezing = changed("net.py", (pairs[0], pairs[1] + pairs[0]))
+    passed(stranger(freezing).check(items="overfit"), "overfit")
+
+
+def test_loader_that_is_made_by_what_the_module_says_as_fit_starts_is_overfitted(stranger):
+    told = (
+        "    def on_fit_start(self):\n        self.trainer.datamodule.seed = 1\n\n    def configure_optimizers(self):\n"
+    )
+    files = changed("net.py", ("    def configure_optimizers(self):\n", told), ("self.part(1,", "self.part(self.seed,"))
+    passed(stranger(files).check(items="overfit"), "overfit")
+
+
+def test_object_that_only_looks_like_a_callback_leaves_every_rule_its_judgement(stranger):
+    # As a callback of the other one of Lightning's two packages does: it has all the hooks and is none of this one's.
+    other = """
+    def configure_callbacks(self):
+        return [Other()]
+
+
+class Other:
+    def __getattr__(self, name):
+        if name not in dir(pl.Callback) or name.startswith("_"):
+            raise AttributeError(name)
+        return lambda *_, **__: None
+"""
+    start, data, end = PLAIN["net.py"].partition("\n\nclass Data")
+    done = stranger(PLAIN | {"net.py": f"{start}{other}\n{data}{end}"}).check(items="fast_dev_run")
+    passed(done, "fast_dev_run")
+
+
+def test_step_finds_its_own_loader_in_the_trainer(stranger):
+    asking = "        assert len(self.trainer.test_dataloaders.dataset) == 160\n"
+    tested = "    def test_step(self, batch):\n"
+    done = stranger(changed("net.py", (tested, tested + asking))).check(items="device,trace")
+    passed(done, "device", "trace")
+    assert "test_step (" in done.output, done.output
+
+
 def test_keys_that_are_made_of_the_time_name_the_folder_of_the_run(stranger):
     timed = CONFIG.replace("${hydra:runtime.output_dir}", "outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}")
     project = stranger(PLAIN | {"configs/train.yaml": timed})
@@ -526,7 +566,17 @@ def test_what_fails_under_an_item_alone_is_a_mistake_of_the_checklist(stranger):
     assert "not like this" in done.output
 
 
-def test_callback_that_refuses_fast_dev_run_is_asked_for_one_batch_by_limits(stranger):
+def test_data_that_refuse_to_train_on_one_batch_are_asked_for_two(stranger):
+    endless = "        assert self.trainer.limit_train_batches > 1, 'the loaders have no end'\n"
+    loader = "    def train_dataloader(self):\n"
+    config = CONFIG.replace("max_epochs: 3,", "max_epochs: 3, limit_train_batches: 20, val_check_interval: 10,")
+    files = changed("net.py", (loader, loader + endless), **{"configs/train.yaml": config})
+    done = stranger(files).check(items="fast_dev_run")
+    passed(done, "fast_dev_run")
+    assert re.search("first loss .*ran train, validate, test", done.output)
+
+
+def test_callback_that_refuses_fast_dev_run_is_given_limits_instead(stranger):
     saves = """
 import pytorch_lightning as pl
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -23,7 +24,7 @@ from training_checklist.engines.own_code import is_own, shorten
 from training_checklist.engines.parameter_names import shown
 from training_checklist.engines.places import of_function
 from training_checklist.finding import NOWHERE, Fix, Place
-from training_checklist.lightning import LightningModule
+from training_checklist.lightning import Callback, LightningDataModule, LightningModule
 
 PREFIXES = ("module.", "_orig_mod.", "_forward_module.", "model.", "net.", "backbone.")
 NAMES_SHOWN = 4
@@ -67,6 +68,20 @@ def closure_not_called(crash: Crash, match: re.Match) -> Cause:
         "optimizer.step(closure=optimizer_closure)",
         hook(crash, "optimizer_step"),
     )
+
+
+def hook_arguments(crash: Crash, match: re.Match) -> Cause | None:
+    """Of a hook that takes other arguments than Lightning gives it, as in its first versions it did."""
+    called = crash.local("fn", MethodType)
+    if called is None or called.__name__ != match[1]:
+        return None
+    bases = LightningModule, LightningDataModule, Callback
+    function = next((getattr(each, match[1], None) for each in bases if isinstance(called.__self__, each)), None)
+    if function is None:
+        return None
+    given = inspect.signature(function).parameters.values()
+    header = f"{match[1]}({', '.join(str(each.replace(annotation=each.empty)) for each in given)})"
+    return Cause(f"Lightning calls it as {header}", f"def {header}", of_function(called.__func__))
 
 
 def no_dataset(crash: Crash, match: re.Match) -> Cause | None:
@@ -645,6 +660,7 @@ PATTERNS: list[Pattern] = [
         import_failed,
     ),
     (r"The closure hasn't been executed", closure_not_called),
+    (r"^TypeError: \S*?(\w+)\(\) (?:missing \d+ required positional|takes .*positional)", hook_arguments),
     (r"object of type 'NoneType' has no len\(\)", no_dataset),
     (r"FileNotFoundError: .*?not found: (\S+)|FileNotFoundError: .*?No such file or directory: (.+)", no_such_file),
     (r"OutOfMemoryError|out of memory|can't allocate memory|CUBLAS_STATUS_ALLOC_FAILED|^MemoryError", out_of_memory),

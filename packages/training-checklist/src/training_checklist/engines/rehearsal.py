@@ -4,9 +4,16 @@ import copy
 import warnings
 from typing import Any
 
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
 from training_checklist.lightning import LightningModule, Trainer
 
 MOST = {"step": 10_000, "epoch": 100}  # calls in which a warm-up has reached its highest rate
+
+
+def waits_for_a_metric(config: Any) -> bool:
+    """Whether nobody knows beforehand how a schedule goes; Lightning does not ask where modules step it themselves."""
+    return config.reduce_on_plateau or isinstance(config.scheduler, ReduceLROnPlateau)
 
 
 def rehearse(scheduler: Any, pl_module: LightningModule, calls: int) -> tuple[list[list[float]], str]:
@@ -34,7 +41,7 @@ def usual_rates(trainer: Trainer) -> dict[int, list[float]]:
     """
     found = {id(each): [float(group.get("lr") or 0) for group in each.param_groups] for each in trainer.optimizers}
     for config in trainer.lr_scheduler_configs:
-        if config.reduce_on_plateau:
+        if waits_for_a_metric(config):
             continue
         try:
             course, _ = rehearse(config.scheduler, trainer.lightning_module, MOST.get(config.interval, 100))

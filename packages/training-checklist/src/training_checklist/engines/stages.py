@@ -1,5 +1,7 @@
 """Stages beside training: whether a project has them, and the first batch of one."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -20,8 +22,9 @@ def has_stage(stage: str, pl_module: LightningModule, datamodule: Any) -> bool:
     return is_overridden(step, pl_module) and is_overridden(loader, pl_module if datamodule is None else datamodule)
 
 
-def first_batch(trainer: Trainer, pl_module: LightningModule, stage: str) -> Any:
-    """Return the first batch that a stage after training would get, as its loader gives it.
+@contextmanager
+def first_batch(trainer: Trainer, pl_module: LightningModule, stage: str) -> Iterator[Any]:
+    """Give the first batch of a stage after training, as its loader gives it; the Trainer has that loader meanwhile.
 
     Raises:
         Exception: of any kind, of code of the project that the run would not have called here.
@@ -29,5 +32,7 @@ def first_batch(trainer: Trainer, pl_module: LightningModule, stage: str) -> Any
     source = pl_module if trainer.datamodule is None else trainer.datamodule
     with isolate_rng(), NoWorkers(), patch.object(writes, "unasked", stage == "predict"):
         source.setup(stage)
-        batch, _, _ = next(iter(combined(getattr(source, PARTS[stage][1])(), "sequential")))
-    return batch
+        loaders = combined(getattr(source, PARTS[stage][1])(), "sequential")
+        batch, _, _ = next(iter(loaders))
+    with patch.object(getattr(trainer, f"{stage}_loop"), "_combined_loader", loaders):  # trainer.test_dataloaders
+        yield batch

@@ -1,7 +1,7 @@
 """One step of every stage on an accelerator that this machine need not have."""
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -62,12 +62,13 @@ class Device(Experiment):
         for stage, running in AFTER_FIT.items():
             if has_stage(stage, pl_module, trainer.datamodule):
                 step = PARTS[stage][0]
-                try:
-                    raw = first_batch(trainer, pl_module, stage)
-                except Exception as error:  # that stage itself will raise it
-                    self.unclear[step] = f"{step} has no batch here: {told(error)}"
-                    continue
-                with patch.object(trainer.state, "stage", running):
+                with ExitStack() as stack:
+                    try:
+                        raw = stack.enter_context(first_batch(trainer, pl_module, stage))
+                    except Exception as error:  # that stage itself will raise it
+                        self.unclear[step] = f"{step} has no batch here: {told(error)}"
+                        continue
+                    stack.enter_context(patch.object(trainer.state, "stage", running))
                     self._examine(trainer, pl_module, step, raw)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:

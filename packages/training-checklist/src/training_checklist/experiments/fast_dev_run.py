@@ -33,12 +33,12 @@ class FastDevRun(Experiment):
         self.waiting: set[str] = set()  # names of metrics that a later batch of training updates, if any
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
-        self.ran.append("train")
+        self.ran += ["train"] if "train" not in self.ran else []
         logged = trainer.fit_loop.epoch_loop._results.values()
         self.waiting |= {each.meta.name for each in logged if getattr(each.value, "_update_count", None) == 0}
         loss = reported_loss(outputs, trainer)
         self.ask(self.probes, self.stages, pl_module=pl_module, first_loss=None if loss is None else float(loss))
-        if loss is not None:
+        if loss is not None and "first_loss" not in self.facts:
             self.facts["first_loss"] = float(loss)
             self.seen = f"first loss {float(loss):.4g}"
 

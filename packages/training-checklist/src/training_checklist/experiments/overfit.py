@@ -77,19 +77,21 @@ class Overfit(Experiment):
         super().__init__(topics)
         self.batch = OneBatch(**limits)
         self.criteria, self.without_dropout, self.first_step = Criteria(), WithoutDropout(), 0
+        self.trained: list[Tensor] = []
         self.weights: Tensor | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
         if stage == "fit":
-            own = pl_module.setup
+            own = pl_module.on_fit_start
 
-            def setup(*arguments: Any, **options: Any) -> None:
-                vars(pl_module).pop("setup", None)
-                pass_on(own, *arguments, **options)
+            def on_fit_start() -> None:
+                vars(pl_module).pop("on_fit_start", None)
+                pass_on(own)
                 self._repeat(trainer)
 
-            put(pl_module, "setup", setup)  # in which a module with loaders of its own may make their datasets
+            # Till then a module may make its datasets, in setup, or what its DataModule makes loaders by.
+            put(pl_module, "on_fit_start", on_fit_start)
 
     def _repeat(self, trainer: Trainer) -> None:
         """Put one batch in the place of the training loader."""
@@ -131,7 +133,11 @@ class Overfit(Experiment):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.criteria.calls.clear()
         if batch_idx < trainer.accumulate_grad_batches:
-            self.weights = None if has_lazy(pl_module) else flat(pl_module)
+            # The same ones afterwards: a step may freeze some, or train others.
+            self.trained = (
+                [] if has_lazy(pl_module) else [each for each in pl_module.parameters() if each.requires_grad]
+            )
+            self.weights = flat(self.trained)
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         call = self.criteria.classification
@@ -163,7 +169,7 @@ class Overfit(Experiment):
         one.batch, steps = batch, trainer.global_step - self.first_step
         one.record(loss, self.criteria, steps)
         if self.weights is not None and steps == 1:
-            one.update, self.weights = float((flat(pl_module) - self.weights).norm() / self.weights.norm()), None
+            one.update, self.weights = float((flat(self.trained) - self.weights).norm() / self.weights.norm()), None
         if batch_idx % REPORT_EVERY == 0:
             print(f"  overfit: step {steps}, {one.standing}", flush=True)
         if one.is_over or time.monotonic() > one.deadline:
@@ -201,7 +207,5 @@ class Overfit(Experiment):
 
 
 @torch.no_grad()
-def flat(pl_module: LightningModule) -> Tensor:
-    """Return all trainable parameters as one vector."""
-    weights = [weight.detach() for weight in pl_module.parameters() if weight.requires_grad]
-    return torch.cat([weight.flatten().float() for weight in weights]) if weights else torch.zeros(1)
+def flat(weights: list[Tensor]) -> Tensor | None:
+    return torch.cat([weight.detach().flatten().float() for weight in weights]) if weights else None

@@ -100,4 +100,5 @@ def is_program(file: str) -> bool:
 
 def same_file(module: types.ModuleType, file: str) -> bool:
     own = getattr(module, "__file__", None)
-    return isinstance(own, str) and Path(own).resolve() == Path(file)
+    # Names first: links are followed for few of some thousand modules.
+    return isinstance(own, str) and Path(own).name == Path(file).name and Path(own).resolve() == Path(file)

@@ -18,7 +18,7 @@ from training_checklist.engines.hooks import restore
 from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import is_own, pass_on
 from training_checklist.engines.places import of_frame, of_function
-from training_checklist.engines.rehearsal import rehearse
+from training_checklist.engines.rehearsal import rehearse, waits_for_a_metric
 from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.examples import Example, Small, loader
 from training_checklist.lab.shared import Subject
@@ -149,6 +149,7 @@ class Calls:
         by_hand: other calls.
         manual: whether the module steps its optimizers itself, so that nobody else steps this.
         early: whether the first one came before the optimizer's first step.
+        trained: whether its optimizer has made a step at all: of several, the turn of one may come later.
         place: the first line of the project's own code that makes them.
     """
 
@@ -158,6 +159,7 @@ class Calls:
     by_hand: int = 0
     manual: bool = False
     early: bool = False
+    trained: bool = False
     place: Place = NOWHERE
 
 
@@ -248,7 +250,7 @@ def rehearsal(config: Any, trainer: Trainer) -> tuple[Rehearsal, list[float]] | 
     """
     batches, accumulated = trainer.num_training_batches, trainer.accumulate_grad_batches
     steps = trainer.estimated_stepping_batches
-    if not (math.isfinite(batches) and math.isfinite(steps)) or config.reduce_on_plateau:
+    if not (math.isfinite(batches) and math.isfinite(steps)) or waits_for_a_metric(config):
         return None
     # Lightning counts batches, anew in each epoch, and steps a schedule at steps of the optimizer.
     stepping = [number for number in range(1, batches + 1) if number % accumulated == 0 or number == batches]
@@ -372,15 +374,24 @@ class CallCounter:
         put(pl_module, "lr_scheduler_step", in_turn)
         for kind, _, step in steps:
             kind.step = self._counted(step)
+        hooks = [
+            scheduler.optimizer.register_step_post_hook(partial(self._trained, id(scheduler)))
+            for scheduler in self.schedulers
+        ]
         try:
             yield
         finally:
+            for hook in hooks:
+                hook.remove()
             restore(vars(pl_module), "lr_scheduler_step", own)
             for kind, earlier, _ in steps:
                 if earlier is None:
                     del kind.step
                 else:
                     kind.step = earlier
+
+    def _trained(self, scheduler: int, *_: Any) -> None:
+        self.calls[scheduler].trained = True
 
     def _counted(self, step: Callable[..., Any]) -> Callable[..., Any]:
         def counted(scheduler: Any, *arguments: Any, **options: Any) -> Any:

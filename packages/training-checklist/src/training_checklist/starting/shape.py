@@ -11,7 +11,10 @@ from training_checklist.group import OWN
 
 # Of an item's arguments of the Trainer, those that only say how much is done; the one process that it wants, besides.
 LIMITS = ("max_epochs", "limit_", "val_check_interval", "check_val_every_n_epoch", "devices", "strategy")
-FAST = {"max_epochs": 1, "limit_train_batches": 1, "limit_val_batches": 1, "limit_test_batches": 1}
+# As fast_dev_run has them, but for two of training: some refuse one, which for loaders without an end is what they take
+# for Lightning's default of 1.0.
+FAST = {"max_epochs": 1, "limit_train_batches": 2, "limit_val_batches": 1, "limit_test_batches": 1}
+FAST |= {"limit_predict_batches": 1, "val_check_interval": 1.0, "check_val_every_n_epoch": 1}
 SWITCHES = ("test", "figures")  # what follows training in a project that has such a key
 
 
@@ -63,4 +66,4 @@ def asked_of_trainers(config: DictConfig, items: Collection[str]) -> tuple[dict[
 def limits(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return what remains of items' arguments of the Trainer in a run without the items."""
     kept = {name: value for name, value in arguments.items() if name.startswith(LIMITS)}
-    return {**FAST, "limit_predict_batches": 1, **kept} if arguments.get("fast_dev_run") else kept
+    return {**FAST, **kept} if arguments.get("fast_dev_run") else kept

@@ -1,18 +1,19 @@
 """The training steps that follow a checkpoint, and the same steps once more in a run that is resumed from it."""
 
 import copy
+import inspect
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torchmetrics import Metric, MetricCollection
 
 from training_checklist.engines.fingerprints import digest, named, rows_of
 from training_checklist.engines.held import attributes
 from training_checklist.engines.instead import put
-from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.own_code import is_own_class, pass_on
 from training_checklist.engines.replay import loss_in
 from training_checklist.lab.seeded_runs import EVAL_MODE, LEFT_OUT, FurtherStep
 from training_checklist.lightning import LightningModule, Trainer, collect_rng_states, set_rng_states
@@ -89,10 +90,17 @@ def recorded(step: Any, recorder: Recorder) -> Any:
     return inside
 
 
+def has_modes(module: nn.Module) -> bool:
+    """Whether a module itself reads in which mode it is: most layers do the same in both."""
+    own = [each for kind in type(module).__mro__ if is_own_class(kind) for each in vars(kind).values()]
+    functions = filter(inspect.isfunction, (type(module).forward, *own))
+    return any("training" in function.__code__.co_names for function in functions)
+
+
 def plain_values(pl_module: LightningModule) -> dict[str, Any]:
     """Return numbers, texts and sizes of containers that modules keep; what metrics keep plays no part in training."""
     metrics = {path for path, module in pl_module.named_modules() if isinstance(module, (Metric, MetricCollection))}
-    asleep = sum(not module.training for module in pl_module.modules())
+    asleep = sum(not module.training and has_modes(module) for module in pl_module.modules())
     found: dict[str, Any] = {EVAL_MODE: asleep}
     for path, name, value in attributes(pl_module):
         where = f"{path or type(pl_module).__name__}.{name}"

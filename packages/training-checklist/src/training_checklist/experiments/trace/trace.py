@@ -1,6 +1,7 @@
 """One training batch on its way through the network, module by module, up to the criterion."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,11 @@ class Trace(Experiment):
         if trainer.world_size > 1 or not has_stage("test", pl_module, trainer.datamodule):
             return
         try:
-            with of_the_project("test_dataloader"):
-                batch = trainer.strategy.batch_to_device(first_batch(trainer, pl_module, "test"))
-            step = self._step("test_step", trainer, pl_module, batch).again(batch, training=False)
+            with ExitStack() as stack:
+                with of_the_project("test_dataloader"):
+                    raw = stack.enter_context(first_batch(trainer, pl_module, "test"))
+                    batch = trainer.strategy.batch_to_device(raw)
+                step = self._step("test_step", trainer, pl_module, batch).again(batch, training=False)
         except CannotJudge:  # testing itself will say so
             return
         except Exception as error:

@@ -11,6 +11,7 @@ OFF = Fix(
     "or a DistributedSampler of your own in train_dataloader", overrides=("trainer.use_distributed_sampler=true",)
 )
 ITERABLE = Fix("take every world_size-th sample from the rank-th on in __iter__, and split that among the workers")
+DRAWN = Fix("seed + rank for what they are drawn by; in loader workers, seed_everything(seed, workers=True) gives that")
 ALONE = "this project runs in one process, where that is right; in several, each would do the work of one"
 
 
@@ -26,10 +27,21 @@ def detect(ranks: Ranks, limits: Limits) -> Hits:
                 f"ranks {one} and {two} get {what}",
                 shares.where(f"{one} and {two}"),
                 None if shares.asked else ALONE,
-                ITERABLE if iterable else OFF if shares.sampler_off else None,
+                DRAWN
+                if drawn_alike(shares, one, two)
+                else ITERABLE
+                if iterable
+                else OFF
+                if shares.sampler_off
+                else None,
                 None if shares.asked else REMARK,
             )
             return
+
+
+def drawn_alike(shares: Shares, one: int, two: int) -> bool:
+    """Whether two ranks read other positions of one dataset, which gives samples that it draws."""
+    return any(pair == [one, two] and loader.drawn != other.drawn for *pair, loader, other in shares.of_one_dataset())
 
 
 def in_common(shares: Shares, one: int, two: int, limits: Limits) -> str:

@@ -52,7 +52,9 @@ def like_hooks(things: Iterable[Any], words: set[str]) -> Hits:
     """
     everywhere = set().union(*map(hooks_of, KINDS), FORMER)
     for thing in things:
-        base = next(kind for kind in KINDS if isinstance(thing, kind))
+        base = next((kind for kind in KINDS if isinstance(thing, kind)), None)
+        if base is None:  # of the other one of Lightning's two packages, or a look-alike
+            continue
         known = hooks_of(base)
         own = [each for each in type(thing).__mro__ if is_own_class(each)]
         others = [each for each in type(thing).__mro__ if each not in own]

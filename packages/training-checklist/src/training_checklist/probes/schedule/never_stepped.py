@@ -21,7 +21,7 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
                 what = f"it is never stepped: frequency={each.frequency}, but there are {of} to count"
                 yield Hit(what, each.place, fix=Fix("frequency=1 where configure_optimizers returns the schedule"))
     for calls in schedules.calls:
-        if calls.manual and not calls.within + calls.by_hand:
+        if calls.manual and calls.trained and not calls.within + calls.by_hand:
             what = f"nobody has stepped {calls.schedule} in two epochs: with manual optimization Lightning does not"
             yield Hit(what, Place(note=f"lr_scheduler {calls.schedule}"))
 
