@@ -458,6 +458,23 @@ class Table(pl.Callback):
     assert (project.folder / "cache.bin").exists()
 
 
+def test_files_that_a_logger_and_the_script_remove_are_there_again(stranger):
+    """The table of an earlier run, which Lightning's logger takes away before it writes its own, and its results."""
+    tested = "    trainer.test(net, data)\n"
+    anew = f"{tested}    shutil.rmtree('results')\n    os.remove('best.txt')\n    os.makedirs('results/new')\n"
+    logger = "default_root_dir=cfg.folder, logger=pl.loggers.CSVLogger('.', 'csv', '')"
+    imports = ("import hydra\n", "import os\nimport shutil\n\nimport hydra\n")
+    project = stranger(changed("train.py", (tested, anew), ("default_root_dir=cfg.folder", logger), imports))
+    earlier = [project.folder / name for name in ("csv/metrics.csv", "results/old/scores.txt", "best.txt")]
+    for path in earlier:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("of an earlier run\n")
+    before = project.files()
+    project.check(items="fast_dev_run,config,paths,gradients,reproducibility")
+    assert {path.read_text() for path in earlier} == {"of an earlier run\n"}
+    assert project.files() == before
+
+
 def test_script_that_empties_the_directory_of_its_run_is_judged_by_what_was_there(stranger):
     """It takes nothing of the check's away: neither its own files, nor what is kept to be put back."""
     tested = "    trainer.test(net, data)\n"

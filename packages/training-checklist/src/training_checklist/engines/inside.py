@@ -26,6 +26,7 @@ from training_checklist.engines.writes import (
     listen,
     listeners,
     may_be_of_a_run,
+    removal_listeners,
 )
 from training_checklist.lightning import Logger, ModelCheckpoint, Trainer, part
 from training_checklist.starting.own_files import note_folder, set_aside
@@ -68,6 +69,8 @@ def writing_inside(folder: Path, services_only: bool = False, here: Path | None 
             stack.enter_context(patch.object(module, "save", writes.by_torch(module.save)))
         listen(writes.add)
         stack.callback(listeners.remove, writes.add)
+        removal_listeners.append(writes.remove)
+        stack.callback(removal_listeners.remove, writes.remove)
         when_fitting.append(writes.begin)
         stack.callback(when_fitting.remove, writes.begin)
         yield
@@ -128,6 +131,15 @@ class Writes:
         is_result = written.part is not None or (self.has_begun and written.line)
         if is_result or not self.known.isdisjoint(path.parents):  # a logger's thread writes into the folder it has made
             self._note(path, begins_empty)
+
+    def remove(self, path: Path, frame: FrameType) -> None:
+        """Note a file or a folder that is about to be removed: an empty one is removed in its place."""
+        is_folder = path.is_dir()
+        if path.is_symlink() or not path.exists() or self._is_known(path) or (is_folder and not any(path.iterdir())):
+            return
+        self.add(path, True, frame)
+        if not path.exists():
+            path.mkdir() if is_folder else path.touch()
 
     def _is_known(self, path: Path) -> bool:
         return path.is_relative_to(self.folder) or path in self.known
