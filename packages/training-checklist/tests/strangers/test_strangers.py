@@ -787,3 +787,10 @@ def test_loader_that_is_given_to_the_test_alone_is_looked_at(stranger, loader):
     done = stranger(files).check(items="limit_batches")
     told = {"train_dataloader": "samples of test_dataloader are in the training set", "val_dataloader": "are those of"}
     assert told[loader] in done.output
+
+
+def test_interval_of_validation_that_is_typed_is_no_longer_than_an_items_run(stranger):
+    items = ("fast_dev_run", "trace", "gradients", "learning", "paths")
+    done = stranger(PLAIN).check("++trainer.val_check_interval=10", items=",".join(items))
+    assert "tool error" not in done.output
+    passed(done, *items)

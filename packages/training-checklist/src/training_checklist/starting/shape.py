@@ -41,10 +41,12 @@ def switched_off(config: DictConfig, items: Collection[str]) -> list[str]:
 def asked_of_trainers(config: DictConfig, items: Collection[str]) -> tuple[dict[str, DictConfig], dict[str, Any]]:
     """Return the experiments of a job by their keys in `callbacks`, and the arguments that its Trainers must have.
 
-    What the command line says of the Trainer comes before an item's own.
+    What the command line says of the Trainer comes before an item's own, but for an interval of validation in batches.
     """
     keys = [key_of(text) for text in given(config, "task")]
     typed = {key.removeprefix("trainer.") for key in keys if key.startswith("trainer.")}
+    if isinstance(OmegaConf.select(config, "trainer.val_check_interval", default=None), int):
+        typed.discard("val_check_interval")  # of batches, of which an item's run may have fewer
     own = config.get("callbacks")
     own = own if isinstance(own, DictConfig) else {}
     parts = {key: part for key, part in own.items() if str(key).startswith(f"{OWN}_")}
