@@ -1,6 +1,7 @@
 """Which tensors objects hold: in attributes, containers, dataclasses and layers that nobody registered."""
 
 import gc
+import re
 import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,7 @@ LIBRARIES = (
 )  # what these keep is no leak of the project's
 ATOMS = (int, float, str, bytes, type(None))  # they keep nothing
 CONTAINERS = (list, tuple, set, deque, dict)
+SIZE = re.compile(r"_?(capacity|limit|(max|buffer|memory|queue)_?(size|len|length|items|entries)|maxlen)", re.I)
 NOWHERE = "a variable outside of the model"
 CLOSED = (str, bytes, type, FunctionType, MethodType, Instead, ModuleType, Trainer, LightningDataModule)
 
@@ -104,11 +106,24 @@ def places(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Iterato
 
 
 def plain_bytes(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Counter[str]:
-    """Return how many bytes of tensors each place keeps."""
+    """Return how many bytes of tensors each place keeps that may grow without an end."""
     kept: Counter[str] = Counter()
     for place, value in places(pl_module, callbacks):
-        kept[place] += sum(tensor.nbytes for _, tensor, _ in held(value, place))
+        if not has_a_size(value):
+            kept[place] += sum(tensor.nbytes for _, tensor, _ in held(value, place))
     return +kept
+
+
+def has_a_size(value: Any) -> bool:
+    """Whether something fills up to a size of its own, as a replay buffer or a deque with maxlen does."""
+    if isinstance(value, deque):
+        return value.maxlen is not None
+    if isinstance(value, (*CLOSED, nn.Module)) or not hasattr(value, "__dict__"):
+        return False
+    return any(
+        (isinstance(each, deque) and each.maxlen is not None) or (isinstance(each, int) and SIZE.fullmatch(name))
+        for name, each in vars(value).items()
+    )
 
 
 def graph_nodes(pl_module: LightningModule, callbacks: Iterable[Callback], anywhere: bool) -> Counter[str]:

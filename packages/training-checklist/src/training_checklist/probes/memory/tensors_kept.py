@@ -1,3 +1,6 @@
+from collections import deque
+from functools import partial
+
 from torch import Tensor
 
 from training_checklist.instruments import MemoryUse, Small, in_bytes, rises
@@ -14,20 +17,30 @@ def detect(use: MemoryUse, limits: Limits) -> Hits:
                 f"{place} keeps {in_bytes(grown)} more after {epochs} epochs of {len(use.graphs)} steps in all",
                 Place(note=place),
                 fix=Fix(
-                    "clear it when the epoch ends, or use a metric of torchmetrics; what fills up to a size of its own "
-                    "is meant, such as a replay buffer: silence this rule"
+                    "clear it when the epoch ends, or use a metric of torchmetrics; what is to fill up to a size "
+                    "of its own, such as a replay buffer, says so with collections.deque(maxlen=...)"
                 ),
             )
+
+
+class Buffer:
+    """Keeps the last so many batches of answers."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity, self.entries = capacity, []
+
+    def append(self, entry: Tensor) -> None:
+        self.entries = [*self.entries, entry][-self.capacity :]
 
 
 class Collecting(Small):
     """Keeps what it answers, of 16 bytes a sample, so many times over."""
 
-    times, cleared = 4, False
+    times, cleared, container = 4, False, list
 
     def __init__(self) -> None:
         super().__init__()
-        self.answers: list[Tensor] = []
+        self.answers = self.container()
 
     def training_step(self, batch: list, batch_idx: int) -> Tensor:
         self.answers.append(self(batch[0]).detach().repeat(self.times, 1))
@@ -53,4 +66,7 @@ PROBE = Probe(
     },
     faulty=Collecting,
     healthy=type("Clearing", (Collecting,), {"cleared": True}),
+    also_healthy=tuple(
+        type("Replaying", (Collecting,), {"container": partial(*size)}) for size in ((Buffer, 1000), (deque, (), 1000))
+    ),
 )
