@@ -20,9 +20,10 @@ from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger
 from pytorch_lightning.utilities import rank_zero_only
+from pytorch_lightning.utilities.data import _update_dataloader
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, TensorDataset
 from torchmetrics import MeanAbsoluteError
 from training_checklist.diagnosis.diagnose import diagnose, print_traceback
 from training_checklist.finding import FAILED, Finding, Fix, Place
@@ -726,6 +727,17 @@ def test_unused_parameters_under_ddp_are_named():
     assert finding.where == "spare.weight, spare.bias"
     assert "took no part in the loss" in finding.why
     assert "ddp_find_unused_parameters_true" in told(finding)
+
+
+def test_batch_sampler_that_is_not_shared_out_is_named():
+    class Pairs:
+        def __iter__(self):
+            yield from ([0, 1], [2, 3])
+
+    loader = DataLoader(TensorDataset(torch.zeros(4, 2), torch.zeros(4)), batch_sampler=Pairs())
+    finding = diagnosed(_update_dataloader, loader, DistributedSampler(loader.dataset, 2, 0))
+    assert "Pairs.__iter__" in finding.where
+    assert "use_distributed_sampler=false" in told(finding)
 
 
 def test_network_of_another_size_on_another_rank_is_laid_to_what_one_rank_sets():

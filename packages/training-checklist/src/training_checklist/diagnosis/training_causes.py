@@ -496,6 +496,18 @@ def timed_out(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def batches_not_shared(crash: Crash, match: re.Match) -> Cause:
+    loader = crash.local("dataloader", DataLoader)
+    place = of_function(type(loader.batch_sampler).__iter__) if loader is not None else None
+    return Cause(
+        "each of several processes is to get a share of the samples of its own, and Lightning knows no way to give it "
+        "one through a batch sampler that is not made as PyTorch's is",
+        "a subclass of torch.utils.data.BatchSampler with __init__(self, sampler, batch_size, drop_last); or "
+        "trainer.use_distributed_sampler=false, and a batch sampler that draws the share of its rank itself",
+        place,
+    )
+
+
 def port_taken(crash: Crash, match: re.Match) -> Cause:
     return Cause(
         "another job on this machine uses the port at which the processes meet",
@@ -692,6 +704,7 @@ PATTERNS: list[Pattern] = [
     (r"'(?:function|method)' object has no attribute", stand_in_experiment),
     (r"Expected to have finished reduction|parameters that were not used in producing the loss", unused_parameters),
     (r"in this process with sizes (\[.*?\]) appears not to match sizes of the same param", ranks_built_apart),
+    (r"Lightning can't inject a \(distributed\) sampler into your batch sampler", batches_not_shared),
     (r"[Aa]ddress already in use|EADDRINUSE", port_taken),
     (r"Connection closed by peer|Connection reset by peer|Broken pipe|peer.* closed", peer_gone),
     (r"DistStoreError|socket has timed out|Watchdog caught collective|[Tt]imed out (?:after|waiting)", timed_out),

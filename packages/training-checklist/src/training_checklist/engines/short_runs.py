@@ -33,7 +33,7 @@ def schedules_of_short_runs(trainer: Trainer, pl_module: LightningModule, is_sho
         def answering(name: str) -> property:
             def answer(of: Trainer) -> Any:
                 asked.add(name)
-                return lengths[name].fget(of)
+                return pass_on(lengths[name].fget, of)  # which may load data first
 
             return property(answer)
 
