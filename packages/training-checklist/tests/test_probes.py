@@ -45,6 +45,15 @@ def test_file_of_a_probe_is_named_after_it_and_an_item_asks_it(name):
     assert probe in Catalogue().of_item(probe.item)
 
 
+def test_no_probe_draws_as_it_is_imported():
+    """In a project's run it is imported after the seed is set."""
+    code = "import torch; from training_checklist import instruments, probes; state = torch.get_rng_state(); "
+    code += "after = {name: probes.load(name) and torch.get_rng_state() for name in probes.names()}; "
+    code += "print([name for name, each in after.items() if not torch.equal(state, each)])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["[]"]
+
+
 @pytest.mark.parametrize(("probe", "example"), FAULTY, ids=[probe.id for probe, _ in FAULTY])
 def test_faulty_example_is_found_and_said_in_full(probe, example, root, tmp_path):
     found = examples.findings(probe, example)

@@ -227,6 +227,15 @@ def test_resolver_that_main_registers_is_registered_once_in_each_item(stranger):
     passed(project.check(), "fast_dev_run", "trace")
 
 
+def test_seed_that_is_set_before_main_is_every_items(stranger):
+    """What is imported for an item, between two of them, draws nothing."""
+    above = ("    main()\n", "    pl.seed_everything(0)\n    main()\n")
+    done = stranger(changed("train.py", ("    pl.seed_everything(0)\n", ""), above)).check(
+        items="limit_batches,reproducibility"
+    )
+    assert done.verdict("reproducibility") == "passed", done.output
+
+
 def test_handler_that_a_library_binds_to_the_error_stream_outlives_no_item(stranger):
     library = """
 import logging

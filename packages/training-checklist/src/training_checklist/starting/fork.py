@@ -6,12 +6,13 @@ import gc
 import importlib
 import multiprocessing.util
 import os
+import random
 import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from io import FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -139,9 +140,24 @@ def survives(trial: Callable[[], None]) -> bool:
     return probe.returncode == 0
 
 
+@contextlib.contextmanager
+def undrawn() -> Iterator[None]:
+    """Put the generators that a project seeds back to where they stood."""
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    states = random.getstate(), numpy and numpy.random.get_state(), torch and torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        if numpy is not None:
+            numpy.random.set_state(states[1])
+        if torch is not None:
+            torch.set_rng_state(states[2])
+
+
 def import_all(names: Iterable[str]) -> None:
-    """Import modules, as far as they can be."""
-    with uncollected_imports():
+    """Import modules, as far as they can be; what they draw as they are imported is not missing from a seeded run."""
+    with uncollected_imports(), undrawn():
         for name in names:
             with contextlib.suppress(Exception):
                 importlib.import_module(name)

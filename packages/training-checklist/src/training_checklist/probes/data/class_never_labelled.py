@@ -26,8 +26,7 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 def labels_below(number: int) -> Example:
-    split = MappedDataset(lambda index, x, y: (x, y % number))
-    return on_datasets(lambda: split, lambda: split)
+    return on_datasets(*[lambda: MappedDataset(lambda index, x, y: (x, y % number))] * 2)
 
 
 PROBE = Probe(

@@ -63,8 +63,10 @@ def share_between(groups: Tensor) -> float:
 
 
 def waves(noise: float) -> Example:
-    samples = MappedDataset(lambda index, x, y: (torch.tensor(index / 10).sin() + noise * torch.randn(8), y))
-    return on_datasets(lambda: DataLoader(samples, 16))
+    def wave(index: int, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.tensor(index / 10).sin() + noise * torch.randn(8), y
+
+    return on_datasets(lambda: DataLoader(MappedDataset(wave), 16))
 
 
 PROBE = Probe(

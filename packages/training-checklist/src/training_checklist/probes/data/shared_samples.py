@@ -1,3 +1,4 @@
+from functools import cache
 from itertools import product
 
 from torch import Tensor
@@ -89,8 +90,8 @@ def with_duplicates(number: int, of: int) -> Example:
 
 def of_one(first: int) -> Example:
     """Train with the first 100 samples of a dataset, and hold out those from another one on."""
-    samples = labelled()
-    return on_datasets(lambda: Subset(samples, range(100)), lambda: Subset(samples, range(first, 160)))
+    samples = cache(labelled)
+    return on_datasets(lambda: Subset(samples(), range(100)), lambda: Subset(samples(), range(first, 160)))
 
 
 PROBE = Probe(

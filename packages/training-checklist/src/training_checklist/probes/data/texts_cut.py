@@ -36,13 +36,15 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 def cut(number: int) -> Example:
     """Return 100 texts, of which so many have the greatest length."""
-    texts = [torch.randint(1, 100, (12 if index < number else 4 + index % 8,)) for index in range(100)]
+
+    def texts() -> list[Tensor]:
+        return [torch.randint(1, 100, (12 if index < number else 4 + index % 8,)) for index in range(100)]
 
     def collate(samples: list[Tensor]) -> list[Tensor]:
         padded = pad_sequence(samples, batch_first=True)
         return [padded, padded % 4]
 
-    return on_datasets(*[lambda: DataLoader(texts, 16, collate_fn=collate)] * 2, module=Tagger)
+    return on_datasets(*[lambda: DataLoader(texts(), 16, collate_fn=collate)] * 2, module=Tagger)
 
 
 PROBE = Probe(
