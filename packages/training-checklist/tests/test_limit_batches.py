@@ -1213,6 +1213,22 @@ class TestSeveralLoaders:
         verdict = examine("limit_batches", semi, two(val=exchanged))
         assert "data/classes-renamed" in rules(verdict)
 
+    def test_one_loader_that_is_named(self, examine, net, data):
+        shared = data().part(1)
+
+        class Named(data):
+            def train_dataloader(self):
+                return {"labelled": super().train_dataloader()}
+
+            def val_dataloader(self):
+                return DataLoader(shared, 16)
+
+        class Unpacking(net):
+            def training_step(self, batch, batch_idx):
+                return self.loss(batch["labelled"])
+
+        assert "data/shared-samples" in rules(examine("limit_batches", Unpacking(), Named()))
+
     def test_numbers_that_are_not_finite_in_the_loader_without_targets(self, examine, semi, two):
         verdict = examine("limit_batches", semi, two(further=lambda x: x.where(x < 1, torch.nan)))
         assert "data/value-not-finite" in rules(verdict)

@@ -41,8 +41,8 @@ class Data(Subject):
         until: when that is, by `time.monotonic()`.
         error: what the run has raised.
         seen: what the batches of the run have shown.
-        main: of several loaders of training that make one batch together, the one that has the loss's targets, once a
-            step has shown it.
+        main: of loaders of training that make one batch together, the one that has the loss's targets, once a step has
+            shown it.
         given: loaders that `trainer.test` alone was given, once it is called.
         roles: of the tensors of a batch.
     """

@@ -79,7 +79,7 @@ class LimitBatches(Experiment):
                 with suppress(Exception):  # of the project's step, on a batch that the run does not have
                     compared = (path for path, _, _ in compared_leaves(trainer, pl_module, batch))
                     roles.compared = frozenset(compared)
-            together = len(self.data.loaders) > 1 and makes_one_batch(trainer)
+            together = any(split.path for split in self.data.loaders) and makes_one_batch(trainer)
             self.data.roles = self.data.choose(roles) if together else roles
         self.data.seen.end(batch, self.data.roles, reported_loss(outputs, trainer))
 
