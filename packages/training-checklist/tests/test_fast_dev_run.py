@@ -61,6 +61,12 @@ def test_method_that_is_named_like_a_hook_and_never_called(case, named):
     assert all(f"Own.{name} is never called" in what and said in what for what in found)
 
 
+def test_module_that_is_given_as_the_datamodule_has_the_hooks_of_one():
+    given = type("Own", (LightningModule,), {"on_exception": lambda self, error: None, "__module__": __name__})()
+    assert list(like_hooks([given], set(), trained=LightningModule())) == []
+    assert len(list(like_hooks([given], set(), trained=given))) == 1
+
+
 def test_stage_after_training_that_raises_is_not_passed_over(examine, net, data):
     class Broken(net):
         def test_step(self, batch, batch_idx):

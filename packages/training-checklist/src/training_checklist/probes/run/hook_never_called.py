@@ -35,7 +35,7 @@ CLOSE = 0.85  # of difflib: train_step and training_step have 0.87, training_ste
 
 
 def detect(stages: Stages, limits: Limits) -> Hits:
-    yield from like_hooks(stages.end_of_training, words(stages))
+    yield from like_hooks(stages.end_of_training, words(stages), stages.pl_module)
 
 
 @once
@@ -44,17 +44,20 @@ def words(stages: Stages) -> set[str]:
     return set() if code is None else code.words
 
 
-def like_hooks(things: Iterable[Any], words: set[str]) -> Hits:
+def like_hooks(things: Iterable[Any], words: set[str], trained: Any = None) -> Hits:
     """Find the methods of modules, DataModules and callbacks that are named like hooks and override none.
 
     Args:
         words: all names that the project's code uses; a method among them may be called by it.
+        trained: the module that is trained; another LightningModule is given as the DataModule.
     """
     everywhere = set().union(*map(hooks_of, KINDS), FORMER)
     for thing in things:
         base = next((kind for kind in KINDS if isinstance(thing, kind)), None)
         if base is None:  # of the other one of Lightning's two packages, or a look-alike
             continue
+        if base is LightningModule and trained is not None and thing is not trained:
+            base = LightningDataModule
         known = hooks_of(base)
         own = [each for each in type(thing).__mro__ if is_own_class(each)]
         others = [each for each in type(thing).__mro__ if each not in own]
