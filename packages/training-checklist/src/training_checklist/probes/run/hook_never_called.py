@@ -64,7 +64,11 @@ def like_hooks(things: Iterable[Any], words: set[str], trained: Any = None) -> H
         free = known - {name for each in own for name in vars(each)}
         for owner in own:
             for name, method in vars(owner).items():
-                if name in words or not inspect.isfunction(method) or any(hasattr(each, name) for each in others):
+                if (
+                    name in words | known
+                    or not inspect.isfunction(method)
+                    or any(hasattr(each, name) for each in others)
+                ):
                     continue
                 near = FORMER.get(name) or get_close_matches(name, sorted(free), n=2, cutoff=CLOSE)
                 if near or name.startswith("on_") or name in everywhere:
