@@ -6,7 +6,7 @@ from own_project import run_project
 from pytorch_lightning import Callback, LightningDataModule, LightningModule, Trainer
 from torch import nn
 from torch.utils.data import DataLoader
-from torchmetrics import MeanMetric
+from torchmetrics import MeanMetric, MinMetric
 from training_checklist import check
 from training_checklist.engines.loads import recorded_loads, seen
 from training_checklist.experiments.fast_dev_run import FastDevRun
@@ -107,6 +107,19 @@ def test_metric_that_is_nan_is_named(examine, net):
 
     [finding] = examine("fast_dev_run", Dividing()).findings
     assert finding.where == "self.log('val/score', ...)"
+
+
+def test_best_value_that_is_never_updated_is_named(examine, net):
+    class Forgotten(net):
+        def __init__(self):
+            super().__init__()
+            self.best = MinMetric()
+
+        def on_validation_epoch_end(self):
+            self.log("val/best", self.best.compute())
+
+    [finding] = examine("fast_dev_run", Forgotten()).findings
+    assert finding.what == "the metric val/best is inf after one batch: best was never updated"
 
 
 def test_metric_that_a_later_batch_updates_first_is_not_called_nan(examine, net):

@@ -105,27 +105,35 @@ class Head(nn.Module):
         assert done.verdict("fast_dev_run") == verdict, done.output
 
 
-def test_argument_that_a_base_class_keeps_has_an_effect_where_the_class_itself_uses_it(stranger):
-    for width, verdict in (("width", "passed"), ("4", "warning")):
-        head = f"""
+@pytest.mark.parametrize("kept", ["self.width = width", "pass"])
+@pytest.mark.parametrize(
+    ("used", "verdict"),
+    [
+        ("nn.Linear(32, width)", "passed"),
+        ("(nn.Linear(32, 4), self.save_hyperparameters())[0]", "passed"),
+        ("nn.Linear(32, 4)", "warning"),
+    ],
+)
+def test_argument_of_a_base_class_has_an_effect_where_the_class_itself_uses_it(stranger, kept, used, verdict):
+    head = f"""
 
-class Part(nn.Module):
+class Part(pl.LightningModule):
     def __init__(self, width):
         super().__init__()
-        self.width = width
+        {kept}
 
 
 class Head(Part):
     def __init__(self, width):
         super().__init__(width)
-        self.layer = nn.Linear(32, {width})
+        self.layer = {used}
 
     def forward(self, inputs):
         return self.layer(inputs)
 """
-        net = PLAIN["net.py"].replace("nn.Linear(32, 4)", "Head(4)") + head
-        done = stranger(PLAIN | {"net.py": net}).check(items="fast_dev_run")
-        assert done.verdict("fast_dev_run") == verdict, done.output
+    net = PLAIN["net.py"].replace("nn.Linear(32, 4)", "Head(4)") + head
+    done = stranger(PLAIN | {"net.py": net}).check(items="fast_dev_run")
+    assert done.verdict("fast_dev_run") == verdict, done.output
 
 
 def test_step_that_freezes_weights_as_it_goes_is_overfitted_too(stranger):
@@ -166,6 +174,22 @@ def test_step_finds_its_own_loader_in_the_trainer(stranger):
     done = stranger(changed("net.py", (tested, tested + asking))).check(items="device,trace")
     passed(done, "device", "trace")
     assert "test_step (" in done.output, done.output
+
+
+@pytest.mark.parametrize(("device", "verdict"), [("${trainer.accelerator}", "passed"), ("cpu", "failed")])
+def test_device_that_the_config_tells_is_the_accelerators_there(stranger, device, verdict):
+    net = (
+        PLAIN["net.py"]
+        .replace("lr=0.01):", "device, lr=0.01):")
+        .replace("self(batch[0])", "self(batch[0] + self.shift)")
+    )
+    net = net.replace(
+        "        self.first, ", "        self.shift = torch.zeros(8, device=device)\n        self.first, "
+    )
+    files = changed("train.py", ("Net(), Data()", "Net(cfg.device), Data()"))
+    config = f"{CONFIG}device: {device}\n"
+    done = stranger(files | {"net.py": net, "configs/train.yaml": config}).check(items="device")
+    assert done.verdict("device") == verdict, done.output
 
 
 def test_keys_that_are_made_of_the_time_name_the_folder_of_the_run(stranger):

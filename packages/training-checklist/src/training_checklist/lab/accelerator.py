@@ -19,11 +19,13 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from training_checklist.engines.batches import leaves, tensors
 from training_checklist.engines.held import attributes, held
+from training_checklist.engines.own_config import own_config
 from training_checklist.engines.places import Places
 from training_checklist.finding import NOWHERE, Fix, Place
+from training_checklist.lab.job_config import JobConfig
 from training_checklist.lab.shared import Subject
 from training_checklist.lightning import Trainer
-from training_checklist.probe import Hit
+from training_checklist.probe import CannotJudge, Hit
 
 WHY = "on an accelerator this step ends with an error about tensors on two devices; the CPU never shows it"
 HERE, FAR = torch.device("cpu"), torch.device("cuda", 0)
@@ -93,6 +95,10 @@ class Mix:
         return replace(self.hit(what), fix=Fix(advice))
 
 
+# Of origins: what the project's own code makes, on a device of its choice.
+MADE = {"attribute", "layer", "made", "generator", "datamodule"}
+
+
 @dataclass
 class AcceleratorStep(Subject):
     """What was mixed in a step on a pretended accelerator."""
@@ -100,7 +106,16 @@ class AcceleratorStep(Subject):
     mixes: list[Mix]
 
     def of(self, kind: str) -> list[Mix]:
-        return [mix for mix in self.mixes if mix.origin.kind == kind]
+        """Return those of one kind of origin.
+
+        Raises:
+            CannotJudge: the config tells the project where to make them, which in this run is the CPU.
+        """
+        found = [mix for mix in self.mixes if mix.origin.kind == kind]
+        config = own_config() if found and kind in MADE else None
+        if config is not None and JobConfig(config).is_referred_to("trainer.accelerator"):
+            raise CannotJudge("the config hands trainer.accelerator on: on an accelerator, they may be made there")
+        return found
 
 
 @contextmanager

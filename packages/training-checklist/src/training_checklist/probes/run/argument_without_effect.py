@@ -57,11 +57,11 @@ def without_effect(stages: Stages) -> Iterator[tuple[type, inspect.Parameter, Hi
     for kind in kinds:
         for parameter, attribute in unread(kind):
             what = f"{kind.__name__} is given {parameter.name}"
+            if any(uses_itself(other, parameter.name) for other in kinds if kind in other.__mro__[1:]):
+                continue
             if not attribute:
                 yield kind, parameter, Hit(f"{what}, and does not read it", of_function(kind.__init__))
-            elif of_library(kind, attribute) or any(reads(file, attribute) for file in files):
-                continue
-            elif not any(uses_itself(other, parameter.name) for other in kinds if kind in other.__mro__[1:]):
+            elif not of_library(kind, attribute) and not any(reads(file, attribute) for file in files):
                 what = f"{what} and keeps it as self.{attribute}, which no code reads"
                 yield kind, parameter, Hit(what, of_function(kind.__init__))
 
@@ -81,7 +81,7 @@ def unread(kind: type) -> Iterator[tuple[inspect.Parameter, str]]:
     function = inspect.unwrap(kind.__init__)
     nodes = list(ast.walk(definition(function)))
     used = [node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)]
-    called = {getattr(node.func, "id", getattr(node.func, "attr", "")) for node in nodes if isinstance(node, ast.Call)}
+    called = called_in(nodes)
     if not called or called & WHOLE:  # an __init__ that calls nothing makes nothing: an interface, or plain data
         return
     kept = dict(chain.from_iterable(into_attributes(node) for node in nodes if isinstance(node, ast.Assign)))
@@ -97,8 +97,13 @@ def unread(kind: type) -> Iterator[tuple[inspect.Parameter, str]]:
 
 def uses_itself(kind: type, name: str) -> bool:
     """Whether an __init__ does more with an argument than to hand it on to the class that it derives from."""
-    nodes = ast.walk(definition(inspect.unwrap(kind.__init__)))
-    return sum(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in nodes) > 1
+    nodes = [*ast.walk(definition(inspect.unwrap(kind.__init__)))]
+    read = sum(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in nodes)
+    return read > 1 or (read == 1 and not called_in(nodes).isdisjoint(WHOLE))
+
+
+def called_in(nodes: list[ast.AST]) -> set[str]:
+    return {getattr(node.func, "id", getattr(node.func, "attr", "")) for node in nodes if isinstance(node, ast.Call)}
 
 
 def definition(function: Any) -> ast.AST:

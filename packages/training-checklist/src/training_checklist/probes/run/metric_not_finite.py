@@ -1,6 +1,7 @@
 import math
 
 from torch import Tensor
+from torchmetrics import MaxMetric, MinMetric
 
 from training_checklist.instruments import Small, Stages
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
@@ -9,7 +10,20 @@ from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 def detect(stages: Stages, limits: Limits) -> Hits:
     for name, value in stages.metrics.items():
         if not math.isfinite(value):
-            yield Hit(f"the metric {name} is {value} after one batch", Place(source=f"self.log({name!r}, ...)"))
+            what, place = f"the metric {name} is {value} after one batch", Place(source=f"self.log({name!r}, ...)")
+            path = never_updated(stages, value)
+            if path:
+                yield Hit(f"{what}: {path} was never updated", place, fix=Fix(f"self.{path}(...) before its compute()"))
+            else:
+                yield Hit(what, place)
+
+
+def never_updated(stages: Stages, value: float) -> str:
+    """Return the path of a metric of the lowest or highest value that still is what it begins with, or ""."""
+    for path, part in stages.pl_module.named_modules():
+        if isinstance(part, (MaxMetric, MinMetric)) and not part._update_count and value in part._defaults.values():
+            return path
+    return ""
 
 
 class Precision(Small):
