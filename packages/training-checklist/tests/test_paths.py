@@ -352,6 +352,15 @@ def test_checkpoints_of_a_folder_that_code_names_are_told_their_own_argument(jud
     assert fix.endswith(": dirpath=HydraConfig.get().runtime.output_dir")
 
 
+def test_events_of_a_logger_built_in_code_are_the_loggers(judge):
+    # hparams.yaml is there from an earlier run, and not written again.
+    train = TRAIN.replace("loggers = [", "loggers = [pl.loggers.TensorBoardLogger('logs', 'net', 'small')] or [")
+    files = {"train.py": train, "logs/net/small/hparams.yaml": "{}\n"}
+    verdict = judge("~logger", "+logger={}", files=files)
+    writers = {found["what"].partition(" writes")[0] for found in verdict["findings"]}
+    assert writers == {"TensorBoardLogger, built in code,"}
+
+
 SERVICE = """
 
 class Service(pl.loggers.CSVLogger):

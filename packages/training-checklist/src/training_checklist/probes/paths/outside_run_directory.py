@@ -1,5 +1,6 @@
 import ast
 import os
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
     groups: dict[tuple[str, str, str], list[Written]] = {}
     # A path that the config names in full is the project's own run directory too.
     own = [] if Asked.current is None or Asked.current.folder == files.here else [Asked.current.folder.resolve()]
-    outside = files.recording.outside([*data(files), *own])
+    outside = [of_logger(files, each) for each in files.recording.outside([*data(files), *own])]
     by_loggers = {top(files, each.path): each for each in outside if isinstance(each.part, Logger)}
     for written in outside:
         logged = by_loggers.get(top(files, written.path))
@@ -33,6 +34,16 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
         place = place if key or line else Place(file=names[0])
         what = f"{writer} writes outside the run's directory: {shown(names, 3)}"
         yield Hit(what, place, fix=fix_of(files, writer, key, line, all_written[0]))
+
+
+def of_logger(files: RunFiles, written: Written) -> Written:
+    """Return a file that nobody is known to have written as the logger's in whose folder it lies, if there is one."""
+    if written.part is None and not written.line and not named(files, written.path.name):
+        for logger in files.trainer.loggers:
+            folder = getattr(logger, "log_dir", None)
+            if folder and written.path.is_relative_to(os.path.realpath(files.here / folder)):
+                return replace(written, part=logger)
+    return written
 
 
 def top(files: RunFiles, path: Path) -> str:
