@@ -46,16 +46,16 @@ def detect(step: Step, limits: Limits) -> Hits:
         judged = True
         moved = (differences(scores(call), scores(other)) > limits.answers_moved).reshape(targets.shape)[rows]
         sees, sees_next = bool(moved[:, asked].any()), bool(moved[:, position - 1].any())
-        # A decoder may be taught by what it is to answer.
-        severity = REMARK if sees and is_forced(step, call, path, limits) else None
         place = call.place.beside(loader="train_dataloader", note=path)
         if shift and sees:
             yield Hit(
                 f"the target of a position is the next token of {path}, and the answer there changes with that very "
                 "token",
                 place,
-                severity=severity,
+                # A network may encode what a decoder is to answer, as that of a posterior does.
+                severity=REMARK if is_forced(step, call, path, shift, limits) else None,
             )
+            return
         elif not shift and sees and not sees_next:  # else a text is encoded as a whole and decoded again
             yield Hit(
                 f"the target of a position is the token of {path} that stands there, which the network sees, and none "
@@ -63,22 +63,29 @@ def detect(step: Step, limits: Limits) -> Hits:
                 place,
                 "it copies what it is given: nothing has to be foretold",
                 Fix("shift by one: logits[:, :-1] against tokens[:, 1:], or so in the collate function"),
-                severity,
+                REMARK if is_forced(step, call, path, shift, limits) else None,
             )
+            return  # another place may hold the very same tensor
     if not judged:
         raise CannotJudge("the targets are no tokens of a sequence in the batch")
 
 
-def is_forced(step: Step, call: CriterionCall, path: str, limits: Limits) -> bool:
-    """Whether answers change with a second sequence of the batch, where it or the one at `path` is the targets."""
+def is_forced(step: Step, call: CriterionCall, path: str, shift: int, limits: Limits) -> bool:
+    """Whether answers change with a second sequence of the batch, where it or the one at `path` is the targets.
+
+    Beside targets that are not shifted, the second one must hold them, too: the text that is translated does not.
+    """
     batch = answers(step).batch
     parts = leaves(batch)
     for name, leaf in parts.items():
-        if name == path or leaf.ndim != 2 or leaf.is_floating_point() or len(leaf.unique()) < limits.kinds_of_tokens:
+        if leaf.ndim != 2 or leaf.is_floating_point() or len(leaf.unique()) < limits.kinds_of_tokens:
+            continue
+        if same(leaf, parts[path]):  # itself, or the same tensor in another place
             continue
         other = answered(look(step), replaced(batch, {name: leaf.roll(1, 0)}))[1]
         changes = other is not None and bool((differences(scores(call), scores(other)) > limits.answers_moved).any())
-        if changes and (same(call.target, leaf) or same(call.target, parts[path])):
+        among = same(call.target, leaf) or same(call.target, parts[path])
+        if changes and (among if shift else shift_of(leaf, call, limits) is not None):
             return True
     return False
 
