@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.optim import Optimizer
 from torch.utils.data import DataLoader, IterableDataset
 from training_checklist.diagnosis.diagnose import diagnose
 
@@ -221,3 +223,45 @@ def test_loader_whose_samples_make_no_batch_is_named(split):
     found = diagnose(raised.value)
     assert found.rule == "crash/unequal-samples"
     assert found.place.loader == f"{split}_dataloader"
+
+
+class Nodes(LightningModule):
+    """Answers for all nodes of a graph, which is a sparse buffer, and ranks pairs of a batch above drawn ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.vectors = nn.Embedding(24, 8)
+        edges = torch.arange(24), torch.arange(24).roll(1)
+        self.register_buffer("graph", torch.sparse_coo_tensor(torch.stack(edges), torch.ones(24), (24, 24)))
+
+    def forward(self) -> Tensor:
+        return self.vectors.weight + torch.sparse.mm(self.graph, self.vectors.weight)
+
+    def training_step(self, batch: list, batch_idx: int) -> Tensor:
+        first, second, others, counted = batch
+        answers = self()
+        near, far = ((answers[first] * answers[each]).sum(-1) for each in (second, others))
+        return (functional.softplus(far - near) * counted).mean()
+
+    def configure_optimizers(self) -> Optimizer:
+        return torch.optim.Adam(self.parameters(), lr=0.03)
+
+
+class DrawnPairs(LightningDataModule):
+    """Pairs of neighbours, with a node beside each that a generator of the collate function's own draws."""
+
+    def train_dataloader(self) -> DataLoader:
+        generator = torch.Generator().manual_seed(3)
+
+        def collate(firsts: list[Tensor]) -> tuple[Tensor, ...]:
+            first = torch.stack(firsts)
+            others = torch.randint(24, (len(first),), generator=generator)
+            return first, (first + 1) % 24, others, others != first
+
+        return DataLoader(torch.arange(24).repeat(8), batch_size=16, shuffle=True, collate_fn=collate)
+
+
+@pytest.mark.parametrize("item", ["limit_batches", "memory", "overfit", "learning", "gradients"])
+def test_pairs_of_nodes_of_a_sparse_graph_are_no_finding(examine, item):
+    verdict = examine(item, Nodes(), DrawnPairs())
+    assert (verdict.findings, verdict.error) == ([], None)

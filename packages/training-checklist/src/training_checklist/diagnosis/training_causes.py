@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MethodType
 from typing import Any
 
+import torch
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch.utils.data import DataLoader, Sampler
@@ -496,6 +497,15 @@ def timed_out(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def sparse_buffers(crash: Crash, match: re.Match) -> Cause:
+    sparse = [name for name, each in crash.root.named_buffers() if each.layout != torch.strided] if crash.root else []
+    return Cause(
+        "DDP sends the buffers of rank 0 to the other ranks, and can send no sparse ones",
+        "register its indices and its values as buffers, and make the sparse tensor of them where it is used",
+        Place(parameter=shown(sparse)) if sparse else None,
+    )
+
+
 def batches_not_shared(crash: Crash, match: re.Match) -> Cause:
     loader = crash.local("dataloader", DataLoader)
     place = of_function(type(loader.batch_sampler).__iter__) if loader is not None else None
@@ -704,6 +714,7 @@ PATTERNS: list[Pattern] = [
     (r"'(?:function|method)' object has no attribute", stand_in_experiment),
     (r"Expected to have finished reduction|parameters that were not used in producing the loss", unused_parameters),
     (r"in this process with sizes (\[.*?\]) appears not to match sizes of the same param", ranks_built_apart),
+    (r"No support for sparse tensors", sparse_buffers),
     (r"Lightning can't inject a \(distributed\) sampler into your batch sampler", batches_not_shared),
     (r"[Aa]ddress already in use|EADDRINUSE", port_taken),
     (r"Connection closed by peer|Connection reset by peer|Broken pipe|peer.* closed", peer_gone),

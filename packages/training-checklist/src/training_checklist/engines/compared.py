@@ -46,7 +46,8 @@ class Look:
     def only_compared(self, batch: Any) -> Iterator[tuple[str, Tensor, bool]]:
         """Yield place, tensor, and whether the loss depends on which sample an entry belongs to.
 
-        Nothing where the step does not repeat, or where no layer was seen to answer.
+        Nothing where the step does not repeat, where no layer was seen to answer, or where none is given samples: the
+        step then picks from answers for all nodes of a graph, say, by what is in the batch.
         """
         longest = max((len(leaf) for leaf in leaves(batch).values() if leaf.ndim), default=0)
         loss, known = self.at(batch) if longest > 2 else (0.0, [])
@@ -61,6 +62,8 @@ class Look:
                 sizes.add(len(leaf))
             else:
                 unseen[path] = leaf, looks
+        if not sizes and not self._is_given(batch, known):
+            return
         for path, (leaf, looks) in unseen.items():
             if any(self._differ(other, loss) for other, _ in looks):
                 yield path, leaf, True
@@ -80,6 +83,10 @@ class Look:
         repeats = bool(known) and moved is not None and all(self.at(each)[1] == known for each in (batch, moved))
         if not repeats or not self._depends_on(batch, loss, paths):
             return False
+        return self._is_given(batch, known)
+
+    def _is_given(self, batch: Any, known: list[str]) -> bool:
+        """Whether layers answer fewer samples otherwise, as far as a batch has samples."""
         size = batch_size(batch)
         return size is None or self.at(first_of(batch, size - 1))[1] != known
 

@@ -9,6 +9,8 @@ from itertools import islice
 from types import CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 from torchmetrics import Metric
 
@@ -110,8 +112,14 @@ def plain_bytes(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Co
     kept: Counter[str] = Counter()
     for place, value in places(pl_module, callbacks):
         if not has_a_size(value):
-            kept[place] += sum(tensor.nbytes for _, tensor, _ in held(value, place))
+            kept[place] += sum(bytes_of(tensor) for _, tensor, _ in held(value, place))
     return +kept
+
+
+def bytes_of(value: Tensor | np.ndarray) -> int:
+    """Return the bytes of the values of a tensor, of a sparse one those that it keeps, or of an array."""
+    is_sparse = isinstance(value, Tensor) and value.layout != torch.strided
+    return value._nnz() * value.element_size() if is_sparse else value.nbytes
 
 
 def has_a_size(value: Any) -> bool:

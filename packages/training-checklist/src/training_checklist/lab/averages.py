@@ -129,11 +129,11 @@ class Averages(EpochListener):
     def _candidates(self) -> Iterator[tuple[str, Tensor]]:
         module, callbacks = self.run.pl_module, self.run.trainer.callbacks
         for name, parameter in (*module.named_parameters(), *module.named_buffers()):
-            if not parameter.requires_grad and parameter.is_floating_point():
+            if not parameter.requires_grad and is_dense(parameter):
                 yield name, parameter
         callbacks = [each for each in callbacks if not type(each).__module__.startswith("training_checklist.")]
         for place, value in places(module, callbacks):
-            yield from ((name, each) for name, each, _ in held(value, place) if each.is_floating_point())
+            yield from ((name, each) for name, each, _ in held(value, place) if is_dense(each))
 
     def _compare(self, name: str, before: Tensor, own: Tensor, weights: tuple[Tensor, ...]) -> None:
         """Look which share of the way an average has gone; the project's hooks come after this, or before it."""
@@ -202,6 +202,11 @@ class Copy:
             return self.name.partition("[")[0]
         ends = zip(reversed(self.name.split(".")), reversed(self.path.split(".")), strict=False)
         return self.name.rsplit(".", sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends)))[0]
+
+
+def is_dense(tensor: Tensor) -> bool:
+    """Whether a tensor has numbers that can go along with a weight's, in a storage of their own."""
+    return tensor.is_floating_point() and tensor.layout == torch.strided
 
 
 def trained(pl_module: LightningModule) -> set[int]:

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from training_checklist.engines.fingerprints import digest_of
-from training_checklist.engines.held import kept
+from training_checklist.engines.held import bytes_of, kept
 from training_checklist.engines.random_state import GENERATORS, state_of, with_state
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.splits import Split, load_items
@@ -70,7 +70,7 @@ def history(data: Data) -> History:
     """
     split = by_index(data.train)
     name, until = type(split.dataset).__name__, time.monotonic() + data.seconds / 2
-    if sum(each.nbytes for _, each in kept(split.dataset, name, (Tensor, np.ndarray))) > LARGEST:
+    if sum(bytes_of(each) for _, each in kept(split.dataset, name, (Tensor, np.ndarray))) > LARGEST:
         raise CannotJudge(f"the dataset keeps more than {LARGEST} bytes: too much for a copy")
     chosen = split.chosen(SAMPLES)
     found = []

@@ -59,18 +59,21 @@ class Seeds(Listener):
         return (int(given[0]) + self.shift, *given[1:]) if self.shift else given
 
     def before(self, call: Call) -> None:
+        """Of a generator of torch, whose class takes no patch, the seed is known when it draws for the first time."""
         generator = call.kwargs.get("generator")
-        if self.shift and isinstance(generator, torch.Generator) and id(generator) not in self.shifted:
+        if not isinstance(generator, torch.Generator):
+            return
+        if call.place.line and is_new(generator):
+            self.found[call.place] = generator.initial_seed()
+        if self.shift and id(generator) not in self.shifted:
             self.shifted.add(id(generator))
             generator.manual_seed(generator.initial_seed() + self.shift)
 
-    def after(self, call: Call) -> None:
-        """Of a generator of torch, whose class takes no patch, the seed is known when it draws."""
-        generator = call.kwargs.get("generator")
-        if isinstance(generator, torch.Generator):
-            place = call.place
-            if place.line:
-                self.found[place] = generator.initial_seed()
+
+def is_new(generator: torch.Generator) -> bool:
+    """Whether a generator has drawn nothing since it was seeded."""
+    twin = torch.Generator(generator.device).manual_seed(generator.initial_seed())
+    return torch.equal(twin.get_state(), generator.get_state())
 
 
 def seeds_of(split: Split, trainer: Trainer, index: int, seed: int, shift: int = 0) -> tuple[dict[Place, Any], Tensor]:
