@@ -194,6 +194,10 @@ class Far(Tensor):
         return f"Far({self.near!r})"
 
 
+# Loggers know a tensor by the name of its type, and copy it to the CPU before they ask for an array.
+Far.__module__, Far.__name__ = "torch", "Tensor"
+
+
 class Accelerator(TorchDispatchMode):
     """While it is entered, operations on `Far` tensors give `Far` tensors, and those on two devices are found.
 
