@@ -123,7 +123,7 @@ def fix_of(files: RunFiles, writer: str, key: str, line: str, written: Written) 
         set_in = attribute_set(files, name) if OmegaConf.select(job(files), f"{key}.{name}", default=None) else ""
         return Fix(f"in {set_in}: {name} = {folder}") if set_in else Fix(overrides=(f"++{key}.{name}={OUTPUT_DIR}",))
     if writer != TRAINER:
-        taken = [f"{name}={folder}" for name in ("save_dir", "dirpath") if name in arguments]
+        taken = [f"{name}={folder}" for name in ("tracking_uri", "save_dir", "dirpath") if name in arguments]
         return Fix(f"in {line}: {taken[0] if taken else f'Path({folder}) / {path.name!r}'}") if line else None
     mark = "" if "default_root_dir" in (job(files).get("trainer") or {}) else "+"
     return Fix(overrides=(f"{mark}trainer.default_root_dir={OUTPUT_DIR}",))
