@@ -385,6 +385,31 @@ def test_normalisation_of_images_is_told_by_their_range(examine, net, data, tran
     assert all(what in each.what and "first (Linear), train_dataloader" in each.where for each in told)
 
 
+def test_range_of_images_that_the_step_noises_says_nothing_of_their_normalisation(examine, data):
+    class Denoiser(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Conv2d(1, 1, 3, padding=1)
+
+        def training_step(self, batch, batch_idx):
+            noise = torch.randn_like(batch[0])
+            return functional.mse_loss(self.net(0.3 * batch[0] + 0.2 * noise), noise)
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters())
+
+    class Of(data):
+        def train_dataloader(self):
+            return DataLoader(Images(Normalize(0.34, 0.3)), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return []
+
+    verdict = examine("limit_batches", Denoiser(), Of())
+    assert "data/unlike-claim" not in rules(verdict)
+    assert "noised" in verdict.unjudged["data/unlike-claim"]
+
+
 class Embedding(LightningModule):
     """Tells sequences of tokens apart; each batch is a dictionary."""
 

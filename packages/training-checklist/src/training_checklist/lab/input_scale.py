@@ -32,6 +32,7 @@ class InputScale:
         claim: mean and standard deviation of pixels in 0..1 that the project normalises with; None: it names none.
         levels: different values in one sample, the one that has most.
         stored: likewise, as the dataset keeps it; 0 where that is unknown.
+        altered: whether the step makes more of the images of a batch than normalised ones, as noise does.
     """
 
     mean: float
@@ -43,6 +44,7 @@ class InputScale:
     place: Place
     levels: int
     stored: int
+    altered: bool
 
     def looks(self, mean: float, std: float) -> str:
         """Return what may have been done instead of normalising once with `mean` and `std`, "" where that fits best.
@@ -86,7 +88,7 @@ def input_scale(data: Data) -> InputScale:
     levels = max(len(sample.unique()) for sample in seen.entering[0])
     of_kept = max((len(np.unique(as_array(each))) for each in kept if hasattr(each, "dtype")), default=0)
     of_all = float(values.mean()), float(values.std()), float(low), float(high)
-    return InputScale(*of_all, pixels, claim, place, levels, of_kept)
+    return InputScale(*of_all, pixels, claim, place, levels, of_kept, seen.altered)
 
 
 def stored(split: Split) -> list[Any]:

@@ -18,6 +18,7 @@ from training_checklist.lab.differences import Differences
 from training_checklist.lab.roles import Roles, inside, roles_of
 
 TAKES_COLUMNS = {"linear", "lstm", "gru", "rnn_tanh", "rnn_relu"}
+ROUNDED = 1e-4  # of the variance: what 8 bits or 16 leave out of it is less
 MOST_COLUMNS = 256  # of a table: more numbers of a sample are those of an image or a waveform
 
 
@@ -110,6 +111,14 @@ def not_finite(leaf: Tensor, name: str, place: Place, samples: list[int] | None 
     return text, place.beside(sample=positions[0] if samples is None else samples[positions[0]])
 
 
+def is_rescaled(images: Tensor, others: Tensor) -> bool:
+    """Whether each channel of some (N, C, ...) is that of the same images, but for a factor and a summand."""
+    one, other = (each.transpose(0, 1).flatten(1) for each in (images, others))
+    one, other = (each - each.mean(1, keepdim=True) for each in (one, other))
+    factor = (one * other).sum(1, keepdim=True) / one.square().sum(1, keepdim=True).clamp(min=1e-12)
+    return bool((other - factor * one).square().sum() <= ROUNDED * other.square().sum())
+
+
 class Seen:
     """What the batches of a run show.
 
@@ -123,6 +132,7 @@ class Seen:
         spoilt: what is not finite, by loader and place in the batch.
         labels_outside: those that a criterion was given first; tokens_outside: likewise of an embedding.
         entering: what the first layer takes, batch by batch, where it multiplies that with weights; layer: its name.
+        altered: whether more than a scale and a shift of each channel lies between images of a batch and that.
         restored: whether a criterion compares answers with just that, as an autoencoder's does.
         ranges: by place in the batch and layer.
         whole_numbers: of each training batch.
@@ -143,6 +153,7 @@ class Seen:
         self.tokens_outside: tuple[str, Outside] | None = None
         self.entering: list[Tensor] = []
         self.layer = ""
+        self.altered = False
         self.restored = False
         self.ranges: dict[tuple[str, str], Entering] = {}
         self.whole_numbers: list[dict[str, Tensor]] = []
@@ -197,7 +208,7 @@ class Seen:
             self.finite(each.leaf, each.value, self.where)
         batch = self.part(batch)
         self.entrances.narrow(self.prefix)
-        self._layers(roles)
+        self._layers(roles, leaves(batch).get(roles.input))
         self.see(batch, roles, self.where, self.arrived)
         whole = {place: leaf for place, leaf in leaves(batch).items() if leaf.ndim and not leaf.is_floating_point()}
         self.whole_numbers.append({place: leaf.cpu() for place, leaf in whole.items()})
@@ -226,13 +237,15 @@ class Seen:
         if found is not None:
             self.spoilt[where.loader, name] = found
 
-    def _layers(self, roles: Roles) -> None:
+    def _layers(self, roles: Roles, given: Tensor | None) -> None:
         """Keep what layers take that multiply it with weights: a norm takes any scale."""
         first = next((each for each in self.entrances.found if each.leaf == roles.input), None)
         if first is not None and first.operation in MULTIPLIES and first.value.isfinite().all():
             self.layer = first.place.module or first.operation
             entered = first.value.cpu().double()  # not every device has float64
             self.entering.append(entered)
+            if given is not None and given.shape == entered.shape and given.ndim > 3:
+                self.altered |= not is_rescaled(given.cpu().double(), entered)
             targets = [call.target.cpu().double() for call in self.criteria.calls]
             self.restored |= any(torch.equal(target.flatten(), entered.flatten()) for target in targets)
         for each in self.entrances.found:

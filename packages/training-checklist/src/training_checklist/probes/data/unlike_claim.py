@@ -11,6 +11,8 @@ def detect(data: Data, limits: Limits) -> Hits:
     inputs = input_scale(data)
     if inputs.claim is None or not inputs.pixels:
         raise CannotJudge("the project names no mean and std that images are normalised with")
+    if inputs.altered:
+        raise CannotJudge("what enters the network is more than images that are normalised, as noised ones are")
     looks = inputs.looks(*inputs.claim)
     if looks:
         mean, std = inputs.claim
