@@ -119,3 +119,16 @@ def test_checkpoints_come_as_early_as_the_shortened_run_ends(tmp_path, item, cad
     config = CONFIG.replace("max_epochs: 2", "max_epochs: 20").replace("monitor: val/loss", cadence)
     [verdict] = run_project(tmp_path, item, {**FILES, "conf/train.yaml": config})
     assert [finding["what"] for finding in verdict["findings"]] == []
+
+
+BY_HAND = """        self.manual_backward(self.layer(batch).square().mean())
+        if batch_idx % 8 == 7:
+            self.optimizers().step()"""
+
+
+@pytest.mark.parametrize("item", ["trace", "anomaly"])
+def test_checkpoint_is_kept_where_the_few_batches_of_an_item_make_no_step(tmp_path, item):
+    train = TRAIN.replace("        return self.layer(batch).square().mean()", BY_HAND)
+    train = train.replace("        self.layer =", "        self.automatic_optimization = False\n        self.layer =")
+    [verdict] = run_project(tmp_path, item, {**FILES, "train.py": train})
+    assert [finding["what"] for finding in verdict["findings"]] == []

@@ -267,9 +267,15 @@ def stop(trainer: Trainer) -> None:
 
 
 def keep_every_epoch(trainer: Trainer) -> None:
-    """Let a run that an item has shortened keep checkpoints too: scripts load the best one when it is over."""
+    """Let a run that an item has shortened keep checkpoints too: scripts load the best one when it is over.
+
+    Also one without a step of an optimizer, as of a module that accumulates more batches than the run has.
+    """
     for callback in trainer.callbacks:
-        if isinstance(callback, ModelCheckpoint) and callback._every_n_epochs != 1:
+        if not isinstance(callback, ModelCheckpoint):
+            continue
+        callback._last_global_step_saved = callback._last_global_step_saved or -1
+        if callback._every_n_epochs != 1:
             callback._every_n_epochs, callback._every_n_train_steps, callback._train_time_interval = 1, 0, None
 
 

@@ -6,6 +6,8 @@ from torch.optim import Optimizer
 from training_checklist.instruments import FirstSteps, Small, counted, gather, several_steps, shown
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
+MOST_TOLD = 3  # modules, each by itself
+
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
     known = steps.after_first
@@ -13,14 +15,17 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
     shapes = [tuple(p.shape) for p in held if id(p) not in known.known and not is_lazy(p)]
     strangers = f"; what they hold instead is no parameter of the model: {shown(shapes)}" if shapes else ""
     none = [name for name, p in known.trained.items() if not known.holders(name) and id(p) in known.reached]
-    for path, names in gather(none, known.trained):
+    groups = [*gather(none, known.trained)]
+    if len(groups) > MOST_TOLD:  # of one cause, a list that is picked by a wrong condition
+        groups = [(f"{len(groups)} modules", none)]
+    for path, names in groups:
         them = "it" if len(names) == 1 else "them"
         yield Hit(
             f"no optimizer holds {counted(names)} of {path}, although the loss depends on {them}{strangers}",
             steps.configured.beside(parameter=shown(names)),
             fix=Fix(
                 f"give the optimizer self.parameters(), make layers before configure_optimizers runs, "
-                f"or freeze {path} with requires_grad_(False) if that is meant"
+                f"or freeze {them if len(names) > 1 else path} with requires_grad_(False) if that is meant"
             ),
         )
 
