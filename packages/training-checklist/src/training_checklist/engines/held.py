@@ -30,6 +30,7 @@ LIBRARIES = (
 ATOMS = (int, float, str, bytes, type(None))  # they keep nothing
 CONTAINERS = (list, tuple, set, deque, dict)
 SIZE = re.compile(r"_?(capacity|limit|(max|buffer|memory|queue)_?(size|len|length|items|entries)|maxlen)", re.I)
+SIZES = ("size", "capacity", "limit", "length", "maxlen")
 NOWHERE = "a variable outside of the model"
 CLOSED = (str, bytes, type, FunctionType, MethodType, Instead, ModuleType, Trainer, LightningDataModule)
 
@@ -110,8 +111,12 @@ def places(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Iterato
 def plain_bytes(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Counter[str]:
     """Return how many bytes of tensors each place keeps that may grow without an end."""
     kept: Counter[str] = Counter()
-    for place, value in places(pl_module, callbacks):
-        if not has_a_size(value):
+    found = [*places(pl_module, callbacks)]
+    named = dict(found)
+    for place, value in found:
+        owner, _, name = place.rpartition(".")
+        beside = (named.get(f"{owner}.{name.lstrip('_')}_{word}") for word in SIZES)  # self._replay, self.replay_size
+        if not has_a_size(value) and not any(isinstance(each, int) for each in beside):
             kept[place] += sum(bytes_of(tensor) for _, tensor, _ in held(value, place))
     return +kept
 

@@ -51,6 +51,12 @@ class Collecting(Small):
             self.answers.clear()
 
 
+class UpTo(Collecting):
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers_size = 1000
+
+
 PROBE = Probe(
     question="Are the tensors that an epoch collects cleared when it is over?",
     why="what is collected and never cleared fills memory in the end",
@@ -66,7 +72,9 @@ PROBE = Probe(
     },
     faulty=Collecting,
     healthy=type("Clearing", (Collecting,), {"cleared": True}),
-    also_healthy=tuple(
-        type("Replaying", (Collecting,), {"container": partial(*size)}) for size in ((Buffer, 1000), (deque, (), 1000))
+    also_healthy=(
+        type("Replaying", (Collecting,), {"container": partial(Buffer, 1000)}),
+        type("Queueing", (Collecting,), {"container": partial(deque, (), 1000)}),
+        UpTo,
     ),
 )
