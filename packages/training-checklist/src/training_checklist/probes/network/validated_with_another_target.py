@@ -1,18 +1,48 @@
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.modules.module import register_module_forward_hook
 from torch.utils.data import DataLoader, TensorDataset
 
-from training_checklist.instruments import CriterionCall, Example, Small, Step, leaves, same
+from training_checklist.instruments import (
+    CriterionCall,
+    Example,
+    Small,
+    Step,
+    isolate_rng,
+    leaves,
+    mapped,
+    same,
+    seed_all,
+    tensors,
+)
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
-    trained = step.again(step.batch, name="training_step")
+    trained, outputs = with_outputs(step, "training_step", step.batch)
     of_training = targets(trained, trained.learned)
-    found = targets(step, step.criteria.calls)
-    if not of_training or not found:
-        raise CannotJudge("one of the two steps compares with no part of the batch as it is")
+    found, known = targets(step, step.criteria.calls), leaves(step.batch)
+    validated = {call.name for call in step.criteria.calls if place_of(call.target, known)}
+    if not validated:
+        raise CannotJudge(f"{step.name} compares with no part of the batch as it is")
+    foretold = {call.name for call in single(trained.learned) if is_output(call, outputs)}
+    unlike = validated & foretold - of_training.keys()
+    drawn = unlike & drawn_in_training(step, trained) if unlike else set()
+    if drawn:
+        again, outputs = with_outputs(step, step.name, step.batch)
+        for call in again.criteria.calls:
+            place = place_of(call.target, known)
+            if place and call.name in drawn and is_output(call, outputs):
+                yield Hit(
+                    f"{step.name} compares what the network returns with {place}, and training_step with random "
+                    f"numbers: {call.name}",
+                    call.place,
+                )
+    elif not of_training:
+        raise CannotJudge("training_step compares with no part of the batch as it is")
     for name, (leaf, call) in found.items():
         expected = of_training.get(name, (leaf, call))[0]
         if leaf != expected:
@@ -23,13 +53,54 @@ def detect(step: Step, limits: Limits) -> Hits:
 def targets(step: Step, calls: list[CriterionCall]) -> dict[str, tuple[str, CriterionCall]]:
     """Return the place in the batch of each criterion's target, by the criterion; not where it is called twice."""
     known = leaves(step.batch)
-    found = [(call, next((path for path, leaf in known.items() if is_of(call.target, leaf)), "")) for call in calls]
+    found = [(call, place_of(call.target, known)) for call in calls]
     names = [call.name for call in calls]
     return {call.name: (path, call) for call, path in found if path and names.count(call.name) == 1}
 
 
-def is_of(target: Tensor, leaf: Tensor) -> bool:
-    return target.numel() > 1 and same(target, leaf)
+def single(calls: list[CriterionCall]) -> list[CriterionCall]:
+    names = [call.name for call in calls]
+    return [call for call in calls if names.count(call.name) == 1]
+
+
+def with_outputs(step: Step, name: str, batch: Any) -> tuple[Step, list[Tensor]]:
+    """Run a step again; return it, and the tensors that modules have returned meanwhile."""
+    outputs: list[Tensor] = []
+    hook = register_module_forward_hook(lambda module, given, output: outputs.extend(tensors(output)))
+    try:
+        return step.again(batch, name=name), outputs
+    finally:
+        hook.remove()
+
+
+def is_output(call: CriterionCall, outputs: list[Tensor]) -> bool:
+    """Whether a criterion is given what a module has returned, as it is."""
+    return any(call.input is each for each in outputs)
+
+
+def drawn_in_training(step: Step, trained: Step) -> set[str]:
+    """Return the criteria whose targets in training are other numbers each time, and the same for other samples."""
+    known = {call.name: call.target for call in single(trained.learned)}
+    with isolate_rng():
+        seed_all(1)  # any: other random numbers than before
+        other = single(step.again(step.batch, name="training_step").learned)
+    moved = single(step.again(rolled(step.batch), name="training_step").learned)
+    return {
+        name
+        for name, target in known.items()
+        if any(name == call.name and not same(call.target, target) for call in other)
+        and any(name == call.name and same(call.target, target) for call in moved)
+    }
+
+
+def rolled(batch: Any) -> Any:
+    """Return a batch whose samples have changed places."""
+    return mapped(batch, lambda each: each.roll(1, 0) if each.ndim else each)
+
+
+def place_of(target: Tensor, known: dict[str, Tensor]) -> str:
+    """Return which part of a batch a target is as it is, "" for none."""
+    return next((path for path, leaf in known.items() if target.numel() > 1 and same(target, leaf)), "")
 
 
 class Restoring(Small):
@@ -52,6 +123,28 @@ class ValidatedWithInputs(Restoring):
     target = 0
 
 
+class Denoising(Restoring):
+    """Tells the noise that was added to a batch."""
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        return self.error(batch, 2)
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        self.log("val/loss", self.error(batch, self.target))
+
+    def error(self, batch: list[Tensor], target: int) -> Tensor:
+        noise = torch.randn_like(batch[0])
+        return functional.mse_loss(self(batch[0] + noise), (*batch, noise)[target])
+
+
+class Restored(Denoising):
+    """Takes the noise that it tells away, and compares what is left."""
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        noisy = batch[0] + torch.randn_like(batch[0])
+        self.log("val/loss", functional.mse_loss(noisy - self(noisy), batch[0]))
+
+
 def pairs() -> DataLoader:
     clean = torch.randn(32, 8)
     return DataLoader(TensorDataset(clean + 0.1 * torch.randn(32, 8), clean), batch_size=16)
@@ -65,4 +158,6 @@ PROBE = Probe(
     detect=detect,
     faulty=Example(ValidatedWithInputs, pairs),
     healthy=Example(Restoring, pairs),
+    also_faulty=(Example(Denoising, pairs),),
+    also_healthy=(Example(Restored, pairs),),
 )
