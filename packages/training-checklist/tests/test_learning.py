@@ -1128,7 +1128,7 @@ def test_schedule_that_nobody_steps_by_hand(examine, net, steps_it):
 
         def configure_optimizers(self):
             optimizers = [torch.optim.Adam(self.parameters(), lr=0.01) for _ in range(2)]
-            return optimizers, [lr_scheduler.StepLR(optimizer, 1) for optimizer in optimizers]
+            return optimizers, [lr_scheduler.StepLR(optimizer, 1, 0.999) for optimizer in optimizers]
 
     found = [each.rule for each in examine("learning", ByHand()).findings]
     assert found == ["schedule/never-stepped"] * (not steps_it)

@@ -163,7 +163,7 @@ def has_columns(numbers: int) -> bool:
     entered = SimpleNamespace(leaf="x", operation="linear", value=torch.rand(4, numbers), place=place)
     held = SimpleNamespace(entrances=SimpleNamespace(found=[entered]), criteria=SimpleNamespace(calls=[]))
     held.ranges, held.entering, held.restored = {}, [], False
-    seen.Seen._layers(held, SimpleNamespace(input="x"))
+    seen.Seen._layers(held, SimpleNamespace(input="x"), None)
     return bool(held.ranges["x", "first"].columns)
 
 
