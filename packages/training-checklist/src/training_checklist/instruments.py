@@ -23,7 +23,7 @@ MODULES = {
     "engines.logged": ("logged_by",),
     "direction": ("AT_RANK", "COUNTED", "better"),
     "diagnosis.diagnose": ("diagnose",),
-    "engines.batches": ("as_array", "batch_size", "leaves", "mapped", "same", "tensors"),
+    "engines.batches": ("as_array", "batch_size", "leaves", "same", "tensors"),
     "engines.chance": ("CHANCE", "at_least", "at_most", "of_one_order"),
     "engines.compared": (
         "ROUNDING",
@@ -33,8 +33,9 @@ MODULES = {
         "heard_answers",
         "moved_look",
         "replaced",
+        "rolled",
     ),
-    "engines.criteria": ("CRITERIA", "DISTANCES", "Criteria", "CriterionCall"),
+    "engines.criteria": ("CRITERIA", "DISTANCES", "Criteria", "CriterionCall", "called_once"),
     "engines.drawn_indices": ("DrawnIndices", "content_of", "length"),
     "engines.entrances": ("Entrances",),
     "engines.fingerprints": (

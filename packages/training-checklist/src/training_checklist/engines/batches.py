@@ -71,6 +71,11 @@ def as_array(value: Any) -> np.ndarray:
     return np.asarray(value.cpu() if isinstance(value, Tensor) else value)
 
 
+def inside(place: str | None, prefix: str) -> str | None:
+    """Return a place in a batch as one in the part of it that `prefix` names; None of what is not in there."""
+    return f"batch{place.removeprefix(prefix)}" if place is not None and place.startswith(prefix) else None
+
+
 def with_part(batch: Any, path: Sequence[Any], part: Any) -> Any:
     """Return a batch in containers of its own, with `part` where the keys and indices of `path` lead to."""
     if not path:

@@ -83,6 +83,12 @@ class CriterionCall:
             self.outside = f"label {named} in the batch, but the network has {classes} outputs (0..{classes - 1})"
 
 
+def called_once(calls: list[CriterionCall]) -> list[CriterionCall]:
+    """Return the calls of criteria that are called once among them: of others, which is which is not known."""
+    names = [call.name for call in calls]
+    return [call for call in calls if names.count(call.name) == 1]
+
+
 class Criteria(Listener):
     """Keeps the calls of criteria. They hold the graph: `calls.clear()` when a step is over."""
 

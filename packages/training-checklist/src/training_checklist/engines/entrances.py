@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from training_checklist.engines.batches import leaves
+from training_checklist.engines.batches import inside, leaves
 from training_checklist.engines.tracer import Call, Listener
 from training_checklist.finding import Place
 
@@ -69,8 +69,8 @@ class Entrances(Listener):
 
     def narrow(self, prefix: str) -> None:
         """Keep what entered of the part of the batch whose places begin so, by the places in that part."""
-        own = [each for each in self.found if each.leaf.startswith(prefix)]
-        self.found[:] = [replace(each, leaf=f"batch{each.leaf.removeprefix(prefix)}") for each in own]
+        places = [(each, inside(each.leaf, prefix)) for each in self.found]
+        self.found[:] = [replace(each, leaf=place) for each, place in places if place is not None]
 
     def made_of(self, tensor: Any) -> frozenset[str]:
         """Return the places in the batch that a tensor was made of without any weights; none of other tensors."""

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training_checklist.engines.batches import leaves, with_part
+from training_checklist.engines.batches import inside, leaves, with_part
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.splits import CHUNK, Split, splits
 from training_checklist.finding import Finding, Place
-from training_checklist.lab.roles import Roles, inside
+from training_checklist.lab.roles import Roles
 from training_checklist.lab.seen import Seen
 from training_checklist.lab.shared import Subject, once
 from training_checklist.lightning import LightningModule, Trainer, is_overridden

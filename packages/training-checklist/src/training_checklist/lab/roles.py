@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from training_checklist.engines.batches import leaves, same
+from training_checklist.engines.batches import inside, leaves, same
 from training_checklist.engines.criteria import CriterionCall
 from training_checklist.engines.entrances import Entrances
 
@@ -55,11 +55,6 @@ class Roles:
             self.ignored,
             frozenset(filter(None, map(own, self.compared))),
         )
-
-
-def inside(place: str | None, prefix: str) -> str | None:
-    """Return a place in a batch as one in the part of it that `prefix` names; None of what is not in there."""
-    return f"batch{place.removeprefix(prefix)}" if place is not None and place.startswith(prefix) else None
 
 
 def largest_input(entrances: Entrances, prefix: str = "batch") -> str | None:

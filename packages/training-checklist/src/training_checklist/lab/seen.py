@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training_checklist.engines.batches import leaves
+from training_checklist.engines.batches import inside, leaves
 from training_checklist.engines.compared import SAMPLES, first_of
 from training_checklist.engines.criteria import Criteria
 from training_checklist.engines.entrances import MULTIPLIES, Entrance, Entrances
 from training_checklist.finding import Place
 from training_checklist.lab.class_weights import WeightedClasses, WeightedPositives
 from training_checklist.lab.differences import Differences
-from training_checklist.lab.roles import Roles, inside, roles_of
+from training_checklist.lab.roles import Roles, roles_of
 
 TAKES_COLUMNS = {"linear", "lstm", "gru", "rnn_tanh", "rnn_relu"}
 ROUNDED = 1e-4  # of the variance: what 8 bits or 16 leave out of it is less
@@ -207,7 +207,8 @@ class Seen:
         for each in self.entrances.found:
             self.finite(each.leaf, each.value, self.where)
         batch = self.part(batch)
-        self.entrances.narrow(self.prefix)
+        if self.path:
+            self.entrances.narrow(self.prefix)
         self._layers(roles, leaves(batch).get(roles.input))
         self.see(batch, roles, self.where, self.arrived)
         whole = {place: leaf for place, leaf in leaves(batch).items() if leaf.ndim and not leaf.is_floating_point()}

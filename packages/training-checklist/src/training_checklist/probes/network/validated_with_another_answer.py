@@ -8,6 +8,7 @@ from training_checklist.instruments import (
     Example,
     Small,
     Step,
+    called_once,
     isolate_rng,
     leaves,
     replaced,
@@ -48,8 +49,7 @@ def trained(step: Step, batch: object) -> dict[str, CriterionCall]:
 
 def by_criterion(calls: list[CriterionCall]) -> dict[str, CriterionCall]:
     """Return the calls by their criterion; not where it is called twice, or answers are not a batch of numbers."""
-    names = [call.name for call in calls]
-    return {call.name: call for call in calls if names.count(call.name) == 1 and call.input.ndim > 1}
+    return {call.name: call for call in called_once(calls) if call.input.ndim > 1}
 
 
 def differ(one: Tensor, other: Tensor) -> bool:

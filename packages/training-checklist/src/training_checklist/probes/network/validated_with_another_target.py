@@ -1,5 +1,3 @@
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -11,9 +9,10 @@ from training_checklist.instruments import (
     Example,
     Small,
     Step,
+    called_once,
     isolate_rng,
     leaves,
-    mapped,
+    rolled,
     same,
     seed_all,
     tensors,
@@ -22,17 +21,17 @@ from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
-    trained, outputs = with_outputs(step, "training_step", step.batch)
-    of_training = targets(trained, trained.learned)
     found, known = targets(step, step.criteria.calls), leaves(step.batch)
     validated = {call.name for call in step.criteria.calls if place_of(call.target, known)}
     if not validated:
         raise CannotJudge(f"{step.name} compares with no part of the batch as it is")
-    foretold = {call.name for call in single(trained.learned) if is_output(call, outputs)}
+    trained, outputs = with_outputs(step, "training_step")
+    of_training = targets(trained, trained.learned)
+    foretold = {call.name for call in called_once(trained.learned) if is_output(call, outputs)}
     unlike = validated & foretold - of_training.keys()
     drawn = unlike & drawn_in_training(step, trained) if unlike else set()
     if drawn:
-        again, outputs = with_outputs(step, step.name, step.batch)
+        again, outputs = with_outputs(step, step.name)
         for call in again.criteria.calls:
             place = place_of(call.target, known)
             if place and call.name in drawn and is_output(call, outputs):
@@ -53,22 +52,16 @@ def detect(step: Step, limits: Limits) -> Hits:
 def targets(step: Step, calls: list[CriterionCall]) -> dict[str, tuple[str, CriterionCall]]:
     """Return the place in the batch of each criterion's target, by the criterion; not where it is called twice."""
     known = leaves(step.batch)
-    found = [(call, place_of(call.target, known)) for call in calls]
-    names = [call.name for call in calls]
-    return {call.name: (path, call) for call, path in found if path and names.count(call.name) == 1}
+    found = [(call, place_of(call.target, known)) for call in called_once(calls)]
+    return {call.name: (path, call) for call, path in found if path}
 
 
-def single(calls: list[CriterionCall]) -> list[CriterionCall]:
-    names = [call.name for call in calls]
-    return [call for call in calls if names.count(call.name) == 1]
-
-
-def with_outputs(step: Step, name: str, batch: Any) -> tuple[Step, list[Tensor]]:
+def with_outputs(step: Step, name: str) -> tuple[Step, list[Tensor]]:
     """Run a step again; return it, and the tensors that modules have returned meanwhile."""
     outputs: list[Tensor] = []
     hook = register_module_forward_hook(lambda module, given, output: outputs.extend(tensors(output)))
     try:
-        return step.again(batch, name=name), outputs
+        return step.again(step.batch, name=name), outputs
     finally:
         hook.remove()
 
@@ -80,22 +73,23 @@ def is_output(call: CriterionCall, outputs: list[Tensor]) -> bool:
 
 def drawn_in_training(step: Step, trained: Step) -> set[str]:
     """Return the criteria whose targets in training are other numbers each time, and the same for other samples."""
-    known = {call.name: call.target for call in single(trained.learned)}
+    batch = rolled(step.batch, 1)
+    if batch is None:
+        return set()
     with isolate_rng():
         seed_all(1)  # any: other random numbers than before
-        other = single(step.again(step.batch, name="training_step").learned)
-    moved = single(step.again(rolled(step.batch), name="training_step").learned)
+        others = by_name(step.again(step.batch, name="training_step"))
+    known, moved = by_name(trained), by_name(step.again(batch, name="training_step"))
     return {
         name
-        for name, target in known.items()
-        if any(name == call.name and not same(call.target, target) for call in other)
-        and any(name == call.name and same(call.target, target) for call in moved)
+        for name in known.keys() & others.keys() & moved.keys()
+        if not same(others[name], known[name]) and same(moved[name], known[name])
     }
 
 
-def rolled(batch: Any) -> Any:
-    """Return a batch whose samples have changed places."""
-    return mapped(batch, lambda each: each.roll(1, 0) if each.ndim else each)
+def by_name(step: Step) -> dict[str, Tensor]:
+    """Return the targets of the criteria that training learns by, and calls once."""
+    return {call.name: call.target for call in called_once(step.learned)}
 
 
 def place_of(target: Tensor, known: dict[str, Tensor]) -> str:

@@ -1,3 +1,5 @@
+from typing import Any
+
 from training_checklist.instruments import Schedules, by_factor, limits_of
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
@@ -7,22 +9,23 @@ TOLD_BY = "schedule/at-its-floor", "schedule/counted-in-epochs"
 def detect(schedules: Schedules, limits: Limits) -> Hits:
     floor, counted = map(limits_of, TOLD_BY)
     for each in schedules.rehearsals:
-        half, peak = len(each.rates) // 2, max(each.rates)
-        by_epochs = each.interval == "step" and max(each.rates[int(each.per_epoch) :]) < counted.min_rate * peak
+        peak = max(each.rates)
+        several = each.interval == "step" and each.epochs >= 2
+        by_epochs = several and max(each.rates[int(each.per_epoch) :]) < counted.min_rate * peak
         if each.error or by_epochs or each.floor(floor) is not None:
             continue
-        if max(each.rates[half:]) < limits.max_rate * peak:
-            last = next(call for call in range(half + 1) if max(each.rates[call:]) < limits.max_rate * peak)
+        first = 1 + max(call for call, rate in enumerate(each.rates) if rate >= limits.max_rate * peak)
+        if first <= len(each.rates) // 2:
             yield Hit(
-                f"the learning rate falls from {peak:.3g} to less than {limits.max_rate:g} of that in {last} of "
+                f"the learning rate falls from {peak:.3g} to less than {limits.max_rate:g} of that in {first} of "
                 f"{each.calls:.0f} calls, and to {each.rates[-1]:.1e} at the end: the run has {each.run}",
                 each.place,
             )
 
 
-def exponential(half: float) -> object:
-    """Fall to this share of the first rate in the first half of the run's 40 calls."""
-    return by_factor(lambda call: half ** (call / 20))
+def exponential(half: float, **options: Any) -> object:
+    """Fall to this share of the first rate in 20 calls: half of what the run has, where no option says otherwise."""
+    return by_factor(lambda call: half ** (call / 20), **options)
 
 
 PROBE = Probe(
@@ -42,4 +45,5 @@ PROBE = Probe(
     },
     faulty=exponential(2e-4),
     healthy=exponential(0.1),
+    also_healthy=(exponential(2e-4, trainer={"max_steps": 3}),),  # within an epoch
 )
