@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 from pytorch_lightning import LightningDataModule, LightningModule
+from pytorch_lightning.callbacks import LambdaCallback
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
@@ -66,6 +67,21 @@ def test_schedule_plays_no_part(examine, net, interval):
     verdict = examine("overfit", Decaying())
     assert verdict.status == "passed"
     assert "schedule (held at 0.01)" in verdict.seen
+
+
+def test_batch_is_repeated_where_a_schedule_asks_for_the_number_of_steps(examine, net):
+    """Which has Lightning make the loaders before training starts."""
+
+    class Asking(net):
+        def configure_optimizers(self):
+            optimizer = super().configure_optimizers()
+            schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.01, self.trainer.estimated_stepping_batches)
+            return [optimizer], [{"scheduler": schedule, "interval": "step"}]
+
+    fitted = []
+    examine("overfit", Asking(), more=[LambdaCallback(on_train_batch_end=lambda *given: fitted.append(given[3][0]))])
+    assert len(fitted) > 1
+    assert all(batch.equal(fitted[0]) for batch in fitted)
 
 
 def test_schedule_that_waits_for_validation_waits_in_vain(examine, net):
