@@ -508,6 +508,27 @@ def test_files_that_a_logger_and_the_script_remove_are_there_again(stranger):
     assert project.files() == before
 
 
+def test_what_the_script_moves_and_links_has_its_own_name_again(stranger):
+    """Results of earlier runs, which make room for those of this one, and a link to the last run."""
+    tested = "    trainer.test(net, data)\n"
+    moved = "    os.replace('best.txt', 'best_before.txt')\n    shutil.move('results', 'archive')\n"
+    moved += "    open('best.txt', 'w').write('mine')\n    os.makedirs('results')\n    os.unlink('latest')\n"
+    moved += "    os.symlink(cfg.folder, 'latest')\n    os.symlink(cfg.folder, 'newest')\n"
+    imports = ("import hydra\n", "import os\nimport shutil\n\nimport hydra\n")
+    project = stranger(changed("train.py", (tested, f"{tested}{moved}"), imports))
+    earlier = [project.folder / name for name in ("best.txt", "best_before.txt", "results/old/scores.txt")]
+    for path in earlier:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(path.name)
+    (project.folder / "latest").symlink_to("results")
+    before = project.files()
+    done = project.check(items="fast_dev_run,config,paths,gradients,reproducibility")
+    assert done.verdict("gradients") == "passed", done.output
+    assert [path.read_text() for path in earlier] == [path.name for path in earlier]
+    assert os.readlink(project.folder / "latest") == "results"
+    assert project.files() == before
+
+
 def test_script_that_empties_the_directory_of_its_run_is_judged_by_what_was_there(stranger):
     """It takes nothing of the check's away: neither its own files, nor what is kept to be put back."""
     tested = "    trainer.test(net, data)\n"

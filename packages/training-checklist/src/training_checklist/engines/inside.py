@@ -132,13 +132,13 @@ class Writes:
         if is_result or not self.known.isdisjoint(path.parents):  # a logger's thread writes into the folder it has made
             self._note(path, begins_empty)
 
-    def remove(self, path: Path, frame: FrameType) -> None:
-        """Note a file or a folder that is about to be removed: an empty one is removed in its place."""
-        is_folder = path.is_dir()
-        if path.is_symlink() or not path.exists() or self._is_known(path) or (is_folder and not any(path.iterdir())):
+    def remove(self, path: Path, frame: FrameType, is_moved: bool) -> None:
+        """Note what is about to be removed, and leave something empty in its place; what is moved stays there, too."""
+        is_folder = path.is_dir() and not path.is_symlink()
+        if self._is_known(path) or not os.path.lexists(path) or (is_folder and not any(path.iterdir())):
             return
-        self.add(path, True, frame)
-        if not path.exists():
+        self.add(path, not is_moved, frame)
+        if not os.path.lexists(path):
             path.mkdir() if is_folder else path.touch()
 
     def _is_known(self, path: Path) -> bool:

@@ -19,13 +19,16 @@ DATA_HOOKS = {"prepare_data", "setup", *(f"{part}_dataloader" for part in ("trai
 OPENED_TO_WRITE = os.O_WRONLY | os.O_RDWR
 SYSTEM = ("/dev/", "/proc/", "/sys/")
 REMOVALS = ("os.remove", "os.rmdir", "shutil.rmtree")
+NAMES = ("os.rename", "os.link", "os.symlink")  # the second argument is a name that is given, whatever had it before
 EMPTIES = os.O_TRUNC | os.O_EXCL
 
 # Called before a file is written, with its path, whether it begins empty, and the frame that asks for it; before a
 # folder is made, with None.
 Listener = Callable[[Path, bool | None, FrameType], object]
 listeners: list[Listener] = []
-removal_listeners: list[Callable[[Path, FrameType], object]] = []  # before a file or a folder is removed
+# Called before a file or a folder is removed, and with True before it gets another name.
+RemovalListener = Callable[[Path, FrameType, bool], object]
+removal_listeners: list[RemovalListener] = []
 _hooked: list[bool] = []  # an audit hook stays for good
 unasked = False  # whether data are being loaded for a look alone, which the run itself may never load
 
@@ -61,8 +64,7 @@ def _hook(event: str, arguments: tuple) -> None:
         if event in REMOVALS:
             path, folder = arguments
             if isinstance(path, (str, os.PathLike)) and folder in (None, -1):  # else it is of a folder being removed
-                for listener in list(removal_listeners):
-                    listener(Path(os.path.abspath(path)), sys._getframe(1))
+                tell_of_removal(path, sys._getframe(1), False)
             return
         if event == "open":
             path, mode, flags = arguments
@@ -71,19 +73,35 @@ def _hook(event: str, arguments: tuple) -> None:
             if ("x" in mode if by_mode else flags & os.O_EXCL) and os.path.exists(path):
                 return  # it will not be opened
             begins_empty = bool(set(mode) & set("wx") if by_mode else flags & EMPTIES)
-        elif event in ("os.rename", "sqlite3.connect"):
-            path, writes, begins_empty = arguments[event == "os.rename"], True, event == "os.rename"
+        elif event in NAMES:
+            path, writes, begins_empty = arguments[1], True, True
+            if event == "os.rename":
+                tell_of_removal(arguments[0], sys._getframe(1), True)
+        elif event == "sqlite3.connect":
+            path, writes, begins_empty = arguments[0], True, False
         elif event == "os.mkdir":
             path, writes, begins_empty = arguments[0], True, None
         else:
             return
         if writes and isinstance(path, (str, bytes, os.PathLike)):
-            name = os.path.realpath(os.fsdecode(path))
+            name = os.fsdecode(path)
+            name = str(named(name)) if event in NAMES else os.path.realpath(name)
             if not name.startswith(SYSTEM) and not name.endswith(".pyc"):
                 for listener in list(listeners):
                     listener(Path(name), begins_empty, sys._getframe(1))
     except Exception:  # whatever an audit hook raises ends the call that it watches
         pass
+
+
+def tell_of_removal(path: str | os.PathLike, frame: FrameType, is_moved: bool) -> None:
+    for listener in list(removal_listeners):
+        listener(named(path), frame, is_moved)
+
+
+def named(path: str | os.PathLike) -> Path:
+    """Return the whole name of what may be a link, and is not followed."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return Path(os.path.realpath(folder), name)
 
 
 def is_of_a_run(place: Path, working_directory: Path) -> bool:

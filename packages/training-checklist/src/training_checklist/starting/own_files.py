@@ -24,7 +24,12 @@ def set_aside(path: Path, folder: Path, is_read: bool = False) -> None:
     made = [str(each) for each in path.parents if not each.exists()]
     kept = write_note(folder, {"path": str(path), "was": state(path), "made": made})
     with suppress(FileNotFoundError):  # or another process of the item has moved it
-        shutil.copy2(path, kept) if is_read else shutil.move(path, kept)
+        if not is_read:
+            shutil.move(path, kept)
+        elif path.is_dir() and not path.is_symlink():
+            shutil.copytree(path, kept, symlinks=True)
+        else:
+            shutil.copy2(path, kept, follow_symlinks=False)
 
 
 def note_folder(path: Path, folder: Path) -> None:
@@ -57,8 +62,9 @@ def put_back(item: Path) -> None:
 def give_back(path: Path, kept: Path, was: list[int] | None) -> None:
     if state(path) != was:
         with suppress(FileNotFoundError):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()  # sharded checkpoints are folders
-        if kept.exists():
+            # Sharded checkpoints are folders.
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        if os.path.lexists(kept):
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(kept, path)
 
@@ -66,7 +72,7 @@ def give_back(path: Path, kept: Path, was: list[int] | None) -> None:
 def state(path: Path) -> list[int] | None:
     """Return what tells a file from one that has taken its place, or None where there is none."""
     try:
-        found = path.stat()
+        found = path.lstat()
     except FileNotFoundError:
         return None
     return [found.st_size, found.st_mtime_ns]

@@ -81,7 +81,7 @@ class Recording:
         found = (written for path, written in self.opened.items() if path.parent == folder)
         return next((written for written in found if isinstance(written.part, Logger)), None)
 
-    def note_removed(self, path: Path, frame: FrameType) -> None:
+    def note_removed(self, path: Path, frame: FrameType, is_moved: bool) -> None:
         """Note what the project's own code takes out of the run's directory again."""
         path = path.resolve()
         line = removed_by(frame) if path.is_relative_to(self.run) else ""
