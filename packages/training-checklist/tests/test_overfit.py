@@ -84,6 +84,12 @@ def test_batch_is_repeated_where_a_schedule_asks_for_the_number_of_steps(examine
     assert all(batch.equal(fitted[0]) for batch in fitted)
 
 
+def test_training_that_the_project_ends_too_early_proves_nothing(examine, net):
+    verdict = examine("overfit", net(), max_steps=3)
+    assert verdict.status == "skipped"
+    assert "after 3 steps, with which the project's own training has ended" in verdict.skipped
+
+
 def test_schedule_that_waits_for_validation_waits_in_vain(examine, net):
     class Waiting(net):
         def configure_optimizers(self):

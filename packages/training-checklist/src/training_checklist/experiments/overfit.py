@@ -194,6 +194,9 @@ class Overfit(Experiment):
         if not batch.memorised and time.monotonic() > batch.deadline:
             self.skip(f"{batch.standing} after {batch.steps} steps in {batch.seconds:g} s, which {batch.course}")
             return
+        if not (batch.is_over or batch.memorised) and batch.steps < batch.max_steps:
+            self.skip(f"{batch.standing} after {batch.steps} steps, with which the project's own training has ended")
+            return
         undecided = batch.goal is None and not batch.memorised and not batch.is_on_its_way
         if undecided and batch.origin is not None and batch.origin.draws_its_answers(batch.batch):
             self.skip(f"{batch.standing}: {DRAWN}")

@@ -1,9 +1,10 @@
 """The overrides of an item's command: those that were typed, with the item in the place of what they ask for."""
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from training_config.overrides import given, job_settings, key_of
 
 from training_checklist.group import ALWAYS, group_of, groups, option
+from training_checklist.starting.shape import packaged
 
 CALLBACK = "debug"  # key of the items' Hydra callback
 ALONE = "hydra.mode=RUN"  # a sweep's job, and a project whose config sweeps unasked, is a run of its own
@@ -28,14 +29,21 @@ def without(config: DictConfig, items: list[str], stages: bool | None) -> list[s
     """Return the overrides of this job with nothing of these items but their limits; `stages` as of `Report`."""
     kept = [text for text in job_settings(config) if not key_of(text).startswith(f"hydra.callbacks.{CALLBACK}")]
     own = [text for text in given(config, "task") if not is_group(text) and not key_of(text).startswith(OF_ITEMS)]
-    trial = [f"+{ALWAYS}/trial=without", f"hydra.callbacks.{CALLBACK}.limits_of=[{','.join(items)}]"]
+    of_trial = f"hydra.callbacks.{CALLBACK}"
     return [
         *own,
         *kept,
         ALONE,
-        *trial,
-        f"hydra.callbacks.{CALLBACK}.stages={'null' if stages is None else str(stages).lower()}",
+        f"+{ALWAYS}/trial=without",
+        f"{of_trial}.limits_of=[{','.join(items)}]",
+        f"{of_trial}.one_device={str(any(map(is_of_one_device, items))).lower()}",
+        f"{of_trial}.stages={'null' if stages is None else str(stages).lower()}",
     ]
+
+
+def is_of_one_device(item: str) -> bool:
+    """Whether an item's run has one process, whatever the project's has."""
+    return bool(OmegaConf.select(packaged(item) or OmegaConf.create(), f"hydra.callbacks.{CALLBACK}.one_device", default=False))
 
 
 def is_group(override: str) -> bool:
