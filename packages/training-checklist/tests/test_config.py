@@ -355,6 +355,36 @@ def test_value_that_the_code_supplies_is_no_fault(judge):
     assert item["findings"] == []
 
 
+@pytest.mark.parametrize(
+    ("adds", "found"),
+    [("OmegaConf.update(cfg, 'classes', 10, force_add=True)", []), ("pass", ["config/unresolved-interpolation"])],
+)
+def test_key_that_the_program_adds_before_it_is_read_is_there(judge, adds, found):
+    code = TRAIN.replace("    pl.seed", f"    {adds}\n    pl.seed", 1)
+    code = code.replace("import hydra\n", "import hydra\nfrom omegaconf import OmegaConf\n", 1)
+    item = judge("model.net.width=${classes}", files={"train.py": code})
+    assert [each["rule"] for each in item["findings"]] == found
+    assert item["verdict"] == ("failed" if found else "passed")
+
+
+FITTING = """
+def fitted(node):
+    takes = inspect.signature(locate(node["_target_"])).parameters
+    return {key: each for key, each in node.items() if key in takes or key.startswith("_")}
+
+
+@hydra.main"""
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_key_that_the_program_leaves_out_of_what_it_builds_is_no_fault(judge, fits):
+    code = TRAIN.replace("@hydra.main", FITTING, 1) if fits else TRAIN
+    code = code.replace("import hydra\n", "import inspect\nfrom pydoc import locate\n\nimport hydra\n", 1)
+    code = code.replace("instantiate(cfg.model)", "instantiate(fitted(cfg.model))") if fits else code
+    found = [each["rule"] for each in judge("+model.shared=8", files={"train.py": code})["findings"]]
+    assert found == ([] if fits else ["config/unknown-argument"])
+
+
 @pytest.mark.parametrize("given", ["net={'width': 8}", "net=dict(width=8)", "net=given"])
 def test_argument_that_the_code_gives_to_a_nested_node_is_no_fault(judge, given):
     code = TRAIN.replace("instantiate(cfg.model)", f"instantiate(cfg.model, {given})")

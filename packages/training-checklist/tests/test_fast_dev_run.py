@@ -38,6 +38,25 @@ def test_stage_that_the_project_does_not_have_is_no_fault(examine, net):
     assert verdict.seen.endswith("ran train, validate")
 
 
+def test_data_to_predict_may_be_missing_and_data_to_test_may_not(examine, net, data):
+    class Full(net):
+        def test_step(self, batch, batch_idx):
+            self.log("test/loss", self.loss(batch))
+
+        def predict_step(self, batch, batch_idx):
+            return self(batch[0])
+
+    def missing(self):
+        raise ValueError("no data were given")
+
+    whole = type("Whole", (data,), {"test_dataloader": data.val_dataloader, "predict_dataloader": missing})
+    verdict = examine("fast_dev_run", Full(), whole())
+    assert verdict.status == "passed"
+    assert "nothing to predict here: ValueError: no data were given; ran train, validate, test" in verdict.seen
+    untested = type("Untested", (data,), {"test_dataloader": missing})
+    assert examine("fast_dev_run", Full(), untested()).status == "failed"
+
+
 METHODS = {
     "a hook of Lightning 1": (Callback, "on_epoch_start", "on_train_epoch_start"),
     "misspelt": (Callback, "on_validation_epochs_end", "on_validation_epoch_end"),

@@ -225,6 +225,40 @@ def test_loader_whose_samples_make_no_batch_is_named(split):
     assert found.place.loader == f"{split}_dataloader"
 
 
+class Graph:
+    """An object that moves itself, as those of libraries for graphs do."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.x = x
+
+    def to(self, *arguments: object, **options: object) -> "Graph":
+        return self
+
+
+@pytest.mark.parametrize("item", ["overfit", "gradcheck", "learning", "trace", "memory"])
+@pytest.mark.parametrize("nested", [tuple, list, dict])
+def test_step_may_write_what_it_computes_into_a_graph_beside_its_targets(examine, net, data, item, nested):
+    class Writing(net):
+        def loss(self, batch):
+            graph, labels = batch.values() if isinstance(batch, dict) else batch
+            graph.x = self(graph.x)  # as a graph goes through one layer after the other
+            return functional.cross_entropy(graph.x, labels)
+
+    def collate(samples):
+        images, labels = zip(*samples, strict=True)
+        parts = Graph(torch.stack(images)), torch.stack(labels)
+        return dict(enumerate(parts)) if nested is dict else nested(parts)
+
+    class Graphs(data):
+        def train_dataloader(self):
+            return DataLoader(self.part(1), 16, shuffle=True, collate_fn=collate)
+
+        def val_dataloader(self):
+            return DataLoader(self.part(2), 16, collate_fn=collate)
+
+    assert examine(item, Writing(), Graphs()).status == "passed"
+
+
 class Nodes(LightningModule):
     """Answers for all nodes of a graph, which is a sparse buffer, and ranks pairs of a batch above drawn ones."""
 

@@ -1290,6 +1290,15 @@ def test_what_checkpoints_are_chosen_and_training_is_stopped_by(examine, net, ch
     assert found == ([] if rule is None else [rule])
 
 
+def test_metric_of_validation_that_is_logged_by_step_and_by_epoch_has_two_names(examine, net):
+    class Forked(Measured, net):
+        def validation_step(self, batch, batch_idx):
+            self.log("val/loss", self.loss(batch), on_step=True, on_epoch=True)
+
+    choices = stopping(keeps="val/loss_epoch", stops="val/loss")
+    assert examine("learning", Forked(), more=choices, enable_checkpointing=True).findings == []
+
+
 @pytest.mark.parametrize(("steps", "epochs", "ends"), [(4, 5, True), (4, 1, False), (40, 5, False), (-1, 5, False)])
 def test_run_that_ends_in_the_first_of_several_epochs(examine, net, steps, epochs, ends):
     found = [each.rule for each in examine("learning", net(), max_steps=steps, max_epochs=epochs).findings]

@@ -40,6 +40,14 @@ def logged_by(copy: LightningModule, stage: str, batch: Any) -> tuple[dict[str, 
     return {name: value for name, value in values.items() if math.isfinite(value)}, result
 
 
+def names_of(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a loop of the Trainer has logged by every name that callbacks can ask for.
+
+    One that is logged by step and by epoch has two, and of several loaders each adds its own ending.
+    """
+    return {name: each for each in results.values() for name in results._forked_name(each, on_step=False)}
+
+
 def number_in(value: Any) -> float:
     value = value.compute() if isinstance(value, Metric) else value
     if isinstance(value, Tensor):

@@ -43,6 +43,10 @@ def call_step(pl_module: LightningModule, step: str, batch: Any, batch_idx: int 
 
 def in_own_containers(batch: Any) -> Any:
     """Return a batch of the same tensors in containers of its own, as moving it to a device makes one."""
+    if type(batch) in (list, tuple):
+        return type(batch)(map(in_own_containers, batch))
+    if type(batch) is dict:
+        return {key: in_own_containers(each) for key, each in batch.items()}
     is_object = hasattr(batch, "to") and not isinstance(batch, (Tensor, Mapping))  # such as a graph
     return copy.copy(batch) if is_object else mapped(batch, lambda tensor: tensor)
 

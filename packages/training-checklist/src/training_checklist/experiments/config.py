@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 from rich.text import Text
 from training_config.provenance import COMMAND_LINE, Setting
@@ -50,6 +51,7 @@ class ConfigWatch(Callback):
             self.idle.__enter__()
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        self.check.take_back(job_return.cfg)
         if not self.alone:
             return
         self.idle.__exit__()
@@ -113,6 +115,11 @@ class ConfigCheck(Experiment):
         verdict.seconds = self.seconds  # not those of the run, where other items want one
         return verdict
 
+    def take_back(self, config: Any) -> None:
+        """Drop what is said of interpolations that resolve once the program has added keys to its config."""
+        rule = "config/unresolved-interpolation"
+        self.findings = [each for each in self.findings if each.rule != rule or not resolves(config, each.place.key)]
+
     def foretold(self, error: BaseException | None) -> bool:
         """Whether a finding says already what an exception says."""
         keys = [finding.place.key.removesuffix("._target_") for finding in self.findings if finding.place.key]
@@ -153,6 +160,13 @@ class ConfigCheck(Experiment):
             console.print(Text(f"  {lines[key]}"), soft_wrap=True)
         if not told and not self.everything:
             console.print("  none")
+
+
+def resolves(config: Any, key: str) -> bool:
+    try:
+        return OmegaConf.select(config, key) is not None
+    except OmegaConfBaseException:
+        return False
 
 
 def line(key: tuple[str, ...], settings: list[Setting]) -> str:

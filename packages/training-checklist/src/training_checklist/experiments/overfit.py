@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from itertools import repeat
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from training_checklist.engines.instead import put
 from training_checklist.engines.lazy import has_lazy
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.rehearsal import usual_rates
-from training_checklist.engines.replay import reported_loss
+from training_checklist.engines.replay import in_own_containers, reported_loss
 from training_checklist.engines.tracer import Tracer
 from training_checklist.engines.trial import DRAWN, Trial, norm_of_gradients
 from training_checklist.experiments.experiment import Experiment, NoWorkers, stop
@@ -51,7 +50,7 @@ class Repeated(DataLoader):
             vars(self).update({name: getattr(loader, name) for name in kept})
 
     def __iter__(self) -> Iterator[Any]:
-        return repeat(self.batch, self.steps)
+        return (in_own_containers(self.batch) for _ in range(self.steps))  # a step may write into what it is given
 
     def __len__(self) -> int:
         return self.steps

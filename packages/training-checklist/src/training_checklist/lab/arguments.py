@@ -24,7 +24,7 @@ OTHER_TEXTS = type("OtherTexts", (), {})  # an annotation's Literal lists texts,
 
 def unknown_arguments(given: list[str], parameters: Parameters, code: Code | None) -> list[str]:
     """Return the keys that a callable has no argument for."""
-    if takes_any(parameters):
+    if takes_any(parameters) or (code is not None and code.fits):
         return []
     takes = {name for name, parameter in parameters.items() if parameter.kind is not parameter.POSITIONAL_ONLY}
     return [key for key in given if key not in takes and not (code is not None and key in code.popped)]

@@ -20,6 +20,7 @@ MANY = 3000  # files; more of them are hardly one project's own
 FOREIGN = {"site-packages", "node_modules", "__pycache__", "tests", "test", "outputs", "multirun", "build", "dist"}
 WORD = re.compile(r"[A-Za-z_]\w*")
 CONFIG = {"cfg", "config", "conf"}  # what the whole config is called
+SIGNATURES = {"signature", "getfullargspec"}
 LOOPS = {"items", "values", "keys"}
 # Libraries that know configs as such, and no key of one.
 FRAMEWORKS = {"hydra", "hydra_plugins", "omegaconf", "pytorch_lightning", "lightning", "training_config"}
@@ -40,6 +41,7 @@ class Code:
         looped: names of what is gone through by `.items()`, `.keys()` or `.values()`.
         built: last names of what is given to Hydra's `instantiate`.
         composes: whether the code writes nodes itself, with a `_target_` that it has read elsewhere.
+        fits: whether a function of it reads a `_target_` and what that takes: it may leave other keys out.
         splats: (file, dotted callee, last name of what is splatted) of each `callee(**a.b)`.
         assigned: the keys of the config that are assigned to.
         logged: names given to `self.log`, each as a pattern.
@@ -57,6 +59,7 @@ class Code:
     looped: set[str] = field(default_factory=set)
     built: set[str] = field(default_factory=set)
     composes: bool = False
+    fits: bool = False
     splats: set[tuple[str, str, str]] = field(default_factory=set)
     assigned: set[str] = field(default_factory=set)
     logged: set[str] = field(default_factory=set)
@@ -81,6 +84,7 @@ class Code:
         for node in ast.walk(tree):
             self._see(node, path, skipped)
         self.loops |= picks_keys(tree)
+        self.fits |= not is_installed(str(path)) and any(map(fits_keys, ast.walk(tree)))
 
     def _see(self, node: ast.AST, path: Path, skipped: set[int]) -> None:
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
@@ -154,6 +158,15 @@ class Code:
             self.logged.add("".join(parts))
         else:
             self.logs_more = True
+
+
+def fits_keys(node: ast.AST) -> bool:
+    """Whether a function reads both a `_target_` and the signature of something."""
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    inner = [*ast.walk(node)]
+    reads = any(isinstance(each, ast.Constant) and each.value == "_target_" for each in inner)
+    return reads and any(isinstance(each, ast.Call) and name(each.func) in SIGNATURES for each in inner)
 
 
 def picks_keys(tree: ast.AST) -> bool:

@@ -16,6 +16,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR
 
 from training_checklist.engines.hooks import restore
 from training_checklist.engines.instead import put
+from training_checklist.engines.logged import names_of
 from training_checklist.engines.own_code import is_own, pass_on
 from training_checklist.engines.places import of_frame, of_function
 from training_checklist.engines.rehearsal import rehearse, waits_for_a_metric
@@ -310,14 +311,16 @@ def schedules_of(optimizer: Optimizer, trainer: Trainer) -> list[str]:
 
 def validated(trainer: Trainer) -> list[str]:
     """Return the names of what the last validation has logged."""
-    return sorted({result.meta.name for result in trainer.fit_loop.epoch_loop.val_loop._results.values()})
+    return sorted(names_of(trainer.fit_loop.epoch_loop.val_loop._results))
 
 
 def directions(trainer: Trainer) -> dict[str, str]:
     """Return "max" or "min" for each metric that was logged as one and whose class, as of torchmetrics, tells it."""
     loop = trainer.fit_loop.epoch_loop
-    results = [*loop._results.values(), *loop.val_loop._results.values()]
-    known = {each.meta.name: getattr(each.value, "higher_is_better", None) for each in results if not each.is_tensor}
+    results = names_of(loop._results) | names_of(loop.val_loop._results)
+    known = {
+        name: getattr(each.value, "higher_is_better", None) for name, each in results.items() if not each.is_tensor
+    }
     return {name: "max" if more else "min" for name, more in known.items() if more is not None}
 
 
