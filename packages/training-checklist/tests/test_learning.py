@@ -418,6 +418,27 @@ class TestLoss:
         verdict = examine("learning", Encoding(), Noisy())
         assert "learning/inputs-without-effect" not in [each.rule for each in verdict.findings], verdict
 
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_running_statistics_that_lag_behind_hide_no_effect_of_the_inputs(examine, net, data, blind):
+    class Encoding(net):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.head = nn.BatchNorm1d(32, momentum=1e-6, affine=False), nn.Linear(32, 8)
+            self.net = nn.Sequential(nn.Linear(8, 32), self.norm, nn.Tanh(), self.head)
+
+        def training_step(self, batch, batch_idx):
+            inputs = batch[0]
+            # Far from 0, so that a norm by running statistics of 0 and 1 makes one answer of all.
+            seen = torch.zeros_like(inputs) if blind else inputs
+            return nn.functional.mse_loss(self.net(seen + 1e4), inputs)
+
+        def validation_step(self, batch, batch_idx):
+            self.log("val/loss", self.training_step(batch, batch_idx))
+
+    found = [each.rule for each in examine("learning", Encoding()).findings]
+    assert ("learning/inputs-without-effect" in found) == blind
+
     def test_list_that_a_hook_makes_as_an_epoch_begins_is_there_for_copies(self, examine, net):
         class Listing(net):
             def on_train_epoch_start(self):

@@ -1020,8 +1020,8 @@ def test_second_input_that_is_nothing_but_zeros(examine):
     assert (finding.what, finding.place.module) == ("all values that enter it from batch[2] are 0", "second (Linear)")
 
 
-@pytest.mark.parametrize("seeded", [True, False])
-def test_split_that_setup_draws_anew(examine, net, data, seeded):
+@pytest.mark.parametrize(("seeded", "apart"), [(True, False), (False, False), (False, True)])
+def test_split_that_setup_draws_anew(examine, net, data, seeded, apart):
     class Drawn(data):
         def setup(self, stage):
             whole = self.part(1)
@@ -1035,7 +1035,8 @@ def test_split_that_setup_draws_anew(examine, net, data, seeded):
         def val_dataloader(self):
             return DataLoader(self.held, 16)
 
-        test_dataloader = val_dataloader
+        def test_dataloader(self):
+            return DataLoader(self.part(3) if apart else self.held, 16)
 
     class Tested(net):
         def test_step(self, batch, batch_idx):
@@ -1043,6 +1044,7 @@ def test_split_that_setup_draws_anew(examine, net, data, seeded):
 
     found = [each for each in examine("limit_batches", Tested(), Drawn()).findings if "anew" in each.rule]
     assert ["setup('test') has made another" in each.what for each in found] == [True] * (not seeded)
+    assert [each.severity for each in found] == ["warning" if apart else "failed"] * (not seeded)
 
 
 def test_augmentation_that_setup_draws_anew_splits_nothing_anew(examine, net, data):

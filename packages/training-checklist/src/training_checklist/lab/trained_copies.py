@@ -9,6 +9,7 @@ from itertools import islice, zip_longest
 from typing import Any
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.compared import ROUNDING, Look, replaced
@@ -284,6 +285,9 @@ def effect_of_labels(run: TwoEpochs) -> float:
         seen = batches(run)[: half(run)]
         trial = (test.learner or origin(run)).again()
         trial.module.eval()  # dropout would make samples differ whose outputs do not
+        for part in trial.module.modules():
+            if isinstance(part, _BatchNorm):  # whose running statistics lag behind in so short a training
+                part.train()
         try:
             targets = trial.targets(seen[0])
             is_blind = not targets and trial.answers_alike(seen[0])

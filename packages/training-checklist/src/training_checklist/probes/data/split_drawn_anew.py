@@ -22,7 +22,7 @@ from training_checklist.instruments import (
     splits,
     tested,
 )
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 # Of each set. Two thirds of a pool of up to 10,000 share three of 200 samples or more, of which seldom none is met.
 SHARED = 200
@@ -58,7 +58,15 @@ def detect(data: Data, limits: Limits) -> Hits:
             Fix("let setup take its part once, where it makes the whole set"),
         )
         return
-    yield Hit("setup('test') has made another training set than setup('fit') did: the split is drawn anew", place)
+    what = "setup('test') has made another training set than setup('fit') did: the split is drawn anew"
+    if any(
+        isinstance(each.dataset, Subset) or not each.indexable or share_a_sample(dataset, each.dataset)
+        for each in found
+    ):
+        yield Hit(what, place)
+    else:  # a dataset of its own
+        why = "what is validated from then on was trained on before; the test set shares no sample with it"
+        yield Hit(what, place, why, severity=WARNING)
 
 
 def keeps_a_part(one: Any, other: Any) -> bool:
