@@ -43,7 +43,8 @@ def without(config: DictConfig, items: list[str], stages: bool | None) -> list[s
 
 def is_of_one_device(item: str) -> bool:
     """Whether an item's run has one process, whatever the project's has."""
-    return bool(OmegaConf.select(packaged(item) or OmegaConf.create(), f"hydra.callbacks.{CALLBACK}.one_device", default=False))
+    key = f"hydra.callbacks.{CALLBACK}.one_device"
+    return bool(OmegaConf.select(packaged(item) or OmegaConf.create(), key, default=False))
 
 
 def is_group(override: str) -> bool:
