@@ -402,6 +402,32 @@ def test_script_with_two_trainings_has_the_first_compared_with_the_first(strange
     assert "resumed from a checkpoint, all restored" in done.output
 
 
+TUNED = """
+
+class Tuned(Net):
+    def configure_optimizers(self):
+        optimizer = super().configure_optimizers()
+        length = self.trainer.estimated_stepping_batches
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, length)
+        return [optimizer], [{{"scheduler": schedule, "interval": "{interval}"}}]
+"""
+
+
+@pytest.mark.parametrize(("interval", "verdict"), [("epoch", "failed"), ("step", "passed")])
+def test_schedule_of_the_second_training_of_a_script_is_rehearsed_too(stranger, interval, verdict):
+    tuned = "    net = Tuned()\n    trainer = pl.Trainer(**cfg.trainer, default_root_dir=cfg.folder)\n"
+    second = f"{tuned}    trainer.fit(net, data)\n    trainer.test(net, data)\n"
+    tested, imports = (
+        "    trainer.test(net, data)\n",
+        ("from net import Data, Net\n", "from net import Data, Net, Tuned\n"),
+    )
+    files = changed("train.py", (tested, second), imports)
+    files["net.py"] += TUNED.format(interval=interval)
+    done = stranger(files).check(items="learning")
+    assert done.verdict("learning") == verdict, done.output
+    assert ("schedule/counted-in-steps" in done.output) == (verdict == "failed")
+
+
 @pytest.mark.parametrize(("length", "interval"), [("estimated_stepping_batches", "step"), ("max_epochs", "epoch")])
 def test_schedule_of_which_a_warm_up_leaves_nothing_in_a_short_run_is_that_of_the_users_run(stranger, length, interval):
     adam = "        return torch.optim.Adam(self.parameters(), lr=self.hparams.lr)\n"

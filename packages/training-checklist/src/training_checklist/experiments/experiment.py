@@ -154,7 +154,7 @@ class Experiment(Callback):
         return False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if self.earlier is not None and self.earlier.is_over:
+        if self.earlier is not None and self.earlier.is_over and not self.asks_of_further(pl_module, stage):
             end()
         if stage == "fit" and self.earlier is not None and not self.earlier.fits:
             session.lead(self)
@@ -228,6 +228,10 @@ class Experiment(Callback):
             silenced,
             self.error,
         )
+
+    def asks_of_further(self, pl_module: LightningModule, stage: str) -> bool:
+        """Whether it asks something of what a script does when the training is over that it has judged."""
+        return False
 
     @property
     def is_over(self) -> bool:
