@@ -2,6 +2,8 @@
 
 import pytest
 from own_project import run_project
+from training_checklist.finding import Crashed, Finding, Fix, Place, Verdict
+from training_checklist.starting.check import Outcome
 
 TRAIN = """
 import hydra
@@ -132,3 +134,13 @@ def test_checkpoint_is_kept_where_the_few_batches_of_an_item_make_no_step(tmp_pa
     train = train.replace("        self.layer =", "        self.automatic_optimization = False\n        self.layer =")
     [verdict] = run_project(tmp_path, item, {**FILES, "train.py": train})
     assert [finding["what"] for finding in verdict["findings"]] == []
+
+
+@pytest.mark.parametrize(("judged", "status"), [([], "skipped"), (["gradcheck/wrong-backward"], "passed")])
+def test_item_is_judged_by_what_is_left_without_an_exception_that_another_item_tells(judged, status):
+    unjudged = {"gradcheck/loss-not-its-slope": "the loss is constant"}
+    found = Finding("crash/step-missing", "failed", "no test_step", Place(), "", Fix())
+    verdict = Verdict("gradcheck", "?", [found], judged=judged, unjudged=unjudged)
+    crash = Crashed("Missing in train.py", "no test_step", (found.rule, found.what), after=True)
+    Outcome([verdict], True, [crash]).without(crash)
+    assert verdict.status == status

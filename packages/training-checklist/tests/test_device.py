@@ -332,6 +332,34 @@ class TestHealthy:
 
         self.judge(examine, Penalised())
 
+    def test_gradient_of_an_input_that_backward_leaves(self, examine, net):
+        """A sampler follows the slope of an energy, step by step."""
+
+        class Sampled(net):
+            def loss(self, batch):
+                at = torch.randn_like(batch[0]).requires_grad_()
+                for _ in range(2):
+                    with torch.enable_grad():
+                        self(at).logsumexp(1).sum().backward()
+                    with torch.no_grad():
+                        at += 0.1 * at.grad
+                    at.grad.zero_()
+                return super().loss((at.detach() + batch[0], batch[1]))
+
+        self.judge(examine, Sampled())
+
+    def test_gradients_that_a_step_scales_itself(self, examine, net):
+        class Scaled(net):
+            automatic_optimization = False
+
+            def training_step(self, batch, batch_idx):
+                self.manual_backward(self.loss(batch), inputs=list(self.head.parameters()))
+                for parameter in self.head.parameters():
+                    parameter.grad *= 0.5 / parameter.grad.norm()
+                self.optimizers().step()
+
+        self.judge(examine, Scaled())
+
     def test_manual_optimization(self, examine, net):
         class Manual(net):
             automatic_optimization = False

@@ -295,6 +295,19 @@ def test_closure_that_a_hook_does_not_call():
     assert (finding.rule, finding.place.function) == ("crash/closure-not-called", "Alone.optimizer_step")
 
 
+def test_step_that_the_script_needs_and_the_module_lacks():
+    trainer = Trainer(fast_dev_run=True, accelerator="cpu", logger=False, enable_model_summary=False)
+    finding = diagnosed(trainer.test, Lit(), DataLoader(Samples()))
+    assert finding.rule == "crash/step-missing"
+    assert finding.why == "Lit has no test_step, and the script calls trainer.test"
+
+
+@pytest.mark.parametrize(("rank", "rule"), [("1", "crash/made-by-another-rank"), ("0", "crash/unknown")])
+def test_folder_that_every_rank_makes(tmp_path, monkeypatch, rank, rule):
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    assert diagnosed(tmp_path.mkdir).rule == rule
+
+
 def test_hook_that_takes_other_arguments_is_told_those_that_lightning_gives():
     class Images(Callback):
         def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx):

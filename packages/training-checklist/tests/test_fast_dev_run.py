@@ -128,6 +128,16 @@ def test_metric_that_is_nan_is_named(examine, net):
     assert finding.where == "self.log('val/score', ...)"
 
 
+def test_metric_that_lightning_logs_three_times_is_told_of_once(examine, net):
+    class Dividing(net):
+        def training_step(self, batch, batch_idx):
+            self.log("train/score", torch.tensor(0.0) / 0, on_step=True, on_epoch=True)
+            return super().training_step(batch, batch_idx)
+
+    [finding] = examine("fast_dev_run", Dividing()).findings
+    assert finding.where == "self.log('train/score', ...)"
+
+
 def test_best_value_that_is_never_updated_is_named(examine, net):
     class Forgotten(net):
         def __init__(self):

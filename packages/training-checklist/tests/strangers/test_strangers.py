@@ -105,6 +105,37 @@ class Head(nn.Module):
         assert done.verdict("fast_dev_run") == verdict, done.output
 
 
+@pytest.mark.parametrize(("read", "verdict"), [("data.width", "passed"), ("2 * len(data)", "warning")])
+def test_argument_whose_node_code_reads_has_an_effect_there(stranger, read, verdict):
+    """A network is given the config of the data, whose classes hand the width on to the one that they derive from."""
+    sized = """
+
+class Sized(Data):
+    def __init__(self, width):
+        super().__init__()
+        print("made")
+
+
+class Digits(Sized):
+    def __init__(self, width):
+        super().__init__(width)
+        print("made")
+
+
+class Head(nn.Linear):
+    def __init__(self, data):
+        super().__init__(32, READ)
+        print("made")
+""".replace("READ", read)
+    built = changed("train.py", ("Net(), Data()", "Net(), instantiate(cfg.data)\n    net.head = Head(cfg.data)"))
+    built["train.py"] = built["train.py"].replace("import Data, Net", "import Head, Net")
+    config = f"{CONFIG}\ndata: {{_target_: net.Digits, width: 4}}\n"
+    done = stranger(built | {"net.py": PLAIN["net.py"] + sized, "configs/train.yaml": config}).check(
+        items="fast_dev_run"
+    )
+    assert done.verdict("fast_dev_run") == verdict, done.output
+
+
 @pytest.mark.parametrize("kept", ["self.width = width", "pass"])
 @pytest.mark.parametrize(
     ("used", "verdict"),
@@ -517,6 +548,27 @@ class Table(pl.Callback):
     assert (project.folder / "cache.bin").exists()
 
 
+@pytest.mark.parametrize("first", ["folder", "logger"])
+def test_folder_that_the_script_makes_for_its_run_is_gone_with_it(stranger, first):
+    """Named by the time, with the config and a copy of the code in it; what the script makes of data may stay."""
+    run = "    run = Path('runs') / datetime.now().strftime('%H-%M-%S-%f')\n"
+    logger = "    logger = pl.loggers.CSVLogger(run)\n"
+    made = "    run.mkdir(parents=True)\n    shutil.copytree('configs', run / 'configs')\n"
+    made += "    OmegaConf.save(cfg, run / 'config.yaml')\n    Path('cache').mkdir(exist_ok=True)\n"
+    made += "    Path('cache/numbers').write_text('1')\n"
+    early = run + (made + logger if first == "folder" else logger + made)
+    imports = "import shutil\nfrom datetime import datetime\nfrom pathlib import Path\n\nimport hydra\n"
+    imports += "from omegaconf import OmegaConf\n"
+    pairs = [("    net, data = Net(), Data()\n", "    net, data = Net(), Data()\n    trainer.save = run\n")]
+    pairs += [("    callbacks =", f"{early}    callbacks ="), ("import hydra\n", imports)]
+    pairs += [("callbacks=callbacks, ", "callbacks=callbacks, logger=logger, ")]
+    project = stranger(changed("train.py", *pairs))
+    before = project.files()
+    project.check(items="fast_dev_run,config,paths,gradients,reproducibility")
+    assert project.files() == before | {"cache/numbers"}
+    assert not (project.folder / "runs").exists()
+
+
 def test_files_that_a_logger_and_the_script_remove_are_there_again(stranger):
     """The table of an earlier run, which Lightning's logger takes away before it writes its own, and its results."""
     tested = "    trainer.test(net, data)\n"
@@ -597,6 +649,24 @@ def test_log_that_all_runs_share_is_as_it_was_before(stranger):
     assert "the log of the run lies outside its directory: train.log" in done.output
     assert (project.folder / "train.log").read_text() == "of an earlier run\n"
     assert {path for path in project.files() - before if path.endswith(".log")} == set()
+
+
+def test_script_that_goes_on_from_its_last_checkpoint_trains_a_batch_more(stranger):
+    """It was saved in the validation that ended an epoch of more batches than an item takes."""
+    saved = "pl.callbacks.ModelCheckpoint('kept', monitor='val/loss', save_last=True)"
+    last = "    last = 'kept/last.ckpt' if os.path.exists('kept/last.ckpt') else None\n"
+    pairs = [
+        ("callbacks=callbacks", f"callbacks=[*callbacks, {saved}]"),
+        ("import hydra\n", "import os\n\nimport hydra\n"),
+    ]
+    pairs += [("    trainer.fit(net, data)\n", f"{last}    trainer.fit(net, data, ckpt_path=last)\n")]
+    project = stranger(changed("train.py", *pairs))
+    assert project.run().code == 0
+    before = project.files()
+    done = project.check(items="fast_dev_run")
+    passed(done, "fast_dev_run")
+    assert "ran train, validate, test" in done.output
+    assert project.files() == before
 
 
 def test_script_that_validates_before_it_trains_gets_its_numbers(stranger):

@@ -20,6 +20,7 @@ from training_checklist.diagnosis.cause import Cause, Pattern
 from training_checklist.diagnosis.config_place import keys_named, leaves, place_of, raw_leaves
 from training_checklist.diagnosis.crash import TENSORS, Crash, assigned, flat_items, is_a
 from training_checklist.direction import COUNTED
+from training_checklist.ending import launched_rank
 from training_checklist.engines.overwritten import overwriting_line
 from training_checklist.engines.own_code import is_own, shorten
 from training_checklist.engines.parameter_names import shown
@@ -466,6 +467,23 @@ def pickled_objects(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def step_missing(crash: Crash, match: re.Match) -> Cause:
+    step, called = match.groups()
+    return Cause(
+        f"{type(crash.root).__name__} has no {step}, and the script calls trainer.{called}",
+        f"write {step}, which may call what validation_step calls, or take trainer.{called} out",
+    )
+
+
+def made_by_another_rank(crash: Crash, match: re.Match) -> Cause | None:
+    if launched_rank() == 0:
+        return None
+    return Cause(
+        "every rank runs this line, and another one has made it first",
+        "os.makedirs(..., exist_ok=True), Path.mkdir(exist_ok=True), or make it on rank 0 alone: rank_zero_only",
+    )
+
+
 def peer_gone(crash: Crash, match: re.Match) -> Cause:
     return Cause(
         "another process of this job has ended or failed first, and this one waited for it: its error is the cause, "
@@ -717,6 +735,8 @@ PATTERNS: list[Pattern] = [
     (r"No support for sparse tensors", sparse_buffers),
     (r"Lightning can't inject a \(distributed\) sampler into your batch sampler", batches_not_shared),
     (r"[Aa]ddress already in use|EADDRINUSE", port_taken),
+    (r"No `(\w+)\(\)` method defined to run `Trainer\.(\w+)`", step_missing),
+    (r"^FileExistsError", made_by_another_rank),
     (r"Connection closed by peer|Connection reset by peer|Broken pipe|peer.* closed", peer_gone),
     (r"DistStoreError|socket has timed out|Watchdog caught collective|[Tt]imed out (?:after|waiting)", timed_out),
     (r"NCCL|ncclUnhandled|ncclSystem|ncclRemote|ncclInternal", nccl),

@@ -29,7 +29,7 @@ from training_checklist.engines.writes import (
     removal_listeners,
 )
 from training_checklist.lightning import Logger, ModelCheckpoint, Trainer, part
-from training_checklist.starting.own_files import note_folder, set_aside
+from training_checklist.starting.own_files import note_folder, set_aside, write_note
 
 LOCK = ".lock"  # of a file that processes hold, and that has no content
 ELSEWHERE = "elsewhere"  # in the check's directory: what the project has outside of the directory of its run
@@ -39,6 +39,7 @@ SERVERS = ("databricks", "databricks-uc")  # names that MLflow knows
 OF_THIS_PROCESS = ("CSVLogger", "TensorBoardLogger")  # loggers that write their files themselves
 before_writing: list[Callable[[], object]] = []  # before a run first writes a file where the project has its own
 when_fitting: list[Callable[[], object]] = []  # as a Trainer fits, or is asked to where nothing is trained
+when_placing: list[Callable[[Path], object]] = []  # as a place is asked for that is moved
 _moved: dict[Path, Path] = {}  # places in the check's directory, with those that were asked for
 
 
@@ -47,7 +48,8 @@ def writing_inside(folder: Path, services_only: bool = False, here: Path | None 
     """While it is entered, every checkpoint callback, logger and Trainer that is built writes below a folder.
 
     What the project itself writes elsewhere is noted there, for `put_back`: by `Trainer.save_checkpoint`, in callbacks
-    and loggers, and in any code but that of its data, once a Trainer fits.
+    and loggers, and in any code but that of its data, once a Trainer fits; before that in a folder that the script has
+    made for the run: such a file lies in there, or a logger, a checkpoint callback or a Trainer has its place there.
 
     Args:
         services_only: only loggers whose files another process writes, which may do that when this one has ended.
@@ -73,6 +75,8 @@ def writing_inside(folder: Path, services_only: bool = False, here: Path | None 
         stack.callback(removal_listeners.remove, writes.remove)
         when_fitting.append(writes.begin)
         stack.callback(when_fitting.remove, writes.begin)
+        when_placing.append(writes.take)
+        stack.callback(when_placing.remove, writes.take)
         yield
 
 
@@ -81,14 +85,18 @@ class Writes:
 
     Attributes:
         has_begun: whether a Trainer has been asked to fit: what a script writes before that is no result.
+        early: folders that the script has made before that, and files in them.
     """
 
     def __init__(self, folder: Path, here: Path) -> None:
         self.folder, self.here, self.known = folder, here, set[Path]()
         self.has_begun = False
+        self.early: dict[Path, bool] = {}  # whether it is a folder
 
     def begin(self) -> None:
         self.has_begun = True
+        for place in _moved.values():
+            self.take(place)
 
     def by_trainer(self, save: Any) -> Any:
         """Return `Trainer.save_checkpoint` that notes its file first."""
@@ -131,6 +139,18 @@ class Writes:
         is_result = written.part is not None or (self.has_begun and written.line)
         if is_result or not self.known.isdisjoint(path.parents):  # a logger's thread writes into the folder it has made
             self._note(path, begins_empty)
+        elif written.line and not path.exists() and (begins_empty is None or self.early.keys() & {*path.parents}):
+            self.early[path] = begins_empty is None
+
+    def take(self, place: Path) -> None:
+        """Note what the script has written early, if a place or a file of the run lies in a folder that it has made."""
+        made = sorted(each for each, is_folder in self.early.items() if is_folder and place.is_relative_to(each))
+        for path, is_folder in sorted(self.early.items()) if made else []:  # a folder before what it holds
+            if path in made or path.is_relative_to(made[-1]):  # the innermost; those around it may hold other things
+                self.early.pop(path)
+                paths = {"path": None, "made": [str(path)]} if is_folder else {"path": str(path), "made": []}
+                write_note(self.folder, paths | {"was": None})
+        self.known |= set(made[-1:])
 
     def remove(self, path: Path, frame: FrameType, is_moved: bool) -> None:
         """Note what is about to be removed, and leave something empty in its place; what is moved stays there, too."""
@@ -146,6 +166,7 @@ class Writes:
 
     def _note(self, path: Path, begins_empty: bool | None) -> None:
         self.known.add(path)
+        self.take(path)
         for wait in before_writing:
             wait()
         if begins_empty is None:
@@ -203,6 +224,8 @@ def place_of(given: str | os.PathLike, folder: Path) -> str:
     below = path.relative_to(here) if path.is_relative_to(here) else path.relative_to(path.anchor)
     place = folder / ELSEWHERE / below
     _moved[place.resolve()] = path
+    for hear in when_placing:
+        hear(path)
     if address:
         place.parent.mkdir(parents=True, exist_ok=True)  # SQLite makes none
     return f"{address}{place}"

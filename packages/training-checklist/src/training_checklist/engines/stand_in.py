@@ -87,6 +87,11 @@ def mute_metrics(module: nn.Module) -> None:
             part.forward = (lambda *_, **__: {}) if isinstance(part, MetricCollection) else (lambda *_, **__: zeros(()))
 
 
+def backward(loss: Tensor, *arguments: Any, **options: Any) -> None:
+    """Do what a LightningModule's `manual_backward` does, where a copy's step is to have its gradients."""
+    loss.backward(*arguments, **options)
+
+
 def ignore(*arguments: Any, **options: Any) -> None:
     pass
 

@@ -13,7 +13,7 @@ from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.compared import Look, move, replaced
 from training_checklist.engines.criteria import Criteria
 from training_checklist.engines.replay import call_step, loss_in, seed_all
-from training_checklist.engines.stand_in import put_in, stand_in
+from training_checklist.engines.stand_in import backward, put_in, stand_in
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.lightning import LightningModule, Trainer, is_overridden, isolate_rng
 
@@ -55,7 +55,7 @@ class Trial:
         self.optimizer = deepcopy(optimizer, copies)
         vars(self.module).pop("clip_gradients")  # a copy clips like its original
         self.module.optimizers = lambda *_, **__: self.optimizer
-        self.module.manual_backward = lambda loss, *arguments, **options: loss.backward(*arguments, **options)
+        self.module.manual_backward = backward
         self.trainer, self.criteria = trainer, Criteria()
         self.clips, self.same_draws, self.steps = clips(trainer, pl_module), False, 0
         self.before = self.after = math.nan

@@ -11,7 +11,7 @@ import torch
 from training_checklist.engines.lazy import has_lazy
 from training_checklist.engines.replay import call_step
 from training_checklist.engines.stages import PARTS, first_batch, has_stage
-from training_checklist.engines.stand_in import FirstBatches, put_in, replace_tensors, stand_in
+from training_checklist.engines.stand_in import FirstBatches, backward, put_in, replace_tensors, stand_in
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.lab.accelerator import FAR, Accelerator, AcceleratorStep, Far, Mix, Origin, keeping, pretended
 from training_checklist.lightning import LightningModule, RunningStage, Trainer, isolate_rng
@@ -87,6 +87,7 @@ class Device(Experiment):
         self.operations[step], mixes, places = 0, [], None
         try:
             copy = stand_in(pl_module, trainer)
+            copy.manual_backward = backward
             accelerator = Accelerator(copy, self.told, self.kept)
             mixes, places = accelerator.mixes, accelerator.places
             with isolate_rng(), put_in(copy, trainer), accelerator, pretended(trainer):

@@ -189,7 +189,9 @@ class Experiment(Callback):
         loop, epochs, steps = trainer.fit_loop, checkpoint.get("epoch", 0) + 1, checkpoint.get("global_step", 0)
         if loop.max_epochs is not None and 0 < loop.max_epochs <= epochs:
             loop.max_epochs += epochs
-        if 0 < loop.epoch_loop.max_steps <= steps:
+        if trainer.fast_dev_run:  # one epoch of one batch: with max_steps, Lightning 2.6 goes on in the epoch before it
+            loop.epoch_loop.max_steps = -1
+        elif 0 < loop.epoch_loop.max_steps <= steps:
             loop.epoch_loop.max_steps += steps
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:

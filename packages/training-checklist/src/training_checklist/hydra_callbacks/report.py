@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from hydra import version
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
@@ -108,10 +109,13 @@ class Report(Callback):
         with read_write(config.hydra.runtime), open_dict(config.hydra.runtime):
             config.hydra.runtime.output_dir = str(run)  # as Hydra does next, for what is made of it
         HydraConfig.instance().set_config(config)
+        chdir = config.hydra.job.chdir
+        enters = not version.base_at_least("1.2") if chdir is None else chdir  # its directory before it logs
         with read_write(config.hydra):
             for handler in (config.hydra.job_logging.get("handlers") or {}).values():
                 if handler.get("filename") is not None:
-                    handler.filename = place_of(handler.filename, own_folder(config))
+                    file = run / handler.filename if enters else handler.filename
+                    handler.filename = place_of(file, own_folder(config))
                     Path(handler.filename).parent.mkdir(parents=True, exist_ok=True)
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:

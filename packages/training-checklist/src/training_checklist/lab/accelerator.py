@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 from torch.utils._pytree import tree_leaves, tree_map
 
 from training_checklist.engines.batches import leaves, tensors
+from training_checklist.engines.graph import leaf_tensors
 from training_checklist.engines.held import attributes, held
 from training_checklist.engines.own_config import own_config
 from training_checklist.engines.places import Places
@@ -318,12 +319,19 @@ class Accelerator(TorchDispatchMode):
     def _gradients(
         self, outputs: Any, gradients: Any, keeps: bool, create_graph: bool, inputs: Any, *more: Any, **options: Any
     ) -> Any:
-        """Return ones in the place of gradients of tensors that are far: autograd's engine would ask for a driver."""
+        """Return ones in the place of gradients of tensors that are far: autograd's engine would ask for a driver.
+
+        `backward` leaves them in the leaves, for code that reads its `grad`.
+        """
         if not any(isinstance(output, Far) for output in outputs):
             return BACKWARD(outputs, gradients, keeps, create_graph, inputs, *more, **options)
         for gradient in gradients:
             if gradient is not None and not is_far(gradient):
                 self._tell("backward", self._origin(gradient) or UNKNOWN)
+        if options.get("accumulate_grad"):
+            for leaf in inputs or leaf_tensors(outputs).values():
+                leaf.grad = torch.ones_like(leaf)
+            return ()
         return tuple(torch.ones_like(each).requires_grad_(create_graph) for each in inputs)
 
     def _own(self, tensor: Tensor, kind: str, name: str) -> None:

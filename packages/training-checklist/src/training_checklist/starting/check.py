@@ -56,9 +56,11 @@ class Outcome:
     told: bool = True
 
     def without(self, crash: Crashed) -> None:
-        """Take the finding of an exception away."""
+        """Take the finding of an exception away; an item that has judged nothing else has passed nothing."""
         for verdict in self.verdicts:
             verdict.findings = [each for each in verdict.findings if (each.rule, each.what) != tuple(crash.finding)]
+            if not verdict.judged and not verdict.findings:
+                verdict.skipped = verdict.skipped or next(iter(verdict.unjudged.values()), None)
 
 
 class Check:

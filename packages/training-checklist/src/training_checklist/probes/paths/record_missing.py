@@ -23,5 +23,8 @@ PROBE = Probe(
     faulty=Job(("hydra.output_subdir=null",)),
     also_faulty=(Job(("hydra.job_logging.handlers.file.filename=all.log",)),),
     healthy=Job(("hydra.output_subdir=config",)),
-    also_healthy=(Job(("hydra.job_logging.handlers.file.filename=${hydra:runtime.output_dir}/all.log",)),),
+    also_healthy=(
+        Job(("hydra.job_logging.handlers.file.filename=${hydra:runtime.output_dir}/all.log",)),
+        Job(("hydra.job_logging.handlers.file.filename=all.log", "hydra.job.chdir=true")),
+    ),
 )

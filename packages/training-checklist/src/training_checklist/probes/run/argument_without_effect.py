@@ -39,17 +39,31 @@ def detect(stages: Stages, limits: Limits) -> Hits:
 
 
 def others_refer(config: Any, kind: type, parameter: inspect.Parameter) -> bool:
-    """Whether an interpolation of the config reads the key that gives a class this argument."""
+    """Whether an interpolation of the config, or code, reads the key that gives a class this argument.
+
+    Code may get the node by its name, as a network does that is given `datamodule=cfg.datamodule` and reads
+    `datamodule.width`.
+    """
     if config is None:
         return False
-    job = JobConfig(config)
+    job, makers = JobConfig(config), {each.__name__ for each in with_subclasses(kind)}
+
+    def is_read(full_key: str) -> bool:
+        node = full_key.split(".")[-2:-1]
+        read = {name for name, attribute in job.code.pairs if attribute == parameter.name}
+        return job.is_referred_to(full_key) or not read.isdisjoint(node)
+
     return any(
-        key == parameter.name
-        and str(node.get("_target_")).rpartition(".")[2] == kind.__name__
-        and job.is_referred_to(full_key)
+        key == parameter.name and str(node.get("_target_")).rpartition(".")[2] in makers and is_read(full_key)
         for full_key, node, key in walk(job.job)
         if OmegaConf.is_dict(node)
     )
+
+
+def with_subclasses(kind: type) -> Iterator[type]:
+    yield kind
+    for other in kind.__subclasses__():
+        yield from with_subclasses(other)
 
 
 def without_effect(stages: Stages) -> Iterator[tuple[type, inspect.Parameter, Hit]]:

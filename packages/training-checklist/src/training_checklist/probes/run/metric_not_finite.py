@@ -9,7 +9,9 @@ from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 def detect(stages: Stages, limits: Limits) -> Hits:
     for name, value in stages.metrics.items():
-        if not math.isfinite(value):
+        whole = name.removesuffix("_step").removesuffix("_epoch")  # what Lightning makes two more of
+        told = whole != name and not math.isfinite(stages.metrics.get(whole, 0.0))
+        if not math.isfinite(value) and not told:
             what, place = f"the metric {name} is {value} after one batch", Place(source=f"self.log({name!r}, ...)")
             path = never_updated(stages, value)
             if path:

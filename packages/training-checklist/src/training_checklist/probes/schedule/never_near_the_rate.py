@@ -7,6 +7,8 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
         peak = max(each.course, default=0.0)
         if 0 < each.base < limits.factor and 0 < peak < limits.share * each.base:
             squared = abs(peak / each.base**2 - 1) < limits.share
+            if each.course[-1] == peak > each.course[0] and not squared:
+                continue  # it still rises where the run ends: that is a warm-up which is too long
             why = " - its square: the function returns a rate, and is multiplied by the rate" if squared else ""
             yield Hit(f"the learning rate is {peak:.3g} at most, and {each.base:.3g} is configured{why}", each.place)
 
@@ -35,4 +37,5 @@ PROBE = Probe(
     },
     faulty=by_factor(lambda call: 0.01),
     healthy=by_factor(lambda call: min(1.0, call / 10)),
+    also_healthy=(by_factor(lambda call: call / 10_000),),  # schedule/warms-up-to-the-end tells of it
 )
