@@ -332,6 +332,18 @@ class TestHealthy:
 
         self.judge(examine, Penalised())
 
+    def test_network_that_a_step_moves_to_the_device_it_was_made_for(self, examine, net):
+        class Moving(net):
+            def __init__(self):
+                super().__init__()
+                self.chosen = "cuda" if torch.cuda.is_available() else "cpu"
+
+            def forward(self, inputs):
+                noise = torch.randn(inputs.shape, device=self.chosen)
+                return self.head.to(self.chosen)(self.first(inputs.to(self.chosen) + noise))
+
+        self.judge(examine, Moving())
+
     def test_gradient_of_an_input_that_backward_leaves(self, examine, net):
         """A sampler follows the slope of an energy, step by step."""
 

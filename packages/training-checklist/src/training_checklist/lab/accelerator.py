@@ -31,7 +31,7 @@ from training_checklist.probe import CannotJudge, Hit
 WHY = "on an accelerator this step ends with an error about tensors on two devices; the CPU never shows it"
 HERE, FAR = torch.device("cpu"), torch.device("cuda", 0)
 SCRIPTED, BACKWARD = torch.jit.ScriptFunction.__call__, torch.autograd._engine_run_backward
-CTC_LOSS = torch.ctc_loss
+CTC_LOSS, TO = torch.ctc_loss, nn.Module.to
 # Operators that read some of their arguments on the CPU, whatever the device of the others.
 MIXES = (
     "aten::copy_",
@@ -135,6 +135,7 @@ def pretended(trainer: Trainer) -> Iterator[None]:
         patch.object(torch.inference_mode, "__enter__", enter_no_grad),  # which refuses subclasses of tensors
         patch.object(torch.jit.ScriptFunction, "__call__", unscripted),  # whose autograd.grad refuses them
         patch.object(torch, "ctc_loss", with_lists_of_lengths),
+        patch.object(nn.Module, "to", staying),
         patch.multiple(torch.cuda, **answers),
         patch.object(trainer.strategy, "_root_device", FAR, create=True),
         torch.backends.cudnn.flags(enabled=False),  # whose operators have no counterpart on the CPU
@@ -145,6 +146,18 @@ def pretended(trainer: Trainer) -> Iterator[None]:
 def unscripted(function: torch.jit.ScriptFunction, *args: Any, **kwargs: Any) -> Any:
     """Call what a function was scripted from, as torch.compile does; itself, where its source is text."""
     return getattr(function, "_torchdynamo_inline", partial(SCRIPTED, function))(*args, **kwargs)
+
+
+def staying(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
+    """Do what `Module.to` does, but leave on the accelerator what lies there.
+
+    A step that moves a network follows a device that it found when it was made: without an accelerator, the CPU.
+    """
+    device = torch._C._nn._parse_to(*args, **kwargs)[0]
+    stays = device is not None and device.type == HERE.type
+    if stays and any(isinstance(each, Far) for each in (*module.parameters(), *module.buffers())):
+        return module
+    return TO(module, *args, **kwargs)
 
 
 def with_lists_of_lengths(log_probs: Tensor, targets: Tensor, *more: Any) -> Tensor:
