@@ -259,6 +259,27 @@ def test_step_may_write_what_it_computes_into_a_graph_beside_its_targets(examine
     assert examine(item, Writing(), Graphs()).status == "passed"
 
 
+def test_batch_that_is_not_memorised_is_looked_at_as_it_was_before_the_step(examine, net, data):
+    class Writing(net):
+        def training_step(self, batch, batch_idx):
+            [graph] = batch
+            graph.x = self(graph.x)
+            return functional.mse_loss(graph.x, torch.randn_like(graph.x))
+
+        validation_step = None
+
+    class Graphs(data):
+        def train_dataloader(self):
+            collate = lambda samples: [Graph(torch.stack([image for image, _ in samples]))]  # noqa: E731
+            return DataLoader(self.part(1), 16, collate_fn=collate)
+
+        val_dataloader = train_dataloader
+
+    verdict = examine("overfit", Writing(), Graphs())
+    assert verdict.status == "failed"
+    assert verdict.error is None
+
+
 class Nodes(LightningModule):
     """Answers for all nodes of a graph, which is a sparse buffer, and ranks pairs of a batch above drawn ones."""
 

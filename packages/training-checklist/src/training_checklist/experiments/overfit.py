@@ -132,6 +132,7 @@ class Overfit(Experiment):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.criteria.calls.clear()
+        self.batch.batch = in_own_containers(batch)  # as it is before the step
         if batch_idx < trainer.accumulate_grad_batches:
             # The same ones afterwards: a step may freeze some, or train others.
             self.trained = (
@@ -166,7 +167,7 @@ class Overfit(Experiment):
             self.ask(self.probes, one)
         one.accuracy = call.accuracy if labelled else one.accuracy
         # A resumed run has other steps behind it.
-        one.batch, steps = batch, trainer.global_step - self.first_step
+        steps = trainer.global_step - self.first_step
         one.record(loss, self.criteria, steps)
         if self.weights is not None and steps == 1:
             one.update, self.weights = float((flat(self.trained) - self.weights).norm() / self.weights.norm()), None

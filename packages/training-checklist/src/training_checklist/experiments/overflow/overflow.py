@@ -12,7 +12,7 @@ from training_checklist import session
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.not_finite import BadOperation, NotFinite, finite, floats, largest
 from training_checklist.engines.places import of_function
-from training_checklist.engines.replay import call_step, isolated, loss_in
+from training_checklist.engines.replay import call_step, in_own_containers, isolated, loss_in
 from training_checklist.engines.tracer import Call, Tracer
 from training_checklist.experiments.experiment import Experiment, stop
 from training_checklist.experiments.overflow.forward_frames import Frames
@@ -84,7 +84,7 @@ class Overflow(Experiment):
             self.around.callback(handle.remove)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        self.batch, self.batch_idx = batch, batch_idx
+        self.batch, self.batch_idx = in_own_containers(batch), batch_idx  # as it is before the step
         probe = trainer.precision in MIXED if self.probe is None else self.probe
         if probe and self.steps == 0 and pl_module.automatic_optimization:
             self._probe(trainer, pl_module)
