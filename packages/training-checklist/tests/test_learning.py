@@ -1320,6 +1320,21 @@ def test_metric_of_validation_that_is_logged_by_step_and_by_epoch_has_two_names(
     assert examine("learning", Forked(), more=choices, enable_checkpointing=True).findings == []
 
 
+def test_value_that_is_none_until_an_epoch_begins_is_there_for_copies(examine, net):
+    class Late(net):
+        factor = None
+
+        def on_train_epoch_start(self):
+            self.factor = 1.0
+
+        def training_step(self, batch, batch_idx):
+            return self.factor * self.loss(batch)
+
+    verdict = examine("learning", Late())
+    assert verdict.status == "passed"
+    assert "a copy of the network" not in verdict.seen
+
+
 @pytest.mark.parametrize(("steps", "epochs", "ends"), [(4, 5, True), (4, 1, False), (40, 5, False), (-1, 5, False)])
 def test_run_that_ends_in_the_first_of_several_epochs(examine, net, steps, epochs, ends):
     found = [each.rule for each in examine("learning", net(), max_steps=steps, max_epochs=epochs).findings]

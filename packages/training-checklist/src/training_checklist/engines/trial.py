@@ -41,8 +41,8 @@ class Trial:
     """A copy of the network and of its optimizer that takes steps on batches at hand.
 
     A step is forward, backward, clipping and the optimizer's step. No schedule is stepped, and no other hook is called,
-    neither the module's nor a callback's, unless the step misses an attribute: then those of the module that begin an
-    epoch may make it. What differs from the run therefore lies there.
+    neither the module's nor a callback's, unless the step misses an attribute or its value: then those of the module
+    that begin an epoch may make it. What differs from the run therefore lies there.
 
     Args:
         pl_module: the network, or the copy that another trial has.
@@ -92,7 +92,7 @@ class Trial:
         with Tracer(self.module, self.criteria), self.trainer.precision_plugin.train_step_context():
             try:
                 output = call_step(self.module, "training_step", batch)
-            except AttributeError:
+            except (AttributeError, TypeError):  # of None, for one
                 self._begin_epoch()
                 output = call_step(self.module, "training_step", batch)
         loss = loss_in(output)

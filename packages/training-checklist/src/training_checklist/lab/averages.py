@@ -81,6 +81,7 @@ class Averages(EpochListener):
         self.trained = 0
         self.moves = 0  # batches that have changed the weights
         self._last: list[Tensor] = []
+        self._shared: dict[str, Tensor] = {}
         self.asked: set[str] = set()  # modules that a training step asks: a target network is slow on purpose
         self.copies = list(self._copies())
         for path, module in run.pl_module.named_modules():
@@ -122,9 +123,14 @@ class Averages(EpochListener):
     def _look_for_aliases(self) -> None:
         known = trained(self.run.pl_module)
         self.trained = len(known)
-        for name, tensor in self._candidates():
-            if tensor.data_ptr() in known and not isinstance(tensor, nn.Parameter):
-                self.aliases.add(name)
+        shared = {
+            name: tensor
+            for name, tensor in self._candidates()
+            if tensor.data_ptr() in known and not isinstance(tensor, nn.Parameter) and not tensor.requires_grad
+        }
+        # Nobody keeps the view of a weight that each forward makes anew.
+        self.aliases |= {name for name, tensor in shared.items() if self._shared.get(name) is tensor}
+        self._shared = shared
 
     def _candidates(self) -> Iterator[tuple[str, Tensor]]:
         module, callbacks = self.run.pl_module, self.run.trainer.callbacks

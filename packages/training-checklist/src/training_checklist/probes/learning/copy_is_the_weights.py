@@ -1,5 +1,7 @@
 from collections import Counter
 
+from torch import Tensor
+
 from training_checklist.instruments import Averages, Small, TwoEpochs
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
@@ -22,6 +24,14 @@ class Keeping(Small):
         self.kept = {name: value.clone() if self.copies else value for name, value in state}
 
 
+class Viewing(Small):
+    """Computes with a view of its weight, which stays behind as an attribute."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.used = self.first.weight.unsqueeze(0)
+        return super().forward(inputs) + 0 * self.used.sum()
+
+
 PROBE = Probe(
     question="Are copies of the weights (for an average or a teacher) real copies that do not share memory?",
     why="state_dict() and detach() give the weights themselves; an average, a backup or the best state must be cloned",
@@ -31,4 +41,5 @@ PROBE = Probe(
     fix=Fix("{name: value.detach().clone() for name, value in module.state_dict().items()}, or copy.deepcopy"),
     faulty=Keeping,
     healthy=type("Cloning", (Keeping,), {"copies": True}),
+    also_healthy=(Viewing,),
 )
