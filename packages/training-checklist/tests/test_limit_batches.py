@@ -1020,6 +1020,23 @@ def test_second_input_that_is_nothing_but_zeros(examine):
     assert (finding.what, finding.place.module) == ("all values that enter it from batch[2] are 0", "second (Linear)")
 
 
+@pytest.mark.parametrize("masked", [True, False])
+def test_targets_that_are_nan_where_none_is_known(examine, net, data, masked):
+    class Some(data):
+        def part(self, seed):
+            inputs, labels = super().part(seed).tensors
+            targets = nn.functional.one_hot(labels, 4).float()
+            return TensorDataset(inputs, targets.where(torch.rand(targets.shape) > 0.2, torch.nan))
+
+    class Masking(net):
+        def loss(self, batch):
+            errors = (self(batch[0]) - batch[1]).abs()
+            return errors[~errors.isnan()].mean() if masked else errors.mean()
+
+    found = rules(examine("limit_batches", Masking(), Some()))
+    assert ("data/value-not-finite" in found) != masked
+
+
 @pytest.mark.parametrize(("seeded", "apart"), [(True, False), (False, False), (False, True)])
 def test_split_that_setup_draws_anew(examine, net, data, seeded, apart):
     class Drawn(data):

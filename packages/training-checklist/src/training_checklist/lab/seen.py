@@ -1,5 +1,6 @@
 """What the batches of a run show, while they go into the network and the criterion."""
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import getitem
@@ -130,6 +131,7 @@ class Seen:
         losses: of training batches.
         labels: of training batches.
         spoilt: what is not finite, by loader and place in the batch.
+        masked: places of what was not finite in a batch whose loss was: something leaves it out.
         labels_outside: those that a criterion was given first; tokens_outside: likewise of an embedding.
         entering: what the first layer takes, batch by batch, where it multiplies that with weights; layer: its name.
         altered: whether more than a scale and a shift of each channel lies between images of a batch and that.
@@ -149,6 +151,7 @@ class Seen:
         self.losses: list[float] = []
         self.labels: list[Tensor] = []
         self.spoilt: dict[tuple[str, str], tuple[str, Place]] = {}
+        self.masked: set[str] = set()
         self.labels_outside: Outside | None = None
         self.tokens_outside: tuple[str, Outside] | None = None
         self.entering: list[Tensor] = []
@@ -214,6 +217,8 @@ class Seen:
         whole = {place: leaf for place, leaf in leaves(batch).items() if leaf.ndim and not leaf.is_floating_point()}
         self.whole_numbers.append({place: leaf.cpu() for place, leaf in whole.items()})
         self.losses += [] if loss is None else [float(loss)]
+        if loss is not None and math.isfinite(float(loss)):
+            self.masked |= {place for place, leaf in leaves(batch).items() if not bool(leaf.isfinite().all())}
         self.weighted.add(self.criteria.calls)
         self.positives.add(self.criteria.calls)
         self.criteria.calls.clear()

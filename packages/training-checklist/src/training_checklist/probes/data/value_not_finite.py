@@ -6,11 +6,12 @@ from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 def detect(data: Data, limits: Limits) -> Hits:
     """One finding for a loader and its dataset each."""
-    for text, place in data.seen.spoilt.values():
-        yield Hit(text, place)
+    for (_, name), (text, place) in data.seen.spoilt.items():
+        if name not in data.seen.masked:
+            yield Hit(text, place)
     for split in data.alike:
         own = part(data, split)
-        for name in data.roles.direct & set(own.values):
+        for name in (data.roles.direct & set(own.values)) - data.seen.masked:
             found = not_finite(own.values[name], name, split.place, own.indices)
             if found is not None:
                 yield Hit(*found)
