@@ -110,6 +110,26 @@ def test_long_warm_up_is_no_low_learning_rate(examine, net):
     assert examine("overfit", Warming()).status == "passed"
 
 
+def test_warm_up_of_a_schedule_that_cannot_be_copied_is_no_low_learning_rate(examine, net):
+    class Around(torch.optim.lr_scheduler.LRScheduler):
+        def __init__(self, inner):
+            self.inner = inner
+
+        def step(self, epoch=None):
+            self.inner.step()
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+    class Warming(net):
+        def configure_optimizers(self):
+            optimizer = super().configure_optimizers()
+            warm = torch.optim.lr_scheduler.LinearLR(optimizer, 1e-6, 1.0, 5000)
+            return [optimizer], [{"scheduler": Around(warm), "interval": "step"}]
+
+    assert examine("overfit", Warming()).status == "passed"
+
+
 def test_label_smoothing_is_no_failure_to_learn(examine, net):
     class Smoothing(net):
         def __init__(self):

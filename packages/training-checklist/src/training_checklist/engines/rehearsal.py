@@ -41,13 +41,14 @@ def usual_rates(trainer: Trainer) -> dict[int, list[float]]:
     """
     found = {id(each): [float(group.get("lr") or 0) for group in each.param_groups] for each in trainer.optimizers}
     for config in trainer.lr_scheduler_configs:
-        if waits_for_a_metric(config):
+        optimizer = getattr(config.scheduler, "optimizer", None)
+        if optimizer is None or waits_for_a_metric(config):
             continue
         try:
             course, _ = rehearse(config.scheduler, trainer.lightning_module, MOST.get(config.interval, 100))
-        except Exception:  # of a schedule of the project's own, which cannot be copied
-            continue
-        key = id(config.scheduler.optimizer)
+        except Exception:  # of a schedule of the project's own, which cannot be copied: it began with these
+            course = [[float(group.get("initial_lr", group.get("lr")) or 0) for group in optimizer.param_groups]]
+        key = id(optimizer)
         peaks = [max(rates) for rates in zip(*course, strict=True)]
         found[key] = [
             peak / 2 if peak > 2 * rate else max(rate, peak / 2)
