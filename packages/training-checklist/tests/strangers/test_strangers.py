@@ -587,14 +587,18 @@ def test_files_that_a_logger_and_the_script_remove_are_there_again(stranger):
 
 
 def test_what_the_script_moves_and_links_has_its_own_name_again(stranger):
-    """Results of earlier runs, which make room for those of this one, and a link to the last run."""
+    """Results of earlier runs, which make room for those of this one, a link to the last run, and files of this one."""
     tested = "    trainer.test(net, data)\n"
     moved = "    os.replace('best.txt', 'best_before.txt')\n    shutil.move('results', 'archive')\n"
     moved += "    open('best.txt', 'w').write('mine')\n    os.makedirs('results')\n    os.unlink('latest')\n"
     moved += "    os.symlink(cfg.folder, 'latest')\n    os.symlink(cfg.folder, 'newest')\n"
+    # As code in C++ writes a file, which Python does not see opened.
+    moved += "    os.system('echo mine > scores.tmp')\n    os.replace(b'scores.tmp', b'scores.txt')\n"
+    moved += "    os.system('echo mine > aside.txt')\n    os.remove('aside.txt')\n"
     imports = ("import hydra\n", "import os\nimport shutil\n\nimport hydra\n")
     project = stranger(changed("train.py", (tested, f"{tested}{moved}"), imports))
-    earlier = [project.folder / name for name in ("best.txt", "best_before.txt", "results/old/scores.txt")]
+    names = ("best.txt", "best_before.txt", "scores.txt", "results/old/scores.txt")
+    earlier = [project.folder / name for name in names]
     for path in earlier:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(path.name)

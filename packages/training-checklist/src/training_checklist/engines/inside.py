@@ -6,6 +6,7 @@ it wants it, for as long as the run lasts.
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Set
 from contextlib import ExitStack, contextmanager
 from functools import wraps
@@ -84,13 +85,14 @@ class Writes:
     """What a run writes outside of its folder, each file noted before it is written for the first time.
 
     Attributes:
+        since: when it began, in ns: a file that was written since then is none of an earlier run.
         has_begun: whether a Trainer has been asked to fit: what a script writes before that is no result.
         early: folders that the script has made before that, and files in them.
     """
 
     def __init__(self, folder: Path, here: Path) -> None:
         self.folder, self.here, self.known = folder, here, set[Path]()
-        self.has_begun = False
+        self.since, self.has_begun = time.time_ns(), False
         self.early: dict[Path, bool] = {}  # whether it is a folder
 
     def begin(self) -> None:
@@ -154,8 +156,11 @@ class Writes:
 
     def remove(self, path: Path, frame: FrameType, is_moved: bool) -> None:
         """Note what is about to be removed, and leave something empty in its place; what is moved stays there, too."""
+        if self._is_known(path) or not os.path.lexists(path):
+            return
         is_folder = path.is_dir() and not path.is_symlink()
-        if self._is_known(path) or not os.path.lexists(path) or (is_folder and not any(path.iterdir())):
+        has_nothing = not any(path.iterdir()) if is_folder else path.lstat().st_mtime_ns >= self.since
+        if has_nothing:  # of before
             return
         self.add(path, not is_moved, frame)
         if not os.path.lexists(path):

@@ -21,6 +21,7 @@ SYSTEM = ("/dev/", "/proc/", "/sys/")
 REMOVALS = ("os.remove", "os.rmdir", "shutil.rmtree")
 NAMES = ("os.rename", "os.link", "os.symlink")  # the second argument is a name that is given, whatever had it before
 EMPTIES = os.O_TRUNC | os.O_EXCL
+PATHS = (str, bytes, os.PathLike)  # as Python's functions take them; else it is the number of an open file
 
 # Called before a file is written, with its path, whether it begins empty, and the frame that asks for it; before a
 # folder is made, with None.
@@ -63,7 +64,7 @@ def _hook(event: str, arguments: tuple) -> None:
     try:
         if event in REMOVALS:
             path, folder = arguments
-            if isinstance(path, (str, os.PathLike)) and folder in (None, -1):  # else it is of a folder being removed
+            if isinstance(path, PATHS) and folder in (None, -1):  # else it is of a folder being removed
                 tell_of_removal(path, sys._getframe(1), False)
             return
         if event == "open":
@@ -83,9 +84,8 @@ def _hook(event: str, arguments: tuple) -> None:
             path, writes, begins_empty = arguments[0], True, None
         else:
             return
-        if writes and isinstance(path, (str, bytes, os.PathLike)):
-            name = os.fsdecode(path)
-            name = str(named(name)) if event in NAMES else os.path.realpath(name)
+        if writes and isinstance(path, PATHS):
+            name = str(named(path)) if event in NAMES else os.path.realpath(os.fsdecode(path))
             if not name.startswith(SYSTEM) and not name.endswith(".pyc"):
                 for listener in list(listeners):
                     listener(Path(name), begins_empty, sys._getframe(1))
@@ -93,14 +93,14 @@ def _hook(event: str, arguments: tuple) -> None:
         pass
 
 
-def tell_of_removal(path: str | os.PathLike, frame: FrameType, is_moved: bool) -> None:
+def tell_of_removal(path: str | bytes | os.PathLike, frame: FrameType, is_moved: bool) -> None:
     for listener in list(removal_listeners):
         listener(named(path), frame, is_moved)
 
 
-def named(path: str | os.PathLike) -> Path:
+def named(path: str | bytes | os.PathLike) -> Path:
     """Return the whole name of what may be a link, and is not followed."""
-    folder, name = os.path.split(os.path.abspath(path))
+    folder, name = os.path.split(os.path.abspath(os.fsdecode(path)))
     return Path(os.path.realpath(folder), name)
 
 
