@@ -8,7 +8,7 @@ import sys
 import pytest
 from omegaconf import OmegaConf
 from training_checklist.experiments.anomaly import Anomaly
-from training_checklist.starting import arguments, start
+from training_checklist.starting import start
 from training_checklist.starting.placement import keys_of_directory
 from training_checklist.starting.start import Starter
 
@@ -107,12 +107,6 @@ def test_callbacks_of_a_command_leave_the_import_of_torch_to_the_start_of_items(
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
-@pytest.mark.parametrize(("item", "is_one"), [("trace", "true"), ("paths", "false"), ("reproducibility", "false")])
-def test_trial_without_an_item_has_as_many_processes_as_the_items_run(item, is_one):
-    config = OmegaConf.create({"hydra": {"overrides": {"task": [f"+checklist={item}"], "hydra": []}}})
-    assert f"hydra.callbacks.debug.one_device={is_one}" in arguments.without(config, [item], None)
 
 
 @pytest.mark.parametrize(("given", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])

@@ -2,6 +2,7 @@
 
 import csv
 import inspect
+import os
 import re
 import signal
 import subprocess
@@ -733,10 +734,11 @@ def test_unused_parameters_under_ddp_are_named():
             super().__init__()
             self.spare = nn.Linear(2, 2)
 
-    try:
-        finding = diagnosed(fit, Unused(), strategy="ddp", devices=1)
-    finally:
-        torch.distributed.destroy_process_group()
+    with patch.dict(os.environ):  # where Lightning leaves the rank, and commands of later tests would be ranks
+        try:
+            finding = diagnosed(fit, Unused(), strategy="ddp", devices=1)
+        finally:
+            torch.distributed.destroy_process_group()
     assert finding.where == "spare.weight, spare.bias"
     assert "took no part in the loss" in finding.why
     assert "ddp_find_unused_parameters_true" in told(finding)

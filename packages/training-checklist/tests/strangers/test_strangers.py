@@ -586,6 +586,17 @@ def test_files_that_a_logger_and_the_script_remove_are_there_again(stranger):
     assert project.files() == before
 
 
+def test_what_fails_only_in_several_processes_is_the_projects_where_its_config_asks_for_them(stranger):
+    ends = "        if self.trainer.world_size > 1:\n            raise ValueError('not in a group')\n"
+    files = changed("configs/train.yaml", ("max_epochs: 3", "max_epochs: 3, devices: 2"))
+    files["net.py"] = files["net.py"].replace(
+        "        return self.loss(batch)\n", f"{ends}        return self.loss(batch)\n"
+    )
+    done = stranger(files).check(items="paths")
+    assert done.verdict("paths") == "failed", done.output
+    assert "ValueError: not in a group" in done.output
+
+
 def test_what_the_script_moves_and_links_has_its_own_name_again(stranger):
     """Results of earlier runs, which make room for those of this one, a link to the last run, and files of this one."""
     tested = "    trainer.test(net, data)\n"
