@@ -44,6 +44,17 @@ def test_data_of_a_stage_that_the_run_never_comes_to_leave_nothing(stranger):
     assert project.files() == before
 
 
+def test_config_that_a_program_does_not_stumble_over_is_a_remark(stranger):
+    """Its config lacks an argument, has one too many, and an interpolation leads nowhere: nothing builds or reads that."""
+    odd = "sampler: {_target_: torch.optim.SGD, width: 3, lr: '${rate}'}\n"
+    project = stranger(PLAIN | {"configs/train.yaml": f"{CONFIG}{odd}"})
+    done = project.check(items="fast_dev_run,config")
+    assert done.code == 0, done.output
+    for rule in ("missing-argument", "unknown-argument", "unresolved-interpolation"):
+        assert f"[config/{rule}]" in done.output
+    assert project.check(items="config").code == 1  # alone it has nothing to go by
+
+
 def test_project_whose_config_sweeps_unasked_has_one_run_checked_in_its_place(stranger):
     project = stranger(PLAIN | {"configs/train.yaml": f"hydra: {{mode: MULTIRUN}}\n{CONFIG}"})
     done = project.check(items="overfit,reproducibility")

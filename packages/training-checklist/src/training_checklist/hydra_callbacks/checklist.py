@@ -1,6 +1,7 @@
 """Every item of the checklist, one after the other, in one table."""
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from hydra.experimental.callback import Callback
@@ -8,7 +9,7 @@ from hydra.types import TaskFunction
 from omegaconf import DictConfig
 
 from training_checklist.ending import AMONG_ALL
-from training_checklist.finding import ERROR, Verdict
+from training_checklist.finding import ERROR, REMARK, Finding, Verdict
 from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
 from training_checklist.hydra_callbacks.one_device import without_devices
 from training_checklist.reporting.terminal import print_progress
@@ -17,6 +18,7 @@ from training_checklist.starting.check import OUTPUT, Check, Outcome
 from training_checklist.starting.placement import Asked
 
 SEVERAL = "distributed"  # the item that examines several processes
+ALL_STAGES = "fast_dev_run"  # the item whose run goes through all that the program does
 
 
 class Checklist(Callback):
@@ -59,6 +61,7 @@ class Rows:
     def __init__(self, asked: Checklist, check: Check) -> None:
         self.asked, self.check = asked, check
         self.crashed: set[str] = set()
+        self.ran_through = False  # whether the program has come to its end, in short
 
     def report(self) -> int:
         verdicts: list[Verdict] = []
@@ -85,7 +88,19 @@ class Rows:
         outcome = self.check.judged({item: ""}, arguments, place, OUTPUT, self.asked.seconds)
         if any(not crash.after for crash in outcome.crashes) and outcome.crashed and not failed_itself(outcome):
             self.crashed.add(item)
+        if item == ALL_STAGES and outcome.told and not (outcome.crashes or outcome.refused or failed_itself(outcome)):
+            self.ran_through = True
+        for verdict in outcome.verdicts if self.ran_through else ():
+            verdict.findings = [self._disproved(each) for each in verdict.findings]
         return outcome.verdicts[0] if outcome.verdicts else Verdict(item, "", skipped=outcome.refused)
+
+    def _disproved(self, finding: Finding) -> Finding:
+        """Return a remark in the place of a finding that foretells the end of a program which has not ended so."""
+        rule = self.check.settings.rules.get(finding.rule)
+        if rule is None or not rule.foretells_crash:
+            return finding
+        why = f"the program comes to its end all the same: nothing in it uses this. Where something does, {finding.why}"
+        return replace(finding, severity=REMARK, why=why)
 
 
 def failed_itself(outcome: Outcome) -> bool:
