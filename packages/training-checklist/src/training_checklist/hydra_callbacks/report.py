@@ -17,7 +17,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.types import TaskFunction
 from omegaconf import DictConfig, open_dict, read_write
-from training_config.processes import needs_processes
+from training_config.processes import device_count, needs_processes
 from training_config.secret_values import secret_values
 
 from training_checklist import session
@@ -230,7 +230,9 @@ class Report(Callback):
     def _is_alone(self) -> bool:
         """Whether this run is of one process, where the project's own command asks for several."""
         config = own_config() if self.one_device else None
-        return config is not None and needs_processes(config.get("trainer"))
+        trainer = None if config is None else config.get("trainer")
+        # A strategy of several processes may be asked for with one device.
+        return needs_processes(trainer) and (device_count(trainer, 2) > 1 or int(trainer.get("num_nodes") or 1) > 1)
 
     def _is_over(self, error: Exception) -> bool:
         """Whether an exception ended the training function after all that an item asked for."""

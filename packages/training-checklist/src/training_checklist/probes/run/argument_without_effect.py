@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import torch
 from omegaconf import OmegaConf
 from training_config.walk import walk
 
@@ -73,6 +74,8 @@ def without_effect(stages: Stages) -> Iterator[tuple[type, inspect.Parameter, Hi
             what = f"{kind.__name__} is given {parameter.name}"
             if any(uses_itself(other, parameter.name) for other in kinds if kind in other.__mro__[1:]):
                 continue
+            if any(shares_a_dict(file, kind.__name__, others_with(parameter.name, kinds, kind)) for file in files):
+                continue
             if not attribute:
                 yield kind, parameter, Hit(f"{what}, and does not read it", of_function(kind.__init__))
             elif not of_library(kind, attribute) and not any(reads(file, attribute) for file in files):
@@ -109,15 +112,45 @@ def unread(kind: type) -> Iterator[tuple[inspect.Parameter, str]]:
             yield parameter, kept[name]
 
 
+def others_with(argument: str, kinds: list[type], kind: type) -> set[str]:
+    """Return the names of the other classes whose __init__ reads an argument of this name."""
+    return {each.__name__ for each in kinds if each is not kind and uses(each, argument)}
+
+
+def shares_a_dict(file: str, name: str, others: set[str]) -> bool:
+    """Whether one dict is given to this class and to others that read more of it: `A(**options)` and `B(**options)`."""
+    calls = [node for node in ast.walk(source_tree(file)) if isinstance(node, ast.Call)] if others else []
+    splats = {
+        (last_name(call.func), ast.unparse(each.value)) for call in calls for each in call.keywords if each.arg is None
+    }
+    own = {given for called, given in splats if called == name}
+    return any(called in others and given in own for called, given in splats)
+
+
 def uses_itself(kind: type, name: str) -> bool:
     """Whether an __init__ does more with an argument than to hand it on to the class that it derives from."""
     nodes = [*ast.walk(definition(inspect.unwrap(kind.__init__)))]
-    read = sum(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in nodes)
+    read = times_read(nodes, name)
     return read > 1 or (read == 1 and not called_in(nodes).isdisjoint(WHOLE))
 
 
+def uses(kind: type, name: str) -> bool:
+    """Whether an __init__ has an argument of this name, and reads it."""
+    function = inspect.unwrap(kind.__init__)
+    return name in inspect.signature(function).parameters and times_read([*ast.walk(definition(function))], name) > 0
+
+
+def times_read(nodes: list[ast.AST], name: str) -> int:
+    return sum(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in nodes)
+
+
 def called_in(nodes: list[ast.AST]) -> set[str]:
-    return {getattr(node.func, "id", getattr(node.func, "attr", "")) for node in nodes if isinstance(node, ast.Call)}
+    return {last_name(node.func) for node in nodes if isinstance(node, ast.Call)}
+
+
+def last_name(node: ast.AST) -> str:
+    """Return c of `c` and `a.b.c`, "" of anything else."""
+    return getattr(node, "id", getattr(node, "attr", ""))
 
 
 def definition(function: Any) -> ast.AST:
@@ -191,6 +224,25 @@ class Unscaled(Small):
         super().__init__()
 
 
+class Described(Scaled):
+    """Its head is given what describes the whole, and reads a part of it."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__(factor)
+        options = {"width": 8, "depth": 2}
+        self.whole, self.part = Body(**options), Head(**options)
+
+
+class Body(torch.nn.Linear):
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__(width, width * depth)
+
+
+class Head(torch.nn.Linear):
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__(width, width)
+
+
 PROBE = Probe(
     question="Is every constructor argument of the project's classes read by some code?",
     why="whoever gives it, in the config or in code, believes in a value that nothing uses",
@@ -200,4 +252,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Example(lambda: Unscaled(0.5)),
     healthy=Example(lambda: Scaled(0.5)),
+    also_healthy=(Example(lambda: Described(0.5)),),
 )
