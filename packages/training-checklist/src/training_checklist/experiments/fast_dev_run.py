@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from training_checklist.engines import loads
+from training_checklist.engines import config_reads, loads
 from training_checklist.engines.logged import names_of
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import reported_loss
@@ -61,7 +61,7 @@ class FastDevRun(Experiment):
 
     def conclude(self, folder: Path) -> None:
         if self.ran:  # else nothing says that the item has been at work
-            self.ask(self.probes, self.stages, loaded_weights=loads.seen())
+            self.ask(self.probes, self.stages, loaded_weights=loads.seen(), config_reads=config_reads.seen())
 
     def _run(self, stage: str, trainer: Trainer, pl_module: LightningModule, datamodule: Any) -> None:
         """Run a stage as the project would; what it raises there is said, and the next stage follows.

@@ -140,6 +140,7 @@ class Report(Callback):
         self.owner = os.environ.get(OWNER) == this_process()
 
         self.given = ExitStack()
+        from training_checklist.engines.config_reads import recorded_reads
         from training_checklist.engines.inside import writing_inside
         from training_checklist.engines.loads import recorded_loads
         from training_checklist.experiments.experiment import every_trainer
@@ -150,6 +151,7 @@ class Report(Callback):
             self.given.enter_context(writing_inside(own_folder(config), services_only=own, here=here))
         self.given.enter_context(every_trainer(*self._asked(config), self.forms_group))
         self.given.enter_context(recorded_loads(self.items))
+        self.given.enter_context(recorded_reads(self.items))
 
     def _asked(self, config: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
         parts, arguments = asked_of_trainers(config, self.limits_of)

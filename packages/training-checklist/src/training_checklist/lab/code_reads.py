@@ -33,6 +33,8 @@ class Code:
     Args:
         files: how many were read.
         words: every name, attribute, argument and word of a string, docstrings left out.
+        reached: every word of a string, docstrings left out, and every attribute but for those of `self`: what a key
+            may be got by.
         whole: the names that are used otherwise than as `name.attribute` or `name["key"]`.
         pairs: (name, attribute) of each `name.attribute` and `name["attribute"]`.
         supplied: keywords given in calls of Hydra's `instantiate`.
@@ -51,6 +53,7 @@ class Code:
 
     files: int = 0
     words: set[str] = field(default_factory=set)
+    reached: set[str] = field(default_factory=set)
     whole: set[str] = field(default_factory=set)
     pairs: set[tuple[str, str]] = field(default_factory=set)
     supplied: set[str] = field(default_factory=set)
@@ -90,6 +93,8 @@ class Code:
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             if name(node):
                 self.words.add(name(node))
+                if not isinstance(node, ast.Name) and name(node.value) != "self":
+                    self.reached.add(name(node))
                 if id(node) not in skipped:
                     self.whole.add(name(node))
                 if isinstance(node.ctx, ast.Store) and root(node) in CONFIG:
@@ -102,6 +107,7 @@ class Code:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
             found = WORD.findall(node.value)
             self.words.update(found)
+            self.reached.update(found)
             self.whole.update(found)
         elif isinstance(node, ast.Dict):
             written = zip(node.keys, node.values, strict=True)

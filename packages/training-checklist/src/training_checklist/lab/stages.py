@@ -14,6 +14,7 @@ class Stages(Subject):
         first_loss: that of the first training step, None where it has returned none.
         metrics: that were logged so far.
         end_of_training: the LightningModule, the DataModule and all callbacks that have trained.
+        config_reads: keys of a config that somebody has read, with dots.
         loaded_weights: calls of load_state_dict(strict=False) in the project's code.
     """
 
@@ -21,4 +22,5 @@ class Stages(Subject):
     first_loss: float | None
     metrics: dict[str, float]
     end_of_training: list[Any]
+    config_reads: frozenset[str]
     loaded_weights: list[LoadedWeights]

@@ -1,0 +1,62 @@
+from collections.abc import Iterator
+
+from omegaconf import DictConfig, OmegaConf
+
+from training_checklist.instruments import FILES, Job, JobConfig, Stages, own_config, source
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+
+def detect(stages: Stages, limits: Limits) -> Hits:
+    config = own_config()
+    if config is None or not stages.config_reads:
+        raise CannotJudge("the program reads no config that Hydra has composed for it")
+    job = JobConfig(config)
+    code = source(job)
+    read = {ending for key in stages.config_reads for ending in endings(key)}
+    for full_key in unread(job, job.job, "", read):
+        name = full_key.rpartition(".")[2]
+        if name in code.words and name not in code.reached:  # no word at all is config/unread-key
+            what = f"the program has come to its end without reading {full_key}, and no code asks a config for {name!r}"
+            yield Hit(what, job.place(full_key), fix=Fix(f"pass {full_key} on to what takes it", (f"~{full_key}",)))
+
+
+def endings(key: str) -> Iterator[str]:
+    """Yield a.b.c, b.c and c of the first: a part of a config may have become one of its own."""
+    parts = key.split(".")
+    return (".".join(parts[at:]) for at in range(len(parts)))
+
+
+def unread(job: JobConfig, node: DictConfig, prefix: str, read: set[str]) -> Iterator[str]:
+    """Yield those keys that were not read, of nodes of which others were."""
+    for key in map(str, node):
+        full_key, child = f"{prefix}{key}", node._get_node(key)
+        if job.is_referred_to(full_key) or job.is_of_debug(full_key):
+            continue
+        if not read.isdisjoint(endings(full_key)):
+            if OmegaConf.is_dict(child) and not child._is_none() and not child._is_missing():
+                yield from unread(job, child, f"{full_key}.", read)
+        elif prefix and any(each.startswith(prefix) for each in read):
+            yield full_key
+
+
+def passing(arguments: str) -> Job:
+    """Return a program that builds a layer by hand, of a config that says its width, and whether it has a bias."""
+    code = FILES["train.py"]
+    made = f"    module.layer = layer({arguments})\n    trainer.fit"
+    code = code.replace("    trainer.fit", made, 1)
+    code = code.replace("@hydra", "def layer(width, bias=True):\n    return Linear(width, width, bias)\n\n\n@hydra", 1)
+    code = code.replace("import hydra\n", "import hydra\nfrom torch.nn import Linear\n", 1)
+    return Job(("+net={width: 8, bias: false}",), {"train.py": code})
+
+
+PROBE = Probe(
+    question="Does the program read every key of the parts of its config that it takes key by key?",
+    why="whatever it is set to changes nothing",
+    severity=WARNING,
+    may_be_wrong="a key that the code reads under a name which it puts together, and not in this run",
+    fix=Fix("pass it on to what takes it, or take it out"),
+    detect=detect,
+    faulty=passing("cfg.net.width"),
+    healthy=passing("cfg.net.width, cfg.net.bias"),
+    also_healthy=(passing("**cfg.net"),),
+)
