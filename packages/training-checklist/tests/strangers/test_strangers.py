@@ -45,7 +45,7 @@ def test_data_of_a_stage_that_the_run_never_comes_to_leave_nothing(stranger):
 
 
 def test_config_that_a_program_does_not_stumble_over_is_a_remark(stranger):
-    """Its config lacks an argument, has one too many, and an interpolation leads nowhere: nothing builds or reads that."""
+    """It lacks an argument, has one too many, and an interpolation leads nowhere: nothing builds or reads that."""
     odd = "sampler: {_target_: torch.optim.SGD, width: 3, lr: '${rate}'}\n"
     project = stranger(PLAIN | {"configs/train.yaml": f"{CONFIG}{odd}"})
     done = project.check(items="fast_dev_run,config")
