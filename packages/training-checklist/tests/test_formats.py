@@ -95,6 +95,7 @@ def test_rules_are_listed_and_explained(capsys):
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
         "run/argument-without-effect",
         "run/hook-never-called",
+        "run/key-never-read",
         "run/loss-exactly-zero",
         "run/loss-not-finite",
         "run/metric-not-finite",

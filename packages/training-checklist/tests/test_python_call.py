@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -577,6 +578,50 @@ def test_layers_whose_values_cannot_be_looked_at_end_no_item(net, data, first):
 
     results = check(Unseen, data(), items=["trace", "anomaly", "overflow", "memory", "gradients", "overfit"])
     assert [(each.item, each.error, each.findings) for each in results.verdicts if each.error or each.findings] == []
+
+
+@pytest.mark.parametrize("item", ["trace", "device", "gradcheck"])
+def test_step_that_takes_slopes_of_its_network_by_torch_func_ends_no_item(net, data, item):
+    class Sloped(net):
+        def loss(self, batch):
+            slopes = torch.vmap(torch.func.jacrev(self.forward))(batch[0])
+            return super().loss(batch) + 1e-3 * slopes.square().mean()
+
+    verdict = check(Sloped(), data(), items=[item])[item]
+    assert (verdict.status, verdict.error) == ("skipped" if item == "gradcheck" else "passed", None), verdict
+    if item == "gradcheck":
+        assert "torch.func" in verdict.skipped
+
+
+def test_class_of_numbers_that_a_dataset_keeps_is_no_column(net, data):
+    class Typed(TensorDataset):
+        dtype = None
+
+    class Converted(data):
+        def train_dataloader(self):
+            loader = super().train_dataloader()
+            dataset = Typed(*loader.dataset.tensors)
+            dataset.dtype = np.float32
+            return DataLoader(dataset, 16, shuffle=True)
+
+    assert check(net(), Converted(), items=["limit_batches"])["limit_batches"].error is None
+
+
+def test_test_set_that_differs_beside_one_that_does_not_is_meant_so(net, data):
+    class Tested(data):
+        far = (0.0, 5.0)  # what is added to the inputs of each
+
+        def test_dataloader(self):
+            inputs, labels = super().val_dataloader().dataset.tensors
+            return [DataLoader(TensorDataset(inputs + shift, labels), 16) for shift in self.far]
+
+    class Scaled(Tested):
+        far = (5.0,)
+
+    rule = "data/splits-scaled-differently"
+    for kind, severity in ((Tested, "remark"), (Scaled, "failed")):
+        found = check(net(), kind(), items=["limit_batches"])["limit_batches"].findings
+        assert [each.severity for each in found if each.rule == rule] == [severity]
 
 
 @pytest.mark.parametrize("item", ["device", "gradcheck", "learning"])

@@ -336,7 +336,7 @@ class Accelerator(TorchDispatchMode):
 
         `backward` leaves them in the leaves, for code that reads its `grad`.
         """
-        if not any(isinstance(output, Far) for output in outputs):
+        if not any(map(is_far, outputs)):  # within torch.func they are wrapped
             return BACKWARD(outputs, gradients, keeps, create_graph, inputs, *more, **options)
         for gradient in gradients:
             if gradient is not None and not is_far(gradient):
@@ -345,7 +345,8 @@ class Accelerator(TorchDispatchMode):
             for leaf in inputs or leaf_tensors(outputs).values():
                 leaf.grad = torch.ones_like(leaf)
             return ()
-        return tuple(torch.ones_like(each).requires_grad_(create_graph) for each in inputs)
+        # torch.func allows no requires_grad_().
+        return tuple(each * 0 + 1 if create_graph else torch.ones_like(each) for each in inputs)
 
     def _own(self, tensor: Tensor, kind: str, name: str) -> None:
         if not is_far(tensor):

@@ -133,9 +133,14 @@ class ModuleCalls:
         if self._stack:
             self._stack[-1].last = done.path
         first = next(tensors(output), None)
-        if row is None or first is None or in_vmap():
+        if row is None:
             return
-        row.output, row.dtype, row.device = shapes(output), str(first.dtype).removeprefix("torch."), str(first.device)
+        row.output = shapes(output) or type(output).__name__
+        if first is None:
+            return
+        row.dtype, row.device = str(first.dtype).removeprefix("torch."), str(first.device)
+        if in_vmap():
+            return
         row.spread = (row.spread[0], spread(output))
         if first.numel():
             size = first.detach().abs().float()

@@ -60,7 +60,8 @@ def columns(dataset: Any) -> list[Any]:
 def is_column(value: Any, length: int) -> bool:
     if isinstance(value, (list, tuple)):
         return len(value) == length
-    return bool(getattr(value, "shape", ())) and hasattr(value, "dtype") and value.shape[0] == length
+    shape = getattr(value, "shape", None)  # of a class such as numpy.float32, no shape
+    return isinstance(shape, tuple) and len(shape) > 0 and hasattr(value, "dtype") and shape[0] == length
 
 
 def raw_row(dataset: Any) -> Callable[[int], Any] | None:

@@ -11,7 +11,7 @@ from training_checklist.instruments import (
     part,
     scale_of,
 )
-from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
+from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 
 @each_held_out
@@ -19,11 +19,19 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
     for name in sorted(data.roles.inputs):
         one, two = (scale_of(part(data, each).of(name)) for each in (data.train, split))
         if one and two and differ(one, two, limits.max_shift, limits.max_ratio):
+            others = (scale_of(part(data, each).of(name)) for each in beside(data, split))
+            is_one_of_several = any(it and not differ(one, it, limits.max_shift, limits.max_ratio) for it in others)
             yield Hit(
                 f"inputs of {data.train.name} have mean {one.mean:.2f} and std {one.std:.2f}, those of "
                 f"{split.name} {two.mean:.2f} and {two.std:.2f}",
                 split.place if name == data.roles.input else split.place.beside(note=name),
+                severity=REMARK if is_one_of_several else None,  # one that is meant to differ, beside one that does not
             )
+
+
+def beside(data: Data, split: Split) -> list[Split]:
+    """Return the other loaders of the split's stage."""
+    return [each for each in data.held_out if each.stage == split.stage and each is not split]
 
 
 def scaled(factor: float = 1.0, shift: float = 0.0) -> Example:

@@ -39,7 +39,8 @@ def detect(step: Step, limits: Limits) -> Hits:
             raise CannotJudge("the network is shown the targets in training, as by teacher forcing")
         squashed = now.input.sigmoid(), now.input.softmax(1), then.input.sigmoid(), then.input.softmax(1)
         is_squashed = any(not differ(one, other) for one in squashed for other in (now.input, then.input))
-        if differ(now.input, then.input) and not is_squashed:  # which network/probabilities-into-... tells
+        clamped = then.input.clamp(now.input.min(), now.input.max())  # to the range of pixels, say
+        if differ(now.input, then.input) and differ(now.input, clamped) and not is_squashed:  # which network/probabilities-into-... tells
             yield Hit(f"{name} gets other answers in {step.name} than in training_step, for the same batch", now.place)
 
 
@@ -75,6 +76,11 @@ class Forgotten(Restoring):
         self.log("val/loss", functional.mse_loss(self(batch[0]), batch[1]))
 
 
+class Clamped(Restoring):
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        self.log("val/loss", functional.mse_loss((batch[0] - self(batch[0])).clamp(0, 1), batch[1]))
+
+
 def pairs() -> DataLoader:
     clean = torch.randn(32, 8)
     return DataLoader(TensorDataset(clean + 0.1 * torch.randn(32, 8), clean), batch_size=16)
@@ -91,4 +97,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Example(Forgotten, pairs),
     healthy=Example(Restoring, pairs),
+    also_healthy=(Example(Clamped, pairs),),
 )
