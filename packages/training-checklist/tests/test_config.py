@@ -508,3 +508,9 @@ def test_node_of_which_the_code_builds_a_part_is_no_fault(judge, target, found):
     code = TRAIN.replace("    pl.seed", f"    make = lambda: instantiate({{'_target_': {target}}})\n    pl.seed", 1)
     item = judge("+net={_target_: torch.nn.Flatten, batch_size: 8}", files={"train.py": code})
     assert [each["rule"] for each in item["findings"] if each["rule"] == "config/unknown-argument"] == found
+
+
+def test_monitor_of_a_callback_that_reaches_no_trainer_is_not_looked_for(judge):
+    code = TRAIN.replace(", callbacks=callbacks", "", 1)
+    item = judge("callbacks.checkpoint.monitor=val/acc", files={"train.py": code})
+    assert finding(item)["rule"] == "config/callback-in-no-trainer"

@@ -179,6 +179,7 @@ MODULES = {
         "LightningModule",
         "Logger",
         "ModelCheckpoint",
+        "Trainer",
         "combined",
         "is_overridden",
         "isolate_rng",

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from hydra.core.utils import JobReturn, JobStatus
@@ -41,7 +41,7 @@ class ConfigWatch(Callback):
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         self.check = ConfigCheck(self.all, self.topics)
         session.add(self.check)
-        self.idle = IdleTrainer()
+        self.idle = IdleTrainer(self.check.comes_to_fit)
         self.alone = list(config.hydra.callbacks.debug["items"]) == [ConfigCheck.item]
         try:
             self.check.examine(config)
@@ -64,27 +64,34 @@ class IdleTrainer:
     """While it is entered, fit, validate, test and predict of every Trainer end the training function.
 
     What follows there may take long, or export a network that has not been trained.
+
+    Args:
+        on_fit: is told of the Trainer that is asked to fit.
     """
 
-    def __init__(self) -> None:
-        self.asked = False
+    def __init__(self, on_fit: Callable[[Any], None]) -> None:
+        self.asked, self.on_fit = False, on_fit
         self._entries: list[tuple[type, str, Any]] = []
 
     def __enter__(self) -> None:
+        def fit(trainer: Any, *_: Any, **__: Any) -> NoReturn:
+            self._fit(trainer)
+
         for name in LIGHTNING:
             trainer = getattr(sys.modules.get(name), "Trainer", None)
             for entry in ENTRIES if trainer is not None else ():
                 self._entries.append((trainer, entry, getattr(trainer, entry)))
-                setattr(trainer, entry, self._fit if entry == "fit" else self._ask)
+                setattr(trainer, entry, fit if entry == "fit" else self._ask)
 
     def _ask(self, *arguments: Any, **options: Any) -> NoReturn:
         self.asked = True
         end()
 
-    def _fit(self, *arguments: Any, **options: Any) -> NoReturn:
+    def _fit(self, trainer: Any) -> NoReturn:
         from training_checklist.engines.inside import tell_of_fit
 
         tell_of_fit()  # a script that catches every exception goes on
+        self.on_fit(trainer)
         self._ask()
 
     def __exit__(self, *error: object) -> None:
@@ -105,10 +112,18 @@ class ConfigCheck(Experiment):
 
     def examine(self, config: DictConfig) -> None:
         """Have all that is wrong with a job's config judged, and show where its values come from."""
-        job = JobConfig(config)
-        self.ask(self.probes, job)
-        self._show(job)
+        self.job = JobConfig(config)
+        self.ask(self.probes, self.job)
+        self._show(self.job)
         self.seconds = time.monotonic() - self.started
+
+    def comes_to_fit(self, trainer: Any) -> None:
+        """Judge what only a Trainer tells. What has no effect at all need not be right, too."""
+        before = [*self.findings]
+        self.ask([each for each in self.probes if each.id in self.unjudged], self.job, fitting=trainer)
+        without_effect = [f"{each.place.key}." for each in self.findings if each not in before]
+        told = [each for each in before if not each.place.key.startswith(tuple(without_effect))]
+        self.findings = [each for each in self.findings if each in told or each not in before]
 
     def verdict(self, question: str) -> Verdict:
         verdict = super().verdict(question)

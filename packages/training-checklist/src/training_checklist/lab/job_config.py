@@ -19,7 +19,7 @@ from training_checklist.group import groups
 from training_checklist.lab.arguments import EXPONENT, misfit, splatted, unknown_arguments
 from training_checklist.lab.code_reads import Code, read_code
 from training_checklist.lab.shared import Subject, once
-from training_checklist.lightning import Callback
+from training_checklist.lightning import Callback, Trainer
 from training_checklist.probe import CannotJudge
 from training_checklist.settings import KEY
 
@@ -32,7 +32,12 @@ class JobConfig(Subject):
 
     Args:
         config: of a job, with Hydra's own part, which `job` is without.
+
+    Attributes:
+        fitting: the Trainer that is asked to fit, once the program has come so far.
     """
+
+    fitting: Trainer
 
     def __init__(self, config: DictConfig) -> None:
         self.config, self.job = config, copy.deepcopy(config)
