@@ -13,6 +13,7 @@ from unittest.mock import patch
 from urllib.error import URLError
 
 import pytest
+import pytorch_lightning
 import torch
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
@@ -565,6 +566,38 @@ def test_download_that_fails_is_told_as_one():
     finding = diagnosed(prepare_data)
     assert "no network, or the address is gone" in finding.why
     assert "where it looks for them" in told(finding)
+
+
+def test_exception_without_a_traceback_is_placed_where_the_one_that_it_led_to_arose():
+    dropped = URLError("[Errno -2] Name or service not known")
+
+    def load():
+        raise OSError("no tokenizer") from dropped
+
+    assert diagnosed(load).place.function.endswith("load")
+
+
+def test_name_that_a_library_has_no_more_is_of_another_version():
+    def annotated():
+        return pytorch_lightning.loggers.LightningLoggerBase
+
+    finding = diagnosed(annotated)
+    assert "has no LightningLoggerBase in pytorch_lightning" in finding.why
+    assert "written for another version" in finding.why
+
+
+def test_devices_that_a_cpu_has_not_are_told_with_their_key():
+    config = OmegaConf.create({"trainer": {"devices": [0]}})
+    finding = diagnosed(lambda cfg: Trainer(accelerator="cpu", devices=[*cfg.trainer.devices]), config)
+    assert "no numbered devices" in finding.why
+    assert told(finding) == "trainer.devices=1"
+
+
+def test_cuda_that_the_config_asks_for_is_told_with_its_key():
+    config = OmegaConf.create({"net": {"device": "cuda"}})
+    finding = diagnosed(lambda cfg: torch.zeros(1, device=cfg.net.device), config)
+    assert "the config asks for CUDA" in finding.why
+    assert told(finding) == "net.device=cpu"
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ MODULES = {
     "lab.labels": ("class_weights", "classes", "counts", "labels"),
     "lab.loading": ("caller_of_numpy", "mixed_by_collate", "reloaded", "seeds_of", "watch"),
     "lab.job_config": (
-        *("DOTTED", "JobConfig"),
+        *("DOTTED", "JobConfig", "Target"),
         *("as_written", "beaten", "callbacks", "calls", "given_to", "misplaced", "monitor_of", "override"),
         *("override_of", "provenance", "source", "targets", "text_values"),
     ),

@@ -3,6 +3,8 @@
 import re
 from difflib import get_close_matches
 
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from training_config.near_names import suggestion
 from training_config.targets import locate, parameters_of
 
@@ -79,7 +81,18 @@ def missing_value(crash: Crash, match: re.Match) -> Cause:
 def unknown_key(crash: Crash, match: re.Match) -> Cause:
     key, known = full_key(crash.error) or match[1], raw_leaves(crash.config)
     names = {name for full in known for name in parents(full)}
+    options = options_of(key)
+    if options:
+        return Cause(f"nothing has chosen one of the options of {key}/", f"{key}={' or '.join(options[:4])}")
     return Cause(f"the config has no {key}{suggestion(key, names)}", f"+{key}=... adds it", place_of(crash.config, key))
+
+
+def options_of(key: str) -> list[str]:
+    """Return the options of a group that the defaults list leaves open (`data: null`); none of anything else."""
+    group = key.replace(".", "/")
+    if not HydraConfig.initialized() or HydraConfig.get().runtime.choices.get(group, "") is not None:
+        return []
+    return GlobalHydra.instance().config_loader().get_group_options(group)
 
 
 def interpolation(crash: Crash, match: re.Match) -> Cause:

@@ -110,6 +110,8 @@ class Crash:
     def place(self) -> Place:
         """The module, the line and the batch, as far as they are known."""
         at = self.own if self.own is not None else self.steps[-1] if self.steps else None
+        if at is None and self.outer is not None:  # some libraries drop the traceback of what they raise again
+            return self.outer.place
         line = at.place if at is not None else Place(note="no traceback")
         return line.beside(module=self.working, batch=self.local("batch_idx", int), note=line.note or self.stage)
 

@@ -598,7 +598,22 @@ def no_accelerator(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def devices_of_cpu(crash: Crash, match: re.Match) -> Cause:
+    known = dict.fromkeys(re.sub(r"\.\d+$", "", key) for key in raw_leaves(crash.config))  # a list has an index behind
+    keys = [key for key in known if key.rpartition(".")[2] == "devices"]
+    return Cause(
+        "a CPU has no numbered devices: there, `devices` is how many processes train",
+        f"{keys[0]}=1" if keys else "Trainer(devices=1)",
+        place_of(crash.config, *keys),
+    )
+
+
 def moved_by_hand(crash: Crash, match: re.Match) -> Cause:
+    keys = [key for key, value in raw_leaves(crash.config).items() if str(value).startswith("cuda")]
+    if keys:
+        return Cause(
+            "the config asks for CUDA, and there is none here", f"{keys[0]}=cpu", place_of(crash.config, *keys)
+        )
     return Cause(
         "the code asks for CUDA itself, whatever the Trainer runs on, and there is none here",
         "no .cuda() and no device='cuda': make it with device=x.device of a tensor at hand, or device=self.device, "
@@ -668,6 +683,15 @@ def import_failed(crash: Crash, match: re.Match) -> Cause:
             f"no package of this environment and no folder that Python looks in has a module {name}",
             f"install what provides {name}, or take out the import",
         )
+    return absent(module, name)
+
+
+def attribute_missing(crash: Crash, match: re.Match) -> Cause:
+    return absent(*match.groups())
+
+
+def absent(module: str, name: str) -> Cause:
+    """Say why a module does not have a name."""
     found = sys.modules.get(module)
     if is_own(str(getattr(found, "__file__", None))):
         return Cause(f"{module} has no {name}{suggestion(name, dir(found))}", "correct the name, or define it there")
@@ -690,6 +714,11 @@ def removed_hook(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+# Of urllib, requests, httpx, urllib3, socket, aiohttp and huggingface_hub.
+UNREACHABLE = (
+    "URLError|ConnectionError|ConnectError|MaxRetryError|gaierror|ClientConnector\\w*Error|LocalEntryNotFoundError"
+)
+
 PATTERNS: list[Pattern] = [
     (r"^SystemExit: ", exit_called),
     (r"Support for `(\w+_epoch_end)` has been removed.* use the `(\w+)` hook", removed_hook),
@@ -699,6 +728,7 @@ PATTERNS: list[Pattern] = [
         r"|^(?:ModuleNotFound|Import)Error: .*?(?P<command>pip install [\w.\[\]-]+)",
         import_failed,
     ),
+    (r"^AttributeError: module '([\w.]+)' has no attribute '(\w+)'", attribute_missing),
     (r"The closure hasn't been executed", closure_not_called),
     (r"^TypeError: \S*?(\w+)\(\) (?:missing \d+ required positional|takes .*positional)", hook_arguments),
     (r"object of type 'NoneType' has no len\(\)", no_dataset),
@@ -744,7 +774,8 @@ PATTERNS: list[Pattern] = [
     (r"(\w+) does not have a deterministic implementation", not_deterministic),
     (r"Found no NVIDIA driver|Torch not compiled with CUDA enabled|No CUDA GPUs are available", moved_by_hand),
     (r"No API key configured", not_logged_in),
-    (r"^(?:URLError|ConnectionError|ConnectError|MaxRetryError): |^RuntimeError: Error downloading ", unreachable),
+    (rf"^(?:{UNREACHABLE}): |^RuntimeError: Error downloading ", unreachable),
     (r"No working (C\+\+) compiler found|Failed to find C compiler", no_compiler),
+    (r"`devices` selected with `CPUAccelerator` should be an int", devices_of_cpu),
     (r"No supported gpu backend|can not run on your system|not a valid accelerator", no_accelerator),
 ]

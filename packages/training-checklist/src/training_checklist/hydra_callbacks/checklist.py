@@ -99,7 +99,9 @@ class Rows:
         rule = self.check.settings.rules.get(finding.rule)
         if rule is None or not rule.foretells_crash:
             return finding
-        why = f"the program comes to its end all the same: nothing in it uses this. Where something does, {finding.why}"
+        why = (
+            f"the program comes to its end all the same: it does not use this, or not so. Where one does, {finding.why}"
+        )
         return replace(finding, severity=REMARK, why=why)
 
 

@@ -44,7 +44,7 @@ class Code:
         built: last names of what is given to Hydra's `instantiate`.
         composes: whether the code writes nodes itself, with a `_target_` that it has read elsewhere.
         fits: whether a function of it reads a `_target_` and what that takes: it may leave other keys out.
-        splats: (file, dotted callee, last name of what is splatted) of each `callee(**a.b)`.
+        splats: (file, dotted callee, b or a) of each `callee(**cfg.b)` and `callee(**a)`.
         assigned: the keys of the config that are assigned to.
         logged: names given to `self.log`, each as a pattern.
         logs_more: whether other names are logged, which are made while the code runs.
@@ -136,7 +136,8 @@ class Code:
             if keyword.arg is None and name(keyword.value):
                 self.whole.add(name(keyword.value))
                 self.loops |= name(keyword.value) in CONFIG
-                self.splats.add((str(path), ast.unparse(node.func), name(keyword.value)))
+                if is_of_root(keyword.value):
+                    self.splats.add((str(path), ast.unparse(node.func), name(keyword.value)))
         if callee in ("instantiate", "call"):
             self.built.update(name(argument) for argument in node.args[:1])
             self.supplied.update(keyword.arg for keyword in node.keywords if keyword.arg is not None)
@@ -164,6 +165,11 @@ class Code:
             self.logged.add("".join(parts))
         else:
             self.logs_more = True
+
+
+def is_of_root(node: ast.AST) -> bool:
+    """Whether something is a name, or a part of what is called as the whole config is."""
+    return isinstance(node, ast.Name) or name(getattr(node, "value", node)) in {*CONFIG, "hparams"}
 
 
 def fits_keys(node: ast.AST) -> bool:

@@ -1,11 +1,15 @@
-from training_checklist.instruments import Job, JobConfig, override_of, targets
+from training_checklist.instruments import Job, JobConfig, Target, override_of, targets
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
+    failed: dict[str, list[Target]] = {}
     for each in targets(config):
         if each.problem:
-            yield Hit(f"{each.key}={override_of(each.named)} {each.problem}", config.place(each.key))
+            failed.setdefault(each.problem, []).append(each)
+    for problem, (first, *others) in failed.items():  # an import that fails, fails for all that lies behind it
+        beside = f"; so does {', '.join(each.key for each in others)}" if others else ""
+        yield Hit(f"{first.key}={override_of(first.named)} {problem}{beside}", config.place(first.key))
 
 
 PROBE = Probe(

@@ -1,7 +1,28 @@
 from difflib import get_close_matches
 
-from training_checklist.instruments import Job, JobConfig, calls, override, unknown_arguments
+from training_checklist.instruments import Job, JobConfig, Trainer, calls, override, unknown_arguments
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
+
+# What took the place of arguments of Lightning 1's Trainer: its changelogs of 1.5 to 2.0.
+SUCCESSORS = {
+    "gpus": "accelerator=gpu and devices",
+    "tpu_cores": "accelerator=tpu and devices",
+    "num_processes": "accelerator=cpu and devices",
+    "auto_select_gpus": "devices=auto",
+    "resume_from_checkpoint": "Trainer.fit(ckpt_path=...)",
+    "checkpoint_callback": "enable_checkpointing",
+    "weights_summary": "enable_model_summary",
+    "progress_bar_refresh_rate": "enable_progress_bar, or TQDMProgressBar(refresh_rate=...)",
+    "terminate_on_nan": "detect_anomaly",
+    "track_grad_norm": "log_dict(grad_norm(...)) in on_before_optimizer_step",
+    "stochastic_weight_avg": "the callback StochasticWeightAveraging",
+    "replace_sampler_ddp": "use_distributed_sampler",
+    "multiple_trainloader_mode": "CombinedLoader(..., mode=...)",
+    "auto_lr_find": "Tuner(trainer).lr_find",
+    "auto_scale_batch_size": "Tuner(trainer).scale_batch_size",
+    "amp_backend": "precision",
+    "amp_level": "precision",
+}
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -10,6 +31,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
             near, takes, key = get_close_matches(name, call.parameters, n=3), [*call.parameters], f"{call.key}.{name}"
             hint = f"it takes {', '.join(takes[:6])}{' and more' * (len(takes) > 6)}"
             hint = f"did you mean {' or '.join(near)}?" if near else hint
+            if call.found is Trainer and name in SUCCESSORS:
+                hint = f"since Lightning 2 that is {SUCCESSORS[name]}"
             what = f"{key}={override(call.node, name)} is no argument of {call.callee}; {hint}"
             yield Hit(what, config.place(key), fix=Fix(overrides=(f"~{key}",)))
 
@@ -21,5 +44,6 @@ PROBE = Probe(
     fix=Fix("take it out"),
     detect=detect,
     faulty=Job(("+logger.csv.title=first",)),
+    also_faulty=(Job(("+trainer.gpus=1",)),),
     healthy=Job(("+logger.csv.name=first",)),
 )

@@ -40,7 +40,9 @@ def detect(step: Step, limits: Limits) -> Hits:
         squashed = now.input.sigmoid(), now.input.softmax(1), then.input.sigmoid(), then.input.softmax(1)
         is_squashed = any(not differ(one, other) for one in squashed for other in (now.input, then.input))
         clamped = then.input.clamp(now.input.min(), now.input.max())  # to the range of pixels, say
-        if differ(now.input, then.input) and differ(now.input, clamped) and not is_squashed:  # which network/probabilities-into-... tells
+        if (
+            differ(now.input, then.input) and differ(now.input, clamped) and not is_squashed
+        ):  # which network/probabilities-into-... tells
             yield Hit(f"{name} gets other answers in {step.name} than in training_step, for the same batch", now.place)
 
 

@@ -31,11 +31,12 @@ WHOLE = {"locals", "vars", "save_hyperparameters", "exec", "eval"}  # what reads
 def detect(stages: Stages, limits: Limits) -> Hits:
     found = [*without_effect(stages)]
     config = own_config() if found else None
-    given = set(keys(config))
+    is_null: dict[str, bool] = {}  # by keys of the config, whether each of that name is: then nobody expects anything
+    for name, null in keys(config):
+        is_null[name] = null and is_null.get(name, True)
     for kind, parameter, hit in found:  # what is not in the config may have its default
-        if (parameter.default is parameter.empty or parameter.name in given) and not others_refer(
-            config, kind, parameter
-        ):
+        is_given = parameter.default is parameter.empty or parameter.name in is_null
+        if is_given and not is_null.get(parameter.name, False) and not others_refer(config, kind, parameter):
             yield hit
 
 
@@ -203,11 +204,12 @@ def of_library(kind: type, attribute: str) -> bool:
     return any(hasattr(each, attribute) for each in others) or any(reads(file, attribute) for file in files if file)
 
 
-def keys(config: Any) -> Iterator[str]:
-    """Yield the names of all nodes of a config."""
+def keys(config: Any) -> Iterator[tuple[str, bool]]:
+    """Yield the names of all nodes of a config, with whether they are null."""
     for key in config if hasattr(config, "keys") else ():
-        yield str(key)
-        yield from keys(config._get_node(key))
+        node = config._get_node(key)
+        yield str(key), node._is_none()
+        yield from keys(node)
 
 
 class Scaled(Small):
