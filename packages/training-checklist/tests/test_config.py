@@ -400,6 +400,11 @@ def test_whole_number_one_for_all_batches_warns(judge, limit, verdict):
     assert [found["rule"] for found in item["findings"]] == ["config/one-is-one-batch"] * (limit == "1")
 
 
+def test_limit_that_is_typed_over_a_file_is_none_that_was_left_there(judge):
+    main = FILES["conf/train.yaml"].replace("  max_epochs: 3", "  max_epochs: 3\n  limit_val_batches: null")
+    assert judge("trainer.limit_val_batches=2", files={"conf/train.yaml": main})["findings"] == []
+
+
 @pytest.mark.parametrize(("interval", "warns"), [("1", True), ("1.0", False), ("25", False)])
 def test_validation_after_each_batch_warns(judge, interval, warns):
     item = judge(f"+trainer.val_check_interval={interval}")

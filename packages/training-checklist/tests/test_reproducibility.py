@@ -520,6 +520,8 @@ def test_lines_that_make_generators_without_a_seed():
     with unseeded() as lines:
         assert isinstance(numpy.random.default_rng(3), numpy.random.Generator)
         assert isinstance(random.Random(3), random.Random)
+        # What was made before is of the class, too: scipy and scikit-learn ask.
+        assert isinstance(numpy.random.mtrand._rand, numpy.random.RandomState)
         assert lines == set()
         here = inspect.currentframe().f_lineno
         made = [numpy.random.default_rng(), numpy.random.RandomState(None), random.Random()]

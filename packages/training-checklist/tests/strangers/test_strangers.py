@@ -55,6 +55,20 @@ def test_config_that_a_program_does_not_stumble_over_is_a_remark(stranger):
     assert project.check(items="config").code == 1  # alone it has nothing to go by
 
 
+def test_term_that_the_config_switches_off_is_meant_so(stranger):
+    step = "    def training_step(self, batch):\n        return self.loss(batch)\n"
+    term = "    def training_step(self, batch):\n        part = self.part(batch[0]).square().mean()\n"
+    net = (
+        (step, f"{term}        return self.loss(batch) + self.weight * part\n"),
+        ("nn.Linear(32, 4)\n", "nn.Linear(32, 4)\n        self.part, self.weight = nn.Linear(8, 2), weight\n"),
+        ("lr=0.01):", "lr=0.01, weight=0.0):"),
+    )
+    code = changed("net.py", *net) | {"train.py": TRAIN.replace("Net()", "Net(weight=cfg.get('weight', 0.0))")}
+    for line, status in (("weight: 0.0\n", "passed"), ("", "failed")):
+        done = stranger(code | {"configs/train.yaml": f"{CONFIG}{line}"}).check(items="gradients")
+        assert done.verdict("gradients") == status, done.output
+
+
 def test_project_whose_config_sweeps_unasked_has_one_run_checked_in_its_place(stranger):
     project = stranger(PLAIN | {"configs/train.yaml": f"hydra: {{mode: MULTIRUN}}\n{CONFIG}"})
     done = project.check(items="overfit,reproducibility")

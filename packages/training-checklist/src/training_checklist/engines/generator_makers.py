@@ -23,9 +23,13 @@ def made_by(makers: Mapping[ModuleType, Sequence[str]], see: See) -> Iterator[No
 
 
 def seen(function: Any, see: See) -> Any:
-    if isinstance(function, type):  # the generators that it makes stay of that class
+    if isinstance(function, type):  # the generators that it makes stay of that class, and those that it has made are
 
-        class Seen(function):
+        class SameInstances(type(function)):
+            def __instancecheck__(cls, instance: Any) -> bool:
+                return isinstance(instance, function)
+
+        class Seen(function, metaclass=SameInstances):
             def __init__(self, *given: Any, **options: Any) -> None:
                 super().__init__(*see(given, options), **options)
 

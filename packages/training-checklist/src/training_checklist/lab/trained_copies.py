@@ -183,8 +183,11 @@ def range_test(run: TwoEpochs) -> RangeTest:
     run.deadline = time.monotonic() + run.options["seconds"]
     with copies(run):
         trained = origin(run).again()
-        rates = [float(group["lr"]) for group in run.trainer.optimizers[0].param_groups]
-        rates = run.peaks.get(id(run.trainer.optimizers[0]), rates)
+        groups = run.trainer.optimizers[0].param_groups
+        # A warm-up may begin with 0, and where it leads to need not be known.
+        made_with = [float(group.get("initial_lr") or group["lr"]) for group in groups]
+        rates = run.peaks.get(id(run.trainer.optimizers[0]), made_with)
+        rates = rates if max(rates) > 0 else made_with
         # A rate that a warm-up leads to may be too high at first, but it must not be too low.
         warms_up = max(rates) > 2 * max(trained.options("lr"))
         trained.set_rates(rates)

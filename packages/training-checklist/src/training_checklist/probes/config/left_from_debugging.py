@@ -26,7 +26,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
             elif name.startswith("limit"):  # 0 leaves a split out on purpose, as 1.0 takes all
                 is_on = type(value) is int and 0 < value <= limits.max_few_batches
             place = config.place(key)
-            if is_on and place.origin != "command line" and not TRIALS.search(place.origin):
+            if is_on and not place.origin.startswith("command line") and not TRIALS.search(place.origin):
                 yield Hit(f"{key}={value} {does}", place)
 
 

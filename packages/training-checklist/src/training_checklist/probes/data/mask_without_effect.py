@@ -84,8 +84,8 @@ def is_mask(leaf: Tensor) -> bool:
 
 
 def covers(mask: Tensor, leaf: Tensor) -> bool:
-    """Whether a mask has an entry for each part of a tensor."""
-    return leaf.ndim >= mask.ndim and leaf.shape[: mask.ndim] == mask.shape
+    """Whether a mask has an entry for each number of a tensor, or each row: (N, T) for (N, T, features)."""
+    return mask.ndim <= leaf.ndim <= mask.ndim + 1 and leaf.shape[: mask.ndim] == mask.shape
 
 
 def are_lengths(leaf: Tensor, padded: Tensor) -> bool:

@@ -1,8 +1,11 @@
+import re
+
 import torch
 from torch import Tensor, nn
+from training_config.walk import value_of, walk
 
-from training_checklist.instruments import FirstSteps, Small, several_steps, shown, with_part
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.instruments import FirstSteps, Small, own_config, several_steps, shown, with_part
+from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -15,11 +18,26 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
     weights = [name for name in names if trained[name].ndim > 1 and trained[name].numel()]
     death = steps.graph.kill(trained[name] for name in weights)
     if death is not None:  # else nothing that was seen made them 0: they may have been given nothing to work on
-        yield Hit(
+        what = (
             f"the gradients of {len(names)} of {len(steps.norms)} parameters are exactly 0 in all steps; backward of "
-            f"{death.operation} is given one and passes on only zeros",
-            death.place.beside(parameter=shown(names)),
+            f"{death.operation} is given one and passes on only zeros"
         )
+        place, key = death.place.beside(parameter=shown(names)), chosen_zero(death.place.source)
+        if key:
+            yield Hit(f"{what}, as {key}=0 of the config asks", place.beside(key=key), severity=REMARK)
+        else:
+            yield Hit(what, place)
+
+
+def chosen_zero(line: str) -> str:
+    """Return the key of the config that is 0 and that a line of code names, as the weight of a term that is off."""
+    config = own_config()
+    for key, node, name in walk(config) if config is not None else ():
+        value = None if key.startswith("hydra.") else value_of(node, name)
+        is_zero = isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0
+        if is_zero and re.search(rf"\b{re.escape(str(name))}\b", line):
+            return key
+    return ""
 
 
 class Scaled(Small):

@@ -52,6 +52,8 @@ def is_warm_up_of_steps(schedule: Rehearsal, limits: Limits) -> bool:
         return False
     if decays and near(last, schedule.steps, limits) and schedule.course.index(peak) >= schedule.calls:
         return True
+    if schedule.course.index(peak) <= limits.many * schedule.calls:  # of a longer run, which was cut for a try
+        return False
     # What is rehearsed ends with the steps of the run, or later than any warm-up does.
     return max(rates) <= limits.half * peak and near(last, len(schedule.course) - 1, limits)
 
