@@ -112,7 +112,7 @@ MODULES = {
     "lab.job_config": (
         *("DOTTED", "JobConfig", "Target"),
         *("as_written", "beaten", "callbacks", "calls", "given_to", "misplaced", "monitor_of", "override"),
-        *("override_of", "provenance", "source", "targets", "text_values"),
+        *("override_of", "provenance", "source", "targets", "text_values", "unread_keys"),
     ),
     "lab.jobs": ("FILES", "Job"),
     "lab.loss_slopes": ("Losses", "slopes"),

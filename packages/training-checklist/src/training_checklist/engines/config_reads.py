@@ -60,5 +60,12 @@ def is_used(frame: FrameType | None) -> bool:
         return False
     module = frame.f_globals.get("__name__", "")
     if module.startswith("hydra."):
-        return module.startswith(INSTANTIATE) and frame.f_code.co_name == "instantiate_node"
+        return module.startswith(INSTANTIATE) and frame.f_code.co_name == "instantiate_node" and takes_apart(frame)
     return not module.startswith(LOGGING) and not is_of_checks(frame.f_code.co_filename)
+
+
+def takes_apart(frame: FrameType) -> bool:
+    """Whether Hydra makes something else of a node, and does not hand it on for others to read key by key."""
+    node, convert = frame.f_locals.get("node"), frame.f_locals.get("convert")
+    is_plain = isinstance(node, DictConfig) and "_target_" not in (vars(node)["_content"] or ())
+    return not (is_plain and convert in (None, "none"))

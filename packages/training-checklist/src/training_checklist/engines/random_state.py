@@ -24,3 +24,14 @@ def with_state(generator: Any, state: Any) -> None:
         generator.setstate(state)
     else:
         generator.set_state(state)
+
+
+def move_on(generator: Any, draws: int) -> None:
+    """Draw some numbers from a generator."""
+    if isinstance(generator, torch.Generator):
+        torch.rand(draws, generator=generator, device=generator.device)
+    elif isinstance(generator, random.Random):
+        for _ in range(draws):
+            generator.random()
+    else:
+        generator.random(draws)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.held import bytes_of, kept
-from training_checklist.engines.random_state import GENERATORS, state_of, with_state
+from training_checklist.engines.random_state import GENERATORS, move_on, state_of, with_state
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.splits import Split, load_items
 from training_checklist.finding import Place
@@ -21,7 +21,9 @@ from training_checklist.lightning import Trainer, isolate_rng
 from training_checklist.probe import CannotJudge
 
 SAMPLES = 64  # of 60 series and 90 days, 23 pairs share a day: enough to see a cache whose key lacks one of the two
+FURTHER = 10_000  # draws of a generator of the dataset itself, more than a sample takes: as of another seed
 SEEDS = 10  # of a sample, which no other one has
+MANY_KEPT = 500  # arrays: to go through more of them after each load takes longer than most loads
 LARGEST = 2**30  # bytes that a dataset keeps, of which a copy is made
 
 
@@ -107,10 +109,12 @@ def load_in(order: list[int], seeds: tuple[int, ...], split: Split, trainer: Tra
                     raise CannotJudge("samples are too slow to be loaded several times")
                 for generator, state in generators:
                     with_state(generator, state)
+                    move_on(generator, FURTHER * seed + index % FURTHER)
                 seed_all(seed + SEEDS * index)  # of one seed for all, rare changes may come to none of them
                 loaded = told_apart(Loaded(list(pieces(load_items(dataset, [index])))))
-                new = ((path, each) for path, each in kept(dataset, name, (Tensor, np.ndarray)) if path not in before)
-                before |= {path: digest_of(each) for path, each in new}  # as in a cache
+                if len(before) < MANY_KEPT:
+                    all_now = kept(dataset, name, (Tensor, np.ndarray))
+                    before |= {path: digest_of(each) for path, each in all_now if path not in before}  # as in a cache
                 loads.results.setdefault(index, []).append(loaded)
     after = {path: digest_of(each) for path, each in kept(dataset, name, (Tensor, np.ndarray))}
     loads.changed = [path for path, known in before.items() if after.get(path, known) != known]

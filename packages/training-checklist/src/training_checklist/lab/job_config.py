@@ -12,7 +12,7 @@ from typing import Any
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict, read_write
 from training_config.provenance import File, Provenance, Setting, trace_config
 from training_config.targets import HYDRA_KEYS, Parameters, annotations_of, locate, parameters_of
-from training_config.walk import UNKNOWN, is_missing, value_of, walk
+from training_config.walk import UNKNOWN, is_missing, is_no_content, value_of, walk
 
 from training_checklist.finding import Place
 from training_checklist.group import groups
@@ -224,6 +224,23 @@ def is_taken_apart(owner: str, code: Code) -> bool:
     """Whether the code reads the `_target_` of a node, and builds that from a node of its own instead."""
     parts = owner.split(".")
     return code.composes and (parts[-1], "_target_") in code.pairs and code.built.isdisjoint(parts)
+
+
+@once
+def unread_keys(config: JobConfig) -> list[str]:
+    """Return the keys that no code names, and no interpolation leads to, but for those inside of what is read whole."""
+    return list(unread(config, config.job, ""))
+
+
+def unread(config: JobConfig, node: DictConfig, prefix: str) -> Iterator[str]:
+    for key in map(str, node):
+        full_key, child = f"{prefix}{key}", node._get_node(key)
+        if full_key == KEY or config.is_referred_to(full_key) or config.is_of_debug(full_key):
+            continue
+        if not config.code.names(key):
+            yield full_key
+        elif isinstance(child, DictConfig) and not is_no_content(child) and not {"_target_"} & {*child}:
+            yield from unread(config, child, f"{full_key}.") if key not in config.code.whole else ()
 
 
 def callbacks(config: JobConfig, kind: type = Callback) -> Iterator[Call]:

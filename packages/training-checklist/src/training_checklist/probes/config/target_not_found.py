@@ -8,7 +8,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
         if each.problem:
             failed.setdefault(each.problem, []).append(each)
     for problem, (first, *others) in failed.items():  # an import that fails, fails for all that lies behind it
-        beside = f"; so does {', '.join(each.key for each in others)}" if others else ""
+        beside = f"; the same is so for {', '.join(each.key for each in others)}" if others else ""
         yield Hit(f"{first.key}={override_of(first.named)} {problem}{beside}", config.place(first.key))
 
 

@@ -1,19 +1,14 @@
-from collections.abc import Iterator
 from difflib import SequenceMatcher, get_close_matches
 
-from omegaconf import DictConfig
-from training_config.walk import is_no_content
-
-from training_checklist.instruments import Job, JobConfig, misplaced, provenance, source
+from training_checklist.instruments import Job, JobConfig, misplaced, provenance, source, unread_keys
 from training_checklist.probe import FAILED, WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
-from training_checklist.settings import KEY
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
     if source(config).loops:
         raise CannotJudge("the code goes through the whole config, key by key")
     known = {file.package for file in misplaced(config)}
-    for full_key in unread(config, config.job, ""):
+    for full_key in unread_keys(config):
         if any(f"{package}.".startswith(f"{full_key}.") for package in known):
             continue
         name = full_key.rpartition(".")[2]
@@ -25,17 +20,6 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
         what = f"nothing reads {full_key}: no code names it, and no interpolation leads to it{hint}"
         # In a file that somebody wrote for another project it may be a leftover.
         yield Hit(what, config.place(full_key), fix=fix, severity=FAILED if added or near else WARNING)
-
-
-def unread(config: JobConfig, node: DictConfig, prefix: str) -> Iterator[str]:
-    for key in map(str, node):
-        full_key, child = f"{prefix}{key}", node._get_node(key)
-        if full_key == KEY or config.is_referred_to(full_key) or config.is_of_debug(full_key):
-            continue
-        if not config.code.names(key):
-            yield full_key
-        elif isinstance(child, DictConfig) and not is_no_content(child) and not {"_target_"} & {*child}:
-            yield from unread(config, child, f"{full_key}.") if key not in config.code.whole else ()
 
 
 def by_one_letter(name: str, other: str) -> bool:

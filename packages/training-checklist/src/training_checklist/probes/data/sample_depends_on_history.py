@@ -45,6 +45,19 @@ class ByDay(MappedDataset):
         return self.cache.setdefault(index % self.days, super().__getitem__(index))
 
 
+class Dropping(MappedDataset):
+    """Leaves out numbers of a sample, by random numbers of its own."""
+
+    def __init__(self, copies: bool) -> None:
+        super().__init__(self.without)
+        self.copies, self.generator = copies, torch.Generator().manual_seed(0)
+
+    def without(self, index: int, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        x = x.clone() if self.copies else x
+        x[torch.rand(len(x), generator=self.generator) < 0.2] = 0
+        return x, y
+
+
 PROBE = Probe(
     question="Does dataset[i] return the same sample whatever was loaded before it?",
     why="an index does not stand for one sample: a cache that knows a sample by a part of its index only gives "
@@ -57,6 +70,10 @@ PROBE = Probe(
     also_faulty=(
         on_datasets(lambda: MappedDataset(lambda index, x, y: (x.mul_(2), y))),
         on_datasets(lambda: MappedDataset(lambda index, x, y: (x.add_(torch.rand(())), y))),
+        on_datasets(lambda: Dropping(copies=False)),
     ),
-    also_healthy=(on_datasets(lambda: MappedDataset(lambda index, x, y: (x + torch.rand(()), y))),),
+    also_healthy=(
+        on_datasets(lambda: MappedDataset(lambda index, x, y: (x + torch.rand(()), y))),
+        on_datasets(lambda: Dropping(copies=True)),
+    ),
 )

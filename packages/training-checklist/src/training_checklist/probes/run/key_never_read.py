@@ -1,8 +1,9 @@
 from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
+from training_config.targets import HYDRA_KEYS
 
-from training_checklist.instruments import FILES, Job, JobConfig, Stages, own_config, source
+from training_checklist.instruments import FILES, Job, JobConfig, Stages, own_config, source, unread_keys
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -15,7 +16,7 @@ def detect(stages: Stages, limits: Limits) -> Hits:
     read = {ending for key in stages.config_reads for ending in endings(key)}
     for full_key in unread(job, job.job, "", read):
         name = full_key.rpartition(".")[2]
-        if name in code.words and name not in code.reached:  # no word at all is config/unread-key
+        if name not in code.reached and full_key not in unread_keys(job):  # that is config/unread-key
             what = f"the program has come to its end without reading {full_key}, and no code asks a config for {name!r}"
             yield Hit(what, job.place(full_key), fix=Fix(f"pass {full_key} on to what takes it", (f"~{full_key}",)))
 
@@ -28,14 +29,17 @@ def endings(key: str) -> Iterator[str]:
 
 def unread(job: JobConfig, node: DictConfig, prefix: str, read: set[str]) -> Iterator[str]:
     """Yield those keys that were not read, of nodes of which others were."""
-    for key in map(str, node):
+    keys = [str(key) for key in node if key not in HYDRA_KEYS]
+    others_are = bool(prefix) and any(not read.isdisjoint(endings(f"{prefix}{key}")) for key in keys)
+    for key in keys:
         full_key, child = f"{prefix}{key}", node._get_node(key)
-        if job.is_referred_to(full_key) or job.is_of_debug(full_key):
+        if job.is_of_debug(full_key):
             continue
-        if not read.isdisjoint(endings(full_key)):
+        is_referred_to = any(other == full_key or other.startswith(f"{full_key}.") for other in job.references)
+        if is_referred_to or not read.isdisjoint(endings(full_key)):
             if OmegaConf.is_dict(child) and not child._is_none() and not child._is_missing():
                 yield from unread(job, child, f"{full_key}.", read)
-        elif prefix and any(each.startswith(prefix) for each in read):
+        elif others_are:
             yield full_key
 
 
@@ -49,6 +53,15 @@ def passing(arguments: str) -> Job:
     return Job(("+net={width: 8, bias: false}",), {"train.py": code})
 
 
+def handed_on(keys: str) -> Job:
+    """Return a program in which Hydra hands a part of the config on, as it is, to what reads some of its keys."""
+    code = FILES["train.py"].replace("    trainer.fit", "    instantiate(cfg.net)\n    trainer.fit", 1)
+    sized = f"class Sized:\n    def __init__(self, sizes):\n        self.sizes = [{keys}]\n\n\n"
+    code = code.replace("@hydra", f"{sized}@hydra", 1)
+    given = ("+net={_target_: __main__.Sized, sizes: ${sizes}}", "+sizes={width: 8, halfwidth: 2}")
+    return Job(given, {"train.py": code})
+
+
 PROBE = Probe(
     question="Does the program read every key of the parts of its config that it takes key by key?",
     why="whatever it is set to changes nothing",
@@ -57,6 +70,7 @@ PROBE = Probe(
     fix=Fix("pass it on to what takes it, or take it out"),
     detect=detect,
     faulty=passing("cfg.net.width"),
+    also_faulty=(handed_on("sizes.width, sizes.get('half_width', 0)"),),
     healthy=passing("cfg.net.width, cfg.net.bias"),
-    also_healthy=(passing("**cfg.net"),),
+    also_healthy=(passing("**cfg.net"), handed_on("sizes[each] for each in sizes")),
 )
