@@ -577,6 +577,18 @@ def test_exception_without_a_traceback_is_placed_where_the_one_that_it_led_to_ar
     assert diagnosed(load).place.function.endswith("load")
 
 
+def test_exit_of_a_program_that_has_caught_what_failed_is_that_failure():
+    def main():
+        try:
+            raise URLError("[Errno -2] Name or service not known")
+        except Exception:
+            sys.exit(1)
+
+    with pytest.raises(SystemExit) as raised:
+        main()
+    assert diagnose(raised.value).rule == "crash/unreachable"
+
+
 def test_name_that_a_library_has_no_more_is_of_another_version():
     def annotated():
         return pytorch_lightning.loggers.LightningLoggerBase

@@ -52,7 +52,9 @@ def plateau_without_monitor(crash: Crash, match: re.Match) -> Cause:
     )
 
 
-def exit_called(crash: Crash, match: re.Match) -> Cause:
+def exit_called(crash: Crash, match: re.Match) -> Cause | None:
+    if isinstance(crash.error.__context__, Exception):  # a program that ends by what it has caught: that is the cause
+        return None
     return Cause("exit() ends Python itself, in the middle of training", "remove the call, or raise an exception there")
 
 

@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 from omegaconf import OmegaConf
 
 from training_checklist.instruments import Job, JobConfig, ModelCheckpoint, callbacks, given_to, monitor_of
-from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -9,7 +11,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
     for key, node, every in given_to(config, "check_val_every_n_epoch"):
         if waiting and is_beyond(every, node.get("max_epochs")):  # without one, validation may come after training
             so = f"it is never validated, and callbacks wait for {waiting[0]}"
-            yield hit(config.place(key), every, node.max_epochs, so)
+            yield replace(hit(config.place(key), every, node.max_epochs, so), severity=WARNING)  # it may be too slow
     epochs = OmegaConf.select(config.job, "trainer.max_epochs")
     for call in callbacks(config, ModelCheckpoint):
         every = call.node.get("every_n_epochs")
