@@ -580,7 +580,7 @@ def test_layers_whose_values_cannot_be_looked_at_end_no_item(net, data, first):
     assert [(each.item, each.error, each.findings) for each in results.verdicts if each.error or each.findings] == []
 
 
-@pytest.mark.parametrize("item", ["trace", "device", "gradcheck"])
+@pytest.mark.parametrize("item", ["trace", "device", "gradients", "gradcheck"])
 def test_step_that_takes_slopes_of_its_network_by_torch_func_ends_no_item(net, data, item):
     class Sloped(net):
         def loss(self, batch):

@@ -55,6 +55,12 @@ def test_config_that_a_program_does_not_stumble_over_is_a_remark(stranger):
     assert project.check(items="config").code == 1  # alone it has nothing to go by
 
 
+def test_key_that_the_program_asks_for_and_the_config_lacks_is_its_own_affair(stranger):
+    code = PLAIN | {"train.py": TRAIN.replace("Net(), Data()", "Net(lr=cfg.speed.of.learning), Data()")}
+    done = stranger(code | {"configs/train.yaml": f"{CONFIG}speed: {{}}\n"}).check(items="fast_dev_run")
+    assert done.verdict("fast_dev_run") == "failed", done.output
+
+
 def test_term_that_the_config_switches_off_is_meant_so(stranger):
     step = "    def training_step(self, batch):\n        return self.loss(batch)\n"
     term = "    def training_step(self, batch):\n        part = self.part(batch[0]).square().mean()\n"

@@ -9,7 +9,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from training_checklist.engines.own_code import is_of_checks
+from training_checklist.engines.own_code import is_of_checks, pass_on
 
 ASKED_BY = ("fast_dev_run",)  # the item that judges it; others run without a record
 # What goes through all keys and uses none: it writes them down, or makes another config of them.
@@ -42,7 +42,7 @@ def recorded_reads(items: Collection[str]) -> Iterator[None]:
     def recorded(config: DictConfig, key: Any, *arguments: Any, **options: Any) -> Any:
         if is_used(sys._getframe(1)):
             _keys.add(config._get_full_key(key))
-        return get(config, key, *arguments, **options)
+        return pass_on(get, config, key, *arguments, **options)  # what it raises is the program's
 
     DictConfig._get_node = recorded
     try:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C import _functorch as functorch
 from torchmetrics import Metric
 
 from training_checklist.engines.batches import tensors
@@ -42,7 +43,7 @@ class Signals:
 
     def _keep(self, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
         first = next((tensor for tensor in tensors(output) if tensor.requires_grad), None)
-        if first is not None:
+        if first is not None and functorch.maybe_current_level() is None:  # within torch.func, its slopes are others
             norms = self.norms.setdefault(name, [])
             first.register_hook(lambda gradient: norms.append(gradient.detach().norm().float()))
 

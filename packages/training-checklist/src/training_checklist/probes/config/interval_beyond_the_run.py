@@ -15,7 +15,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
     epochs = OmegaConf.select(config.job, "trainer.max_epochs")
     for call in callbacks(config, ModelCheckpoint):
         every = call.node.get("every_n_epochs")
-        otherwise = call.node.get("every_n_train_steps") or call.node.get("train_time_interval")
+        others = ("every_n_train_steps", "train_time_interval", "save_last")  # the last one saves as training ends
+        otherwise = any(call.node.get(each) for each in others)
         if is_beyond(every, epochs) and not otherwise:
             place = config.place(f"{call.key}.every_n_epochs")
             yield hit(place, every, epochs, "this ModelCheckpoint saves nothing, and what was trained is lost")
@@ -29,6 +30,8 @@ def hit(place: Place, every: int, epochs: int, so: str) -> Hit:
     return Hit(f"{place.key}={every}, and the run has {epochs} epochs: {so}", place, fix=Fix("", (f"{place.key}=1",)))
 
 
+SELDOM = ("+callbacks.checkpoint.every_n_epochs=7",)
+# As where training has no validation, or trainer.validate() comes after it; with a monitor, it is a mistake.
 NEVER = ("+trainer.max_epochs=6", "+trainer.check_val_every_n_epoch=7")
 
 PROBE = Probe(
@@ -38,10 +41,10 @@ PROBE = Probe(
     fix=Fix("every epoch: 1"),
     aliases=("config/never-saves", "config/never-validates"),
     detect=detect,
-    faulty=Job(("+trainer.max_epochs=6", "+callbacks.checkpoint.every_n_epochs=7")),
+    faulty=Job(("+trainer.max_epochs=6", *SELDOM)),
     also_faulty=(Job((*NEVER, "+callbacks.checkpoint.monitor=val/loss")),),
     healthy=Job(
         ("+trainer.max_epochs=6", "+callbacks.checkpoint.every_n_epochs=6", "+trainer.check_val_every_n_epoch=6")
     ),
-    also_healthy=(Job(NEVER),),  # as where training has no validation, or trainer.validate() comes after it
+    also_healthy=(Job(NEVER), Job((*NEVER[:1], *SELDOM, "+callbacks.checkpoint.save_last=true"))),
 )

@@ -13,6 +13,7 @@ BEST = dict.fromkeys(
     ("acc", "accuracy", "f1", "f1score", "precision", "recall", "iou", "miou", "jaccard", "dice", "r2", "r2score"), 1.0
 ) | dict.fromkeys(("mae", "mse", "rmse", "error", "err"), 0.0)
 OVERLAPS = {"iou", "miou", "jaccard", "dice"}  # a term of a loss has such a name, too, and is 1 less the overlap
+OF_BAYES = {"prior", "posterior"}  # whose precision is one over the variance
 UNITS = (1.0, 100.0)  # of a share, and of percent
 
 
@@ -60,7 +61,8 @@ def words_of(name: str) -> list[str]:
 def best_of(name: str) -> float | None:
     words = words_of(name)
     found = {BEST[word] for word in words if word in BEST}
-    return found.pop() if len(found) == 1 and not any("loss" in word for word in words) else None
+    is_other = any("loss" in word or word in OF_BAYES for word in words)
+    return found.pop() if len(found) == 1 and not is_other else None
 
 
 def accurate(factor: float, name: str = "acc", best: float = 0) -> type[Validated]:
