@@ -14,7 +14,7 @@ TEMPLATE = Path(__file__).parents[1]
 PROJECT = TEMPLATE / "{{cookiecutter.project}}"
 OPTIONS = TEMPLATE / "packages/training-checklist/src/training_checklist/conf/debug"
 ITEMS = sorted(path.stem for path in OPTIONS.glob("*.yaml"))
-FINDING = re.compile(r"^(\w+ (failed|warning): |\+debug=)", re.MULTILINE)
+FINDING = re.compile(r"^(\w+ (failed|warning): |\w+ needs one process)", re.MULTILINE)
 TABLE = "\n┏"
 QUICK = {"config", "fast_dev_run"}
 

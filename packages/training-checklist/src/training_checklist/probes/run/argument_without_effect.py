@@ -75,7 +75,8 @@ def without_effect(stages: Stages) -> Iterator[tuple[type, inspect.Parameter, Hi
             what = f"{kind.__name__} is given {parameter.name}"
             if any(uses_itself(other, parameter.name) for other in kinds if kind in other.__mro__[1:]):
                 continue
-            if any(shares_a_dict(file, kind.__name__, others_with(parameter.name, kinds, kind)) for file in files):
+            others = others_with(parameter.name, kinds, kind)
+            if others and any(shares_a_dict(file, kind.__name__, others) for file in files):
                 continue
             if not attribute:
                 yield kind, parameter, Hit(f"{what}, and does not read it", of_function(kind.__init__))
@@ -120,7 +121,7 @@ def others_with(argument: str, kinds: list[type], kind: type) -> set[str]:
 
 def shares_a_dict(file: str, name: str, others: set[str]) -> bool:
     """Whether one dict is given to this class and to others that read more of it: `A(**options)` and `B(**options)`."""
-    calls = [node for node in ast.walk(source_tree(file)) if isinstance(node, ast.Call)] if others else []
+    calls = [node for node in ast.walk(source_tree(file)) if isinstance(node, ast.Call)]
     splats = {
         (last_name(call.func), ast.unparse(each.value)) for call in calls for each in call.keywords if each.arg is None
     }
