@@ -434,6 +434,12 @@ def test_settings_that_make_another_training_of_it(judge, line, found):
     assert [each["rule"] for each in item["findings"]] == found
 
 
+def test_limit_that_only_a_library_names_is_left_from_debugging(judge):
+    main = FILES["conf/train.yaml"].replace("max_epochs: 3\n", "max_epochs: 3\n  limit_val_batches: 2\n")
+    item = judge(files={"conf/train.yaml": main, "train.py": f"import training_runs.start.feasibility\n{TRAIN}"})
+    assert [each["rule"] for each in item["findings"]] == ["config/left-from-debugging"]
+
+
 @pytest.mark.parametrize("setting", ["overfit_batches=2", "detect_anomaly=true"])
 def test_settings_for_one_run_are_its_own_affair(judge, setting):
     assert judge(f"+trainer.{setting}")["findings"] == []

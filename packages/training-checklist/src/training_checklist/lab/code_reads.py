@@ -13,7 +13,7 @@ from types import ModuleType
 
 from omegaconf import DictConfig
 
-from training_checklist.engines.own_code import is_installed
+from training_checklist.engines.own_code import is_installed, is_own
 from training_checklist.engines.source_trees import source_tree
 
 MANY = 3000  # files; more of them are hardly one project's own
@@ -33,6 +33,7 @@ class Code:
     Args:
         files: how many were read.
         words: every name, attribute, argument and word of a string, docstrings left out.
+        own_words: those of the project's own files, where `words` has those of libraries that take configs, too.
         reached: every word of a string, docstrings left out, and every attribute but for those of `self`: what a key
             may be got by.
         whole: the names that are used otherwise than as `name.attribute` or `name["key"]`.
@@ -53,6 +54,7 @@ class Code:
 
     files: int = 0
     words: set[str] = field(default_factory=set)
+    own_words: set[str] = field(default_factory=set)
     reached: set[str] = field(default_factory=set)
     whole: set[str] = field(default_factory=set)
     pairs: set[tuple[str, str]] = field(default_factory=set)
@@ -84,8 +86,12 @@ class Code:
             if isinstance(node, (ast.Attribute, ast.Subscript)) and child(node) is not None and name(node.value):
                 self.pairs.add((name(node.value), child(node)))
                 skipped.add(id(node.value))  # as a whole
+        before, self.words = self.words, set()
         for node in ast.walk(tree):
             self._see(node, path, skipped)
+        if is_own(str(path)):
+            self.own_words |= self.words
+        self.words |= before
         self.loops |= picks_keys(tree)
         self.fits |= not is_installed(str(path)) and any(map(fits_keys, ast.walk(tree)))
 

@@ -25,7 +25,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
                 is_on = type(value) is float and 0 < value < 1
             elif name.startswith("limit"):  # 0 leaves a split out on purpose, as 1.0 takes all
                 is_on = type(value) is int and 0 < value <= limits.max_few_batches
-                is_on &= name not in config.code.words  # which may ask for just that
+                is_on &= name not in config.code.own_words  # which may ask for just that
             place = config.place(key)
             if is_on and not place.origin.startswith("command line") and not TRIALS.search(place.origin):
                 yield Hit(f"{key}={value} {does}", place)
