@@ -99,10 +99,15 @@ def test_failed_run_has_a_report_with_the_error_and_no_markup_of_it(train, tmp_p
     assert "data.val_size=9999 must lie between" in failed.text
 
 
-def test_run_in_a_hidden_directory_has_no_report(train, tmp_path):
-    run = train("hydra.run.dir=outputs/train/day/.scratch", "trainer.max_epochs=1", "model.net.dropout=0.1")
+@pytest.mark.parametrize("folder", [".scratch", "debug/.paths-1/run"])
+def test_trial_has_no_report_and_names_no_directory_that_will_be_gone(train, tmp_path, capfd, folder):
+    run = tmp_path / "outputs/train/day" / folder
+    train(f"hydra.run.dir={run}", "trainer.max_epochs=1", "model.net.dropout=0.1")
     assert read_record(run)["state"] == "finished"
     assert not (run / "report.html").exists()
+    printed = capfd.readouterr().out
+    assert "val/accuracy" in printed
+    assert "outputs/train/day" not in printed
 
 
 def test_verdicts_of_debug_items_are_in_the_report(train):
@@ -110,6 +115,13 @@ def test_verdicts_of_debug_items_are_in_the_report(train):
     verdicts = report(run)
     [item] = json.loads((run / "debug" / "report.json").read_text(encoding="utf-8"))["items"]
     assert f"watch {item['verdict']}" in verdicts.text
+
+
+def test_run_that_a_debug_item_ends_names_no_way_on(train, capfd):
+    train("+debug=config", "model.net.dropout=0.1")
+    printed = capfd.readouterr()
+    assert "config" in printed.out
+    assert "to go on from" not in printed.out + printed.err
 
 
 def test_sweep_has_a_report_with_a_link_to_that_of_every_job(tmp_path, sweep):

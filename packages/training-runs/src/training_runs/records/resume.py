@@ -1,6 +1,7 @@
 """Going on with a run that stopped: in its own directory, with its own saved config and what is overridden now."""
 
 import shlex
+from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,10 +106,15 @@ def former_start(cfg: DictConfig) -> dict[str, Any] | None:
         return None
     record = read_record(folder)
     if cfg.resume is not None:
-        if any(key_of(text) == "debug" for text in record["overrides"]):
+        if is_of_debug_item(record):
             raise ConfigError(f"resume={cfg.resume} is a run of a debug item, which gives its verdict in one go")
         return record
     return record if goes_on(folder, record) else None
+
+
+def is_of_debug_item(record: Mapping[str, Any]) -> bool:
+    """Whether a run was started with `debug=`, from which nothing goes on."""
+    return any(key_of(text) == "debug" for text in record["overrides"])
 
 
 def directory(cfg: DictConfig) -> Path:

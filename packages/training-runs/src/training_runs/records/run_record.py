@@ -40,6 +40,7 @@ from training_runs.records.runs import (
     RESERVE,
     claim,
     command_line,
+    is_trial,
     read_record,
     release,
     reserve,
@@ -133,7 +134,8 @@ class RunRecord(Callback):
                 self.free_reserve()
                 self.write()
                 settle(self.folder, state, told)
-                if state != "finished" and not isinstance(error, ConfigError):  # which it would meet again
+                ends_here = state == "finished" or resume.is_of_debug_item(self.content)
+                if not ends_here and not isinstance(error, ConfigError):  # which it would meet again
                     say(resume.way_on(self.folder, state))
         except OSError as unwritten:
             error = lost_disk(error if isinstance(error, CompactHydraException) else unwritten, self.folder)
@@ -169,12 +171,12 @@ class RunRecord(Callback):
     def pointers(self, evaluate: str | None = None) -> dict[str, str]:
         """Return where the run lies, where to go from here, and what a rerun came to.
 
-        A run in a hidden directory is a trial such as of a check, and is removed when it ends.
+        A trial, such as of a check, is removed when it ends: there is nothing to go to.
 
         Args:
             evaluate: a command that evaluates a run, up to the run's directory.
         """
-        if self.folder.name.startswith("."):
+        if is_trial(self.folder):
             return {}
         run = shortest(self.folder)
         pointers = {"run": str(run)}

@@ -89,6 +89,12 @@ def holds_run(folder: Path) -> bool:
     return (folder / RECORD).is_file() and any(folder.glob("checkpoints/*.ckpt"))
 
 
+def is_trial(run: Path) -> bool:
+    """Whether a directory is removed when its run ends: a hidden one, or a debug item's own, `debug/.paths-1/run`."""
+    above = run.parent
+    return run.name.startswith(".") or (above.name.startswith(".") and above.parent.name == "debug")
+
+
 def find_checkpoint(run: Path, name: str) -> Path:
     """Return the checkpoint called `best` or `last` of a run, or the file that `name` is the path of.
 

@@ -20,7 +20,7 @@ from training_config.walk import walk
 
 from training_runs.launching import ranks
 from training_runs.records.rerun import describe
-from training_runs.records.runs import RECORD, read_record, replace_text, script, shortest
+from training_runs.records.runs import RECORD, is_trial, read_record, replace_text, script, shortest
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -52,7 +52,7 @@ def write_missing_report() -> None:
     if config is None or (ranks.launched() and ranks.rank()):
         return
     folder = Path(config.hydra.runtime.output_dir)
-    if folder.name.startswith("."):  # of a tool that will remove it: nobody comes to read
+    if is_trial(folder):  # nobody comes to read
         return
     if record_of(folder) not in (None, RunReport.former):
         write_report(config)
