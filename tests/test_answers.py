@@ -155,7 +155,6 @@ def test_odd_answer_reaches_the_license_unchanged(odd):
     assert f"Copyright (c) {answer}\n" in (project / "LICENSE").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
 def test_odd_answer_leaves_clean_python(odd):
     _, project = odd
     assert_clean(project)
@@ -167,7 +166,6 @@ def test_odd_answer_leaves_readable_yaml(odd):
         yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("package", ["n", "a_package_with_a_very_long_name_"])
 def test_length_of_the_package_name_leaves_clean_python(generate, tmp_path, package):
     assert_clean(generate(tmp_path, package=package))

@@ -12,7 +12,8 @@ from torchmetrics import MeanMetric
 from torchmetrics.classification import MultilabelExactMatch, MultilabelF1Score
 
 from {{ cookiecutter.package }}.models.classifier import ImageClassifier
-from examples.image_folder import ImageFolderDataModule
+
+from .image_folder import ImageFolderDataModule
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
