@@ -135,6 +135,7 @@ MODULES = {
     "lab.averages": ("Average", "Averages", "Copies", "averaging", "share_of_way"),
     "lab.epochs": ("EpochListener",),
     "lab.exchanged_targets": ("NOTHING_LEARNT", "surely", "with_exchanged_targets"),
+    "lab.frozen_modules": ("FrozenModules",),
     "lab.layer_modes": ("LayerModes", "Norm", "norms"),
     "lab.metrics": ("MetricListener", "MetricState", "MetricStates", "RankedScores", "RankingMetrics"),
     "lab.perfect_answers": ("Answered", "answered_steps", "is_metric"),
@@ -158,7 +159,7 @@ MODULES = {
     "lab.seen": ("Form", "Outside", "not_finite", "outside"),
     "lab.sequences": (
         *("ADDED", "MOVED", "OVER_TIME"),
-        *("answered", "answers", "compared", "differences", "more_padding", "scores", "trailing"),
+        *("answered", "answers", "compared", "differences", "filled", "more_padding", "scores", "trailing"),
     ),
     "lab.shapes": ("Reshape", "Shape", "broadcast", "by"),
     "lab.shared": ("known", "limits_of", "of_each", "of_the_project", "once"),

@@ -76,7 +76,7 @@ class LayerModes(EpochListener):
 
     def _look_at_mode(self, path: str, pl_module: LightningModule, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         normalises = isinstance(module, _BatchNorm)
-        if not normalises and not getattr(module, "p", getattr(module, "dropout", 0)):
+        if not normalises and not dropout_share(module):
             return
         if self.in_validation.entered:  # a hook may have norms take in training samples beside it
             if normalises and not module.training and has_never_seen_data(module):
@@ -113,6 +113,11 @@ class Inside:
 
     def __exit__(self, *error: object) -> None:
         self.entered = False
+
+
+def dropout_share(layer: nn.Module) -> float:
+    """Return which share of its values a layer leaves out in training mode."""
+    return getattr(layer, "p", getattr(layer, "dropout", 0))
 
 
 def has_never_seen_data(norm: _BatchNorm) -> bool:

@@ -177,15 +177,18 @@ def longer(batch: Any) -> Iterator[tuple[str, Any]]:
 
 def trailing(leaf: Tensor) -> Tensor:
     """Return for each row of (B, T, ...) how many positions at its end have the value that most rows end with."""
+    return filled(leaf).long().flip(1).cumprod(1).sum(1)
+
+
+def filled(leaf: Tensor) -> Tensor:
+    """Return where rows of (B, T, ...) have the value that most of them end with, (B, T)."""
     flat = leaf.reshape(len(leaf), leaf.shape[1], -1)
-    filler = flat[:, -1, 0].mode().values
-    return (flat == filler).all(2).long().flip(1).cumprod(1).sum(1)
+    return (flat == flat[:, -1, 0].mode().values).all(2)
 
 
 def is_word(leaf: Tensor, runs: Tensor) -> bool:
     """Whether what rows of (B, T) end with stands before their ends, too: then it is a token like others."""
-    before = torch.arange(leaf.shape[1], device=leaf.device) < (leaf.shape[1] - runs)[:, None]
-    return bool((leaf[before] == leaf[:, -1].mode().values).any())
+    return not torch.equal(filled(leaf).sum(1), runs)
 
 
 def confirms(leaf: Tensor, runs: Tensor, length: int) -> bool:
