@@ -14,9 +14,7 @@ from training_checklist.instruments import (
     tagged,
     trailing,
 )
-from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
-
-LENGTHS = 3  # of padding: fewer may be how sequences of a kind end
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -24,9 +22,8 @@ def detect(data: Data, limits: Limits) -> Hits:
     if data.loaders and data.loaders[0].indexable:
         few = data.loaders[0].spread(SAMPLES, data.trainer)
     known = leaves(few)
-    padded = {
-        place: known[place] for place in data.roles.inputs if place in known and padding(known[place]) is not None
-    }
+    entering = {place: padding(known[place], limits.min_lengths) for place in data.roles.inputs if place in known}
+    padded = {place: left_out for place, left_out in entering.items() if left_out is not None}
     if not padded:
         raise CannotJudge("no input is a sequence that is padded to the length of others")
     for place, left_out in padded.items():
@@ -45,17 +42,20 @@ def detect(data: Data, limits: Limits) -> Hits:
                 )
 
 
-def padding(sequences: Tensor) -> Tensor | None:
+def padding(sequences: Tensor, min_lengths: float) -> Tensor | None:
     """Return where sequences, (N, T) or (N, T, ...), are filled up at one end, (N, T); None where fewer than half are.
 
     What fills them up stands nowhere else: else it may be part of them.
+
+    Args:
+        min_lengths: of what is filled up.
     """
-    if sequences.ndim < 2 or sequences.is_complex() or sequences.shape[1] < LENGTHS:
+    if sequences.ndim < 2 or sequences.is_complex():
         return None
     for turned in (sequences, sequences.flip(1)):
         runs, left_out = trailing(turned), filled(turned)
         # One position may be a mark at the end; padded to the longest of a batch, few but that one have none.
-        several = len(runs.unique()) >= LENGTHS and int(runs.median()) > 1
+        several = len(runs.unique()) >= min_lengths and int(runs.median()) > 1
         if several and torch.equal(runs, left_out.sum(1)) and int(runs.max()) < sequences.shape[1]:
             return left_out if turned is sequences else left_out.flip(1)
     return None
@@ -77,11 +77,11 @@ class Masked(Tagger):
         self.training_step(batch, batch_idx)
 
 
-def padded(mask: bool = True) -> MappedDataset:
-    """Fill texts of five to ten tokens up to twelve; the mask leaves out the filling, or nothing."""
+def padded(mask: bool = True, lengths: int = 6) -> MappedDataset:
+    """Fill texts of so many lengths, from five tokens on, up to twelve; the mask leaves out the filling, or nothing."""
 
     def fill(index: int, tokens: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        filling = torch.arange(12) >= 5 + index % 6
+        filling = torch.arange(12) >= 5 + index % lengths
         kept = ~filling if mask else torch.ones_like(filling)
         return {"tokens": tokens.masked_fill(filling, 0), "mask": kept.long(), "labels": labels}
 
@@ -94,6 +94,13 @@ PROBE = Probe(
     severity=WARNING,
     fix=Fix("make the mask of the padded sequence, in the collate function: mask = tokens != padding"),
     detect=detect,
+    thresholds={
+        "min_lengths": Threshold(
+            3,
+            "of padding: one or two may be how sequences of a kind end",
+            healthy=on_datasets(lambda: padded(mask=False, lengths=2), padded, module=Masked),
+        )
+    },
     faulty=on_datasets(lambda: padded(mask=False), padded, module=Masked),
     healthy=on_datasets(padded, padded, module=Masked),
 )
