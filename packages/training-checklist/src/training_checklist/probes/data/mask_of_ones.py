@@ -43,20 +43,19 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 def padding(sequences: Tensor, min_lengths: float) -> Tensor | None:
-    """Return where sequences, (N, T) or (N, T, ...), are filled up at one end, (N, T); None where fewer than half are.
+    """Return where sequences, (N, T) or (N, T, ...), are filled up at one end, (N, T), or None.
 
     What fills them up stands nowhere else: else it may be part of them.
 
     Args:
-        min_lengths: of what is filled up.
+        min_lengths: that fillings must have.
     """
     if sequences.ndim < 2 or sequences.is_complex():
         return None
     for turned in (sequences, sequences.flip(1)):
         runs, left_out = trailing(turned), filled(turned)
-        # One position may be a mark at the end; padded to the longest of a batch, few but that one have none.
-        several = len(runs.unique()) >= min_lengths and int(runs.median()) > 1
-        if several and torch.equal(runs, left_out.sum(1)) and int(runs.max()) < sequences.shape[1]:
+        lengths = runs[runs > 1].unique()  # one position may be a mark at the end
+        if len(lengths) >= min_lengths and torch.equal(runs, left_out.sum(1)) and int(runs.max()) < sequences.shape[1]:
             return left_out if turned is sequences else left_out.flip(1)
     return None
 
