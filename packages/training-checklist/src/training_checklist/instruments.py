@@ -23,6 +23,7 @@ MODULES = {
     "engines.logged": ("logged_by",),
     "direction": ("AT_RANK", "COUNTED", "better"),
     "diagnosis.diagnose": ("diagnose",),
+    "engines.around_step": ("around_step",),
     "engines.batches": ("as_array", "batch_size", "leaves", "same", "tensors"),
     "engines.chance": ("CHANCE", "at_least", "at_most", "of_one_order"),
     "engines.compared": (

@@ -1,10 +1,13 @@
 from copy import deepcopy
 from typing import Any
 
+from torch import Tensor
+
 from training_checklist.instruments import (
     EpochListener,
     TwoEpochs,
     Validated,
+    around_step,
     digest_of,
     hooks_of,
     pass_on,
@@ -28,10 +31,14 @@ class WeightsAroundValidation(EpochListener):
     Attributes:
         changed: those that training goes on with as validation had them, and not as they were before; None: not known.
         place: of hooks around validation that the project has.
+        forward: of training steps.
     """
 
     def __init__(self, run: TwoEpochs) -> None:
         super().__init__(run)
+        self.forward = Forward(run.pl_module)
+        if run.pl_module.automatic_optimization:
+            self.watching.enter_context(around_step(run.pl_module, self.forward))
         self.weights: dict[str, dict[str, str]] = {}  # digests of parameters by when they were taken
         self.changed: list[str] | None = None
         self.place = Place()
@@ -58,6 +65,7 @@ class WeightsAroundValidation(EpochListener):
                 name
                 for name, known in now.items()
                 if known != before.get(name) and (known == within.get(name) or after.get(name) != within.get(name))
+                if name not in self.forward.changes
             ]
             if not self.changed:
                 self.changed, self.place = changed, hooks_of(trainer, pl_module, AROUND)
@@ -72,6 +80,26 @@ class WeightsAroundValidation(EpochListener):
     def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         if "within" in self.weights and "after" not in self.weights:
             self.weights["after"] = digests(pl_module)
+
+
+class Forward:
+    """Compares the parameters before and after a training step, once an optimizer has moved them.
+
+    Attributes:
+        changes: those that the step itself changes, with no optimizer: by a mask, or to a greatest norm.
+    """
+
+    def __init__(self, pl_module: LightningModule) -> None:
+        self.pl_module, self.steps, self.before = pl_module, 0, {}
+        self.changes: set[str] = set()
+
+    def __enter__(self) -> None:
+        self.before = digests(self.pl_module) if self.steps == 1 else {}
+
+    def __exit__(self, *error: object) -> None:
+        self.steps += 1
+        now = digests(self.pl_module) if self.before else {}
+        self.changes |= {name for name, known in self.before.items() if now.get(name) != known}
 
 
 def digests(pl_module: LightningModule) -> dict[str, str]:
@@ -109,6 +137,14 @@ class Swapping(Validated):
             self.load_state_dict(self.trained)
 
 
+class Masked(Validated):
+    """Its forward multiplies weights by a mask, in place: the optimizer moves them all."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.first.weight.data.tril_()
+        return super().forward(inputs)
+
+
 PROBE = Probe(
     question="Are the weights the same before and after validation?",
     why="every epoch begins with the weights that were put in for validation, such as an average of earlier ones, and "
@@ -118,4 +154,5 @@ PROBE = Probe(
     fix=Fix("put the trained weights back in on_validation_end"),
     faulty=Swapping,
     healthy=type("PuttingBack", (Swapping,), {"puts_back": True}),
+    also_healthy=(Masked,),
 )
