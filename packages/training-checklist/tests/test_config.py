@@ -460,6 +460,21 @@ def test_override_of_an_element_of_a_list_is_understood(judge):
     assert "config/value-beaten" in item["judged"]
 
 
+@pytest.mark.parametrize(
+    ("given", "key", "place"),
+    [
+        ((), "losses.1.loss.size", "conf/train.yaml:18"),
+        (("losses=[{_target_: torch.nn.L1Loss, size: 3}]",), "losses.0.size", "command line"),
+    ],
+)
+def test_mistake_inside_a_list_has_the_line_of_what_is_wrong(judge, given, key, place):
+    listed = "losses:\n  - name: first\n  - loss:\n      _target_: torch.nn.L1Loss\n      size: 3\nread: ${losses}\n"
+    item = judge(*given, files={"conf/train.yaml": FILES["conf/train.yaml"] + listed})
+    found = next(each for each in item["findings"] if each["rule"] == "config/unknown-argument")
+    assert found["what"].startswith(f"{key}=3 is no argument of torch.nn.L1Loss")
+    assert found["where"].startswith(f"{key} ({place}")
+
+
 def test_composition_that_is_not_understood_is_skipped_not_failed(judge, monkeypatch):
     monkeypatch.delattr(provenance, "create_defaults_list")
     item = judge("+trainer.limit_val_batches=2")

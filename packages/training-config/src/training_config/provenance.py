@@ -5,8 +5,8 @@ and the result must equal what Hydra composed. Written for hydra-core 1.3, whose
 """
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ class Setting:
         chosen: whether the user named it: overrides, and options that stand on the command line.
         primary: whether it is the file that holds the main defaults list.
         parent: option of the file whose defaults list names this one, "" for none.
+        inside: the lines of what a list holds, by its path there.
     """
 
     value: Any
@@ -49,6 +50,7 @@ class Setting:
     chosen: bool
     primary: bool
     parent: str = ""
+    inside: Mapping[Key, int] = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
@@ -86,14 +88,28 @@ class Provenance:
     items: set[str]
 
     def where(self, key: str) -> str:
-        """Return "key (file:line, over file:line)" of a dotted key; of a container, the place of its first value."""
+        """Return "key (file:line, over file:line)" of a dotted key; of a container, the place of its first value.
+
+        What a list holds has a key, too: "layers.0.width".
+        """
         path = tuple(key.split("."))
         found = self.history.get(path)
         if found is None:
             below = [settings for other, settings in self.history.items() if other[: len(path)] == path]
-            return f"{key} ({below[0][-1]})" if below else key
+            place = below[0][-1] if below else self.inside_list(path)
+            return key if place is None else f"{key} ({place})"
         over = f", over {', '.join(str(setting) for setting in found[-2::-1])}" if len(found) > 1 else ""
         return f"{key} ({found[-1]}{over})"
+
+    def inside_list(self, path: Key) -> Setting | None:
+        """Return the setting of a list, at the line of what it holds, None where no list is on the way."""
+        above = [path[:length] for length in range(len(path), 0, -1)]
+        holder = next((each for each in above if each in self.history), None)
+        if holder is None:
+            return None
+        setting, rest = self.history[holder][-1], path[len(holder) :]
+        known = (setting.inside.get(rest[:length]) for length in range(len(rest), 0, -1))
+        return replace(setting, line=next(filter(None, known), setting.line))
 
 
 def trace_config(config: DictConfig) -> Provenance:
@@ -147,7 +163,9 @@ def trace_config(config: DictConfig) -> Provenance:
             line = marks.get(key[inside:], 0)
             is_chosen = default.config_path in chosen
             parent = "" if default.is_self else default.parent or ""
-            tree.put(key, Setting(value, file, line, default.config_path, package, is_chosen, default.primary, parent))
+            held = lines_below(key[inside:], marks) if isinstance(value, list) else {}
+            option = default.config_path
+            tree.put(key, Setting(value, file, line, option, package, is_chosen, default.primary, parent, held))
     added = []
     for override in listed.config_overrides:
         key = tuple(override.key_or_group.split("."))
@@ -277,7 +295,7 @@ def source_file(scheme: str, folder: str, option: str) -> Path | None:
 
 
 def line_numbers(path: Path | None) -> dict[Key, int]:
-    """Return the line, from 1, of every key of a YAML file."""
+    """Return the line, from 1, of every key of a YAML file, and of everything in its lists."""
     if path is None:
         return {}
     lines: dict[Key, int] = {}
@@ -288,9 +306,18 @@ def line_numbers(path: Path | None) -> dict[Key, int]:
                 below = (*key, str(name.value))
                 lines[below] = name.start_mark.line + 1
                 visit(value, below)
+        elif isinstance(node, yaml.SequenceNode):
+            for index, value in enumerate(node.value):
+                lines[*key, str(index)] = value.start_mark.line + 1
+                visit(value, (*key, str(index)))
 
     visit(yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader), ())
     return lines
+
+
+def lines_below(key: Key, marks: Mapping[Key, int]) -> dict[Key, int]:
+    """Return the lines of what a key holds, by its path there."""
+    return {mark[len(key) :]: line for mark, line in marks.items() if mark[: len(key)] == key and mark != key}
 
 
 def shown(path: Path, here: Path) -> str:
