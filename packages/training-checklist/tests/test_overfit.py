@@ -319,6 +319,17 @@ class TestWithoutClasses:
         assert verdict.findings == []
         assert "not below one answer for all samples yet" in verdict.unjudged["overfit/unexplained"]
 
+    def test_latent_that_is_drawn_and_carries_next_to_nothing_yet_is_not_judged(self, examine):
+        class Latent(Regression):
+            def training_step(self, batch):
+                mean = self.layer(batch[0])
+                answers = 0.5 * (mean + torch.randn_like(mean))
+                return functional.mse_loss(answers, batch[0]) + 8 * mean.square().mean()
+
+        verdict = examine("overfit", Latent())
+        assert verdict.findings == []
+        assert "such as a latent" in verdict.unjudged["overfit/unexplained"]
+
     def test_loss_of_what_the_network_draws_itself_is_not_judged(self, examine):
         class Policy(Regression):
             def training_step(self, batch):

@@ -151,9 +151,14 @@ class OneBatch(Subject):
         return self.share is not None and self.share > 1 - self.min_fall
 
     @property
+    def is_nearly_constant(self) -> bool:
+        """Whether one answer for all samples would have as low a loss, and they do not all get the same."""
+        return self.is_constant and abs(1 - self.share) > SAME
+
+    @property
     def is_on_its_way(self) -> bool:
-        """Whether it is still coming down to the best answer for all samples, and these do not all get the same."""
-        return not self.memorised and self.is_constant and self.is_still_falling and abs(1 - self.share) > SAME
+        """Whether it is still coming down to the best answer for all samples."""
+        return not self.memorised and self.is_nearly_constant and self.is_still_falling
 
     @property
     def memorised(self) -> bool:

@@ -11,6 +11,7 @@ from training_checklist.instruments import (
     has_silent_samples,
     is_explained,
     leaves,
+    noise,
     of_function,
     shown,
     trained_with,
@@ -30,6 +31,11 @@ def detect(batch: OneBatch, limits: Limits) -> Hits:
         return
     if batch.is_on_its_way:
         raise CannotJudge(f"{batch.standing} after {batch.steps} steps: it is not below one answer for all samples yet")
+    if batch.goal is None and batch.is_nearly_constant and batch.origin is not None and noise(batch):
+        raise CannotJudge(
+            f"{batch.standing} after {batch.steps} steps: one answer for all samples is where a training begins to rest "
+            "that draws at random what its answers are made of, such as a latent; it may need more steps to leave that"
+        )
     if batch.goal is None and not batch.is_constant and math.isfinite(batch.last):
         raise CannotJudge(
             f"{batch.standing}: it {batch.course}, no change that was tried makes it fall; without a class for each "
