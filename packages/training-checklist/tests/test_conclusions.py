@@ -1,5 +1,6 @@
 """One cause is told once, with its witnesses."""
 
+import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 from training_checklist import check
@@ -62,9 +63,10 @@ def test_what_only_may_be_wrong_explains_no_failure():
     assert [each.finding.rule for each in conclusions(verdicts)] == ["overfit/not-memorised", "a/doubt"]
 
 
-def test_where_files_lie_explains_nothing_that_is_computed():
+@pytest.mark.parametrize("rule", ["paths/outside-run-directory", "reproducibility/pickled-objects"])
+def test_where_files_lie_and_what_they_hold_explains_nothing_that_is_computed(rule):
     verdicts = [
-        Verdict("paths", "", [finding("paths/outside-run-directory", key="logger.save_dir")]),
+        Verdict("paths", "", [finding(rule, key="logger.save_dir")]),
         Verdict("gradients", "", [finding("gradients/eps-exceeds-gradients", WARNING, symptom=True)]),
     ]
     assert [each.witnesses for each in conclusions(verdicts)] == [[], []]

@@ -44,6 +44,17 @@ def test_data_of_a_stage_that_the_run_never_comes_to_leave_nothing(stranger):
     assert project.files() == before
 
 
+def test_learning_rate_that_is_found_first_is_no_training_that_an_item_could_judge(stranger):
+    """With fast_dev_run Lightning finds none, and returns None."""
+    found = """
+    finder = pl.tuner.Tuner(trainer).lr_find(net, data, num_training=8)
+    print("the steepest is", finder.results["loss"][0])
+    trainer.fit(net, data)"""
+    done = stranger(changed("train.py", ("\n    trainer.fit(net, data)", found))).check(items="fast_dev_run,gradients")
+    passed(done, "fast_dev_run", "gradients")
+    assert "ran train, validate, test" in done.output
+
+
 def test_config_that_a_program_does_not_stumble_over_is_a_remark(stranger):
     """It lacks an argument, has one too many, and an interpolation leads nowhere: nothing builds or reads that."""
     odd = "sampler: {_target_: torch.optim.SGD, width: 3, lr: '${rate}'}\n"
@@ -196,6 +207,58 @@ class Head(Part):
     net = PLAIN["net.py"].replace("nn.Linear(32, 4)", "Head(4)") + head
     done = stranger(PLAIN | {"net.py": net}).check(items="fast_dev_run")
     assert done.verdict("fast_dev_run") == verdict, done.output
+
+
+@pytest.mark.parametrize(("given", "verdict"), [("Head()", "passed"), ("Head(4)", "warning")])
+def test_argument_that_nobody_gives_is_none_though_the_config_has_a_key_of_that_name(stranger, given, verdict):
+    head = """
+
+class Head(nn.Linear):
+    def __init__(self, width=4):
+        super().__init__(32, 4)
+"""
+    net = PLAIN["net.py"].replace("nn.Linear(32, 4)", given) + head
+    done = stranger(PLAIN | {"net.py": net, "configs/train.yaml": f"{CONFIG}\nsize: {{width: 8}}\n"}).check()
+    assert done.verdict("fast_dev_run") == verdict, done.output
+
+
+def test_nested_tensors_of_padded_sequences_are_looked_into(stranger):
+    """A TransformerEncoder makes them in eval mode, of what its mask leaves."""
+    make = "self.first, self.head = nn.Linear(8, 32), nn.Linear(32, 4)"
+    layer = "nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)"
+    forward = """        inputs = inputs[:, None].expand(-1, 3, -1)
+        left_out = torch.arange(3) > (torch.arange(len(inputs)) % 3)[:, None]
+        seen = self.encoder(inputs, src_key_padding_mask=left_out)[:, 0]
+        return self.head(torch.relu(self.first(seen)))"""
+    net = changed(
+        "net.py",
+        (make, f"{make}\n        self.encoder = nn.TransformerEncoder({layer}, 1)"),
+        ("        return self.head(torch.relu(self.first(inputs)))", forward),
+    )
+    passed(stranger(net).check(items="overflow"), "overflow")
+
+
+def test_rank_that_ends_is_told_where_the_project_catches_what_follows(stranger):
+    net = changed(
+        "net.py",
+        (
+            "        return self.loss(batch)",
+            "        if self.global_rank:\n            os.abort()\n        return self.loss(batch)",
+        ),
+        ("import torch\n", "import os\nimport torch\n"),
+    )
+    caught = """
+    try:
+        trainer.fit(net, data)
+    except Exception:
+        return
+"""
+    project = stranger(net | {"train.py": TRAIN.replace("\n    trainer.fit(net, data)\n", caught)})
+    config = CONFIG.replace("max_epochs: 3", "max_epochs: 3, devices: 2, strategy: ddp")
+    (project.folder / "configs/train.yaml").write_text(config)
+    done = project.check(items="distributed")
+    assert done.verdict("distributed") == "failed", done.output
+    assert "rank 1" in done.output
 
 
 def test_step_that_freezes_weights_as_it_goes_is_overfitted_too(stranger):

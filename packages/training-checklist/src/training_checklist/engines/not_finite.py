@@ -122,11 +122,13 @@ class NotFinite(Graph):
 
 
 def floats(values: Any) -> Iterator[Tensor]:
-    """Yield the real numbers in nested tensors, of sparse ones the values."""
+    """Yield the real numbers in the tensors of nested values, of sparse ones what they hold."""
     for tensor in tensors(values):
         if is_lazy(tensor):
             continue  # it has no numbers before its first batch
-        if tensor.layout is torch.strided and tensor.is_floating_point() and tensor.numel():
+        if tensor.is_nested:  # as torch makes them of padded sequences
+            yield from floats(tensor.detach().unbind())
+        elif tensor.layout is torch.strided and tensor.is_floating_point() and tensor.numel():
             # Detached: activation checkpointing counts what is saved for a backward pass, and a look would save some.
             yield tensor.detach()
         elif tensor.layout is torch.sparse_coo and tensor.is_floating_point() and tensor._nnz():

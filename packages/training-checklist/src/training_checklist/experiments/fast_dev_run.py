@@ -33,6 +33,11 @@ class FastDevRun(Experiment):
         self.stages = Stages()
         self.waiting: set[str] = set()  # names of metrics that a later batch of training updates, if any
 
+    @property
+    def is_over(self) -> bool:
+        """A Trainer that finds a learning rate leaves `fit` without a batch, and finds none with fast_dev_run."""
+        return super().is_over and "train" in self.ran
+
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         self.ran += ["train"] if "train" not in self.ran else []
         logged = names_of(trainer.fit_loop.epoch_loop._results).items()
@@ -53,6 +58,8 @@ class FastDevRun(Experiment):
         self._look_at_metrics(trainer)
 
     def after_fit(self, trainer: Trainer) -> None:
+        if "train" not in self.ran:
+            return
         pl_module, datamodule = trainer.lightning_module, trainer.datamodule
         for stage in STAGES:
             if stage not in self.ran and has_stage(stage, pl_module, datamodule):

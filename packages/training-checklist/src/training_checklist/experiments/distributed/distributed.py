@@ -115,6 +115,7 @@ class Distributed(Experiment):
         self.returned_none = False
         self.one_process: InOneProcess | None = None
         self.loss = 0.0
+        self.ended_by: Exception | None = None  # what has ended training on this rank
         if HydraConfig.initialized():
             self.begin(own_folder(HydraConfig.instance().cfg))
 
@@ -269,7 +270,11 @@ class Distributed(Experiment):
         self._meet(trainer, TRAINING_END)
 
     def conclude(self, folder: Path) -> None:
-        if self.meetings is not None:
+        if self.meetings is not None and self.ended_by is not None:  # which the project has caught
+            found = self.explain(self.ended_by) or diagnose(self.ended_by)
+            if self.skipped is None:
+                self.add(found)
+        elif self.meetings is not None:
             self._ask(end=None, batch=None, monitored=vars(self.ranks).get("monitored", []))
             if self.agree:
                 obstacle = SHARDED if self.ddp is None else DRIFTED if self.drifted else ""
@@ -304,6 +309,7 @@ class Distributed(Experiment):
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         super().on_exception(trainer, pl_module, exception)
         self.drawn.__exit__()
+        self.ended_by = exception if isinstance(exception, Exception) else None
 
     def _event(self, error: Exception) -> Any:
         """Return what has ended the run, as far as it is about ranks."""

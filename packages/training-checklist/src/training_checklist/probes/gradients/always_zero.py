@@ -1,4 +1,5 @@
 import re
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
         raise CannotJudge("one step does not tell what is always so")
     # A bias alone may be followed by a norm, which takes it away.
     weights = [name for name in names if trained[name].ndim > 1 and trained[name].numel()]
+    weights = [name for name in weights if not is_direction_of_numbers(name, trained)]
     death = steps.graph.kill(trained[name] for name in weights)
     if death is not None:  # else nothing that was seen made them 0: they may have been given nothing to work on
         what = (
@@ -27,6 +29,12 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
             yield Hit(f"{what}, as {key}=0 of the config asks", place.beside(key=key), severity=REMARK)
         else:
             yield Hit(what, place)
+
+
+def is_direction_of_numbers(name: str, trained: Mapping[str, Tensor]) -> bool:
+    """Whether a parameter is what `weight_norm` divides by its length, and each length is that of a single number."""
+    length = re.sub(r"original1$", "original0", re.sub(r"_v$", "_g", name))
+    return length != name and length in trained and trained[length].numel() == trained[name].numel()
 
 
 def chosen_zero(line: str) -> str:
@@ -47,6 +55,18 @@ class Scaled(Small):
         return self.factor * super().loss(answers, labels)
 
 
+class Rescaled(Small):
+    """Its answers are multiplied by one number each, under weight_norm: its sign alone is left of such a direction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        scale = nn.Linear(1, 4, bias=False)
+        self.scale = nn.utils.parametrizations.weight_norm(scale)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs) * self.scale.weight[:, 0]
+
+
 PROBE = Probe(
     question="Does every weight get a gradient other than 0 in at least one step?",
     why="a factor 0, a ReLU that is 0 for every sample, a function without a slope (sign, round, clamp), an input of "
@@ -56,6 +76,7 @@ PROBE = Probe(
     faulty=several_steps(Scaled),
     healthy=several_steps(type("Weighted", (Scaled,), {"factor": 0.1})),
     also_healthy=(
+        several_steps(Rescaled),
         several_steps(with_part(lambda: nn.Parameter(torch.zeros(4)), lambda bias, answers: answers + 0 * bias)),
     ),
 )

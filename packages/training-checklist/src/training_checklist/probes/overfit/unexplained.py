@@ -33,7 +33,7 @@ def detect(batch: OneBatch, limits: Limits) -> Hits:
         raise CannotJudge(f"{batch.standing} after {batch.steps} steps: it is not below one answer for all samples yet")
     if batch.goal is None and batch.is_nearly_constant and batch.origin is not None and noise(batch):
         raise CannotJudge(
-            f"{batch.standing} after {batch.steps} steps: one answer for all samples is where a training begins to rest "
+            f"{batch.standing} after {batch.steps} steps: one answer for all is where a training rests at first "
             "that draws at random what its answers are made of, such as a latent; it may need more steps to leave that"
         )
     if batch.goal is None and not batch.is_constant and math.isfinite(batch.last):

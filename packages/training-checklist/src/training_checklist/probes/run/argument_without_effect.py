@@ -34,10 +34,32 @@ def detect(stages: Stages, limits: Limits) -> Hits:
     is_null: dict[str, bool] = {}  # by keys of the config, whether each of that name is: then nobody expects anything
     for name, null in keys(config):
         is_null[name] = null and is_null.get(name, True)
-    for kind, parameter, hit in found:  # what is not in the config may have its default
-        is_given = parameter.default is parameter.empty or parameter.name in is_null
-        if is_given and not is_null.get(parameter.name, False) and not others_refer(config, kind, parameter):
+    for kind, parameter, hit in found:
+        name, has_default = parameter.name, parameter.default is not parameter.empty
+        if is_null.get(name, False) or (has_default and (name not in is_null or is_left_out(config, kind, name))):
+            continue
+        if not others_refer(config, kind, parameter):
             yield hit
+
+
+def is_left_out(config: Any, kind: type, argument: str) -> bool:
+    """Whether some nodes of the config, or calls in code, make a class, and none of them gives it an argument."""
+    makers, job = {each.__name__ for each in with_subclasses(kind)}, JobConfig(config)
+    targets = ((node, str(node.get(key)).rpartition(".")[2]) for _, node, key in walk(job.job) if key == "_target_")
+    nodes = [node for node, target in targets if target in makers]
+    seen = chain.from_iterable(ast.walk(source_tree(file)) for file in own_files())
+    calls = [node for node in seen if isinstance(node, ast.Call) and last_name(node.func) in makers]
+    # A class that derives from it may hand an argument on, and so may a call of `instantiate`.
+    if not (nodes or calls) or len(makers) > 1 or job.code.supplies or argument in job.code.supplied:
+        return False
+    position = list(inspect.signature(kind.__init__).parameters).index(argument) - 1
+    return not any(argument in node for node in nodes) and not any(passes(call, position, argument) for call in calls)
+
+
+def passes(call: ast.Call, position: int, argument: str) -> bool:
+    """Whether a call gives an argument, by its position or name, or may do so."""
+    several = any(isinstance(each, ast.Starred) for each in call.args)
+    return several or len(call.args) > position or any(each.arg in (None, argument) for each in call.keywords)
 
 
 def others_refer(config: Any, kind: type, parameter: inspect.Parameter) -> bool:
