@@ -261,6 +261,27 @@ def test_rank_that_ends_is_told_where_the_project_catches_what_follows(stranger)
     assert "rank 1" in done.output
 
 
+def test_folder_of_wandb_that_a_script_begins_itself_is_told_and_stays_as_it_is(stranger):
+    """Its library takes WANDB_DIR for the working directory; a group of the config has an option of its name."""
+    begins = """
+    folder = os.path.join(os.environ.get("WANDB_DIR", "."), "wandb")
+    os.makedirs(folder, exist_ok=True)
+    trainer.fit(net, data)
+    open(f"{folder}/run.log", "w").close()
+"""
+    pairs = ("\n    trainer.fit(net, data)\n", begins), ("import hydra\n", "import os\nimport hydra\n")
+    chosen = "defaults: [{logger: wandb}, _self_]\nlogger_name: ${hydra:runtime.choices.logger}\n"
+    files = {"configs/train.yaml": chosen + CONFIG, "configs/logger/wandb.yaml": "{}\n", "wandb/run.log": "earlier"}
+    project = stranger(changed("train.py", *pairs) | files)
+    before = project.files()
+    done = project.check(items="paths,gradients")
+    assert (done.verdict("gradients"), done.verdict("paths")) == ("passed", "failed"), done.output
+    assert "wandb/run.log" in done.output
+    assert "logger_name" not in done.output
+    assert (project.folder / "wandb/run.log").read_text() == "earlier"
+    assert project.files() == before
+
+
 def test_step_that_freezes_weights_as_it_goes_is_overfitted_too(stranger):
     pairs = ("        return self.loss(batch)", "        self.first.requires_grad_(self.global_step > 0)\n")
     freezing = changed("net.py", (pairs[0], pairs[1] + pairs[0]))

@@ -37,6 +37,7 @@ ELSEWHERE = "elsewhere"  # in the check's directory: what the project has outsid
 PLACES = frozenset({"save_dir", "tracking_uri", "artifact_location"})  # arguments of loggers
 ADDRESSES = ("sqlite:///", "file://", "file:")  # of what is a path behind that; others are no places of this machine
 SERVERS = ("databricks", "databricks-uc")  # names that MLflow knows
+VARIABLE = "WANDB_DIR"
 OF_THIS_PROCESS = ("CSVLogger", "TensorBoardLogger")  # loggers that write their files themselves
 before_writing: list[Callable[[], object]] = []  # before a run first writes a file where the project has its own
 when_fitting: list[Callable[[], object]] = []  # as a Trainer fits, or is asked to where nothing is trained
@@ -65,6 +66,7 @@ def writing_inside(folder: Path, services_only: bool = False, here: Path | None 
             init = vars(kind).get("__init__")
             if init is not None and not names.isdisjoint(signature(init).parameters):
                 stack.enter_context(patch.object(kind, "__init__", moved(init, names, folder)))
+        stack.enter_context(patch.dict(os.environ, of_wandb(folder)))
         writes = Writes(folder.resolve(), Path.cwd() if here is None else here)
         stack.enter_context(patch.object(Trainer, "save_checkpoint", writes.by_trainer(Trainer.save_checkpoint)))
         stack.enter_context(patch.object(Trainer, "fit", heard(Trainer.fit)))
@@ -79,6 +81,17 @@ def writing_inside(folder: Path, services_only: bool = False, here: Path | None 
         when_placing.append(writes.take)
         stack.callback(when_placing.remove, writes.take)
         yield
+
+
+def of_wandb(folder: Path) -> dict[str, str]:
+    """Return the variable by which `wandb.init`, called by the script itself, writes below a folder and not here."""
+    here = Path.cwd()
+    if VARIABLE in os.environ or here.is_relative_to(folder.resolve()):
+        return {}
+    place = folder.resolve() / ELSEWHERE
+    place.mkdir(parents=True, exist_ok=True)  # W&B takes none that is not there
+    _moved[place / "wandb"] = here / "wandb"
+    return {VARIABLE: str(place)}
 
 
 class Writes:

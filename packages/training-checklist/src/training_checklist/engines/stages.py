@@ -8,6 +8,7 @@ from unittest.mock import patch
 from training_checklist.engines import writes
 from training_checklist.experiments.experiment import NoWorkers
 from training_checklist.lightning import LightningModule, Trainer, combined, is_overridden, isolate_rng
+from training_checklist.probe import CannotJudge
 
 PARTS = {
     "validate": ("validation_step", "val_dataloader"),
@@ -27,12 +28,16 @@ def first_batch(trainer: Trainer, pl_module: LightningModule, stage: str) -> Ite
     """Give the first batch of a stage after training, as its loader gives it; the Trainer has that loader meanwhile.
 
     Raises:
+        CannotJudge: the stage has no batch.
         Exception: of any kind, of code of the project that the run would not have called here.
     """
     source = pl_module if trainer.datamodule is None else trainer.datamodule
     with isolate_rng(), NoWorkers(), patch.object(writes, "unasked", stage == "predict"):
         source.setup(stage)
         loaders = combined(getattr(source, PARTS[stage][1])(), "sequential")
-        batch, _, _ = next(iter(loaders))
+        first = next(iter(loaders), None)
+        if first is None:
+            raise CannotJudge("its loader is empty")
+        batch, _, _ = first
     with patch.object(getattr(trainer, f"{stage}_loop"), "_combined_loader", loaders):  # trainer.test_dataloaders
         yield batch

@@ -15,6 +15,7 @@ from training_checklist.engines.stand_in import FirstBatches, backward, put_in, 
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.lab.accelerator import FAR, Accelerator, AcceleratorStep, Far, Mix, Origin, keeping, pretended
 from training_checklist.lightning import LightningModule, RunningStage, Trainer, isolate_rng
+from training_checklist.probe import CannotJudge
 
 # What runs before a step, where tensors may be moved.
 HOOKS = {
@@ -109,7 +110,8 @@ def line_of(error: Exception) -> str:
 
 
 def told(error: Exception) -> str:
-    return f"{type(error).__name__}: {line_of(error)[:120]}"
+    said = line_of(error)[:120]
+    return said if isinstance(error, CannotJudge) else f"{type(error).__name__}: {said}"
 
 
 def run_step(trainer: Trainer, copy: LightningModule, step: str, raw: Any, accelerator: Accelerator) -> None:

@@ -152,4 +152,4 @@ class LimitBatches(Experiment):
 
 
 def size_of(split: Split) -> str:
-    return str(split.samples or "unknown (no length)")
+    return "unknown (no length)" if split.samples is None else str(split.samples)

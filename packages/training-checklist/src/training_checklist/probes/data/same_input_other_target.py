@@ -2,12 +2,15 @@ import time
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import (
     LEAST,
     Data,
     Example,
+    MappedDataset,
+    Validated,
     are_unlikely_to_repeat,
     digest_row,
     isolate_rng,
@@ -40,7 +43,8 @@ def detect(data: Data, limits: Limits) -> Hits:
             if row is None or target is None:
                 raise CannotJudge("samples have no input and target of their own")
             rows.append(row[0])
-            other, known = first.setdefault(digest_row(row[0]), (index, target))
+            entering = [found[0] for place in sorted(roles.inputs) if (found := one.of(place)) is not None]
+            other, known = first.setdefault(hash(tuple(map(digest_row, entering))), (index, target))
             if not torch.equal(known, target):
                 contradicting.append((index, other))
     if len(rows) < LEAST:
@@ -63,6 +67,24 @@ def is_mixed(data: Data, split: Any) -> bool:
         return False
 
 
+class Together(Validated):
+    """A place and a time, of which neither tells one sample from another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place, self.time = nn.Linear(4, 8), nn.Linear(4, 8)
+
+    def forward(self, inputs: list[Tensor]) -> Tensor:
+        return super().forward(self.place(inputs[0]) + self.time(inputs[1]))
+
+
+def parts_of_a_grid() -> MappedDataset:
+    numbers = normal(16, 4)
+    return MappedDataset(
+        lambda index, x, y: ([numbers[index % 16], numbers[index // 16]], torch.tensor(index // 16 % 4))
+    )
+
+
 def contradicting(number: int) -> Example:
     """Give so many of 160 samples the input of the sample before, whose label is another one."""
     inputs = normal(160, 8)
@@ -78,6 +100,7 @@ PROBE = Probe(
     fix=Fix("look at how the dataset makes a position of an index, for the input and for the target"),
     detect=detect,
     faulty=contradicting(10),
+    also_healthy=(on_datasets(parts_of_a_grid, parts_of_a_grid, module=Together),),
     healthy=contradicting(3),
     thresholds={
         "max_contradicting": Threshold(

@@ -13,6 +13,7 @@ from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 TRAINER = "the Trainer, without a folder of its own,"
 MADE_BY_TRAINER = {"ModelCheckpoint", "TensorBoardLogger", "CSVLogger"}  # where it is given none
+CHOICE = "${hydra:runtime.choices."
 NAMES = {"project", "name", "version", "experiment_name"}  # of which loggers make folders, wherever these lie
 
 
@@ -87,6 +88,8 @@ def directing_key(files: RunFiles, path: Path, below: str) -> str:
     for full_key, node, key in walk(job(files)):
         value = value_of(node, key)
         if not isinstance(value, str) or not value or len(value) > 1000 or key in NAMES:
+            continue
+        if CHOICE in str(node._get_node(key)):  # the name of an option, whatever folder has the same
             continue
         named = Path(os.path.realpath(files.here / value))
         inside = path.is_relative_to(named) and not files.here.is_relative_to(named)
