@@ -37,7 +37,7 @@ ELSEWHERE = "elsewhere"  # in the check's directory: what the project has outsid
 PLACES = frozenset({"save_dir", "tracking_uri", "artifact_location"})  # arguments of loggers
 ADDRESSES = ("sqlite:///", "file://", "file:")  # of what is a path behind that; others are no places of this machine
 SERVERS = ("databricks", "databricks-uc")  # names that MLflow knows
-VARIABLE = "WANDB_DIR"
+WANDB_DIR = "WANDB_DIR"  # the variable that `wandb.init` takes for the working directory
 OF_THIS_PROCESS = ("CSVLogger", "TensorBoardLogger")  # loggers that write their files themselves
 before_writing: list[Callable[[], object]] = []  # before a run first writes a file where the project has its own
 when_fitting: list[Callable[[], object]] = []  # as a Trainer fits, or is asked to where nothing is trained
@@ -84,14 +84,14 @@ def writing_inside(folder: Path, services_only: bool = False, here: Path | None 
 
 
 def of_wandb(folder: Path) -> dict[str, str]:
-    """Return the variable by which `wandb.init`, called by the script itself, writes below a folder and not here."""
+    """Return what lets `wandb.init`, called by the script itself, write below a folder and not here."""
     here = Path.cwd()
-    if VARIABLE in os.environ or here.is_relative_to(folder.resolve()):
+    if WANDB_DIR in os.environ or here.is_relative_to(folder.resolve()):
         return {}
     place = folder.resolve() / ELSEWHERE
     place.mkdir(parents=True, exist_ok=True)  # W&B takes none that is not there
     _moved[place / "wandb"] = here / "wandb"
-    return {VARIABLE: str(place)}
+    return {WANDB_DIR: str(place)}
 
 
 class Writes:

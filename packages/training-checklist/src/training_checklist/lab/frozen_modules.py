@@ -29,7 +29,7 @@ class FrozenModules(EpochListener):
         for root, module in self.modules.items():
             for path, part in module.named_modules(prefix=root):
                 if isinstance(part, (_BatchNorm, *WITH_DROPOUT)):
-                    look = partial(self._look, in_step, root, path)
+                    look = partial(self.safely, self._look, in_step, root, path)
                     self.watching.callback(before_forward(part, look).remove)
 
     def _look(self, in_step: Inside, root: str, path: str, part: nn.Module, inputs: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from omegaconf import OmegaConf
-from training_config.walk import walk
+from training_config.walk import value_of, walk
 
 from training_checklist.instruments import (
     Example,
@@ -45,8 +45,7 @@ def detect(stages: Stages, limits: Limits) -> Hits:
 def is_left_out(config: Any, kind: type, argument: str) -> bool:
     """Whether some nodes of the config, or calls in code, make a class, and none of them gives it an argument."""
     makers, job = {each.__name__ for each in with_subclasses(kind)}, JobConfig(config)
-    targets = ((node, str(node.get(key)).rpartition(".")[2]) for _, node, key in walk(job.job) if key == "_target_")
-    nodes = [node for node, target in targets if target in makers]
+    nodes = [node for _, node, key in walk(job.job) if key == "_target_" and makes(node, makers)]
     seen = chain.from_iterable(ast.walk(source_tree(file)) for file in own_files())
     calls = [node for node in seen if isinstance(node, ast.Call) and last_name(node.func) in makers]
     # A class that derives from it may hand an argument on, and so may a call of `instantiate`.
@@ -54,6 +53,11 @@ def is_left_out(config: Any, kind: type, argument: str) -> bool:
         return False
     position = list(inspect.signature(kind.__init__).parameters).index(argument) - 1
     return not any(argument in node for node in nodes) and not any(passes(call, position, argument) for call in calls)
+
+
+def makes(node: Any, makers: set[str]) -> bool:
+    """Whether a node of the config makes one of some classes."""
+    return str(value_of(node, "_target_")).rpartition(".")[2] in makers
 
 
 def passes(call: ast.Call, position: int, argument: str) -> bool:
@@ -78,7 +82,7 @@ def others_refer(config: Any, kind: type, parameter: inspect.Parameter) -> bool:
         return job.is_referred_to(full_key) or not read.isdisjoint(node)
 
     return any(
-        key == parameter.name and str(node.get("_target_")).rpartition(".")[2] in makers and is_read(full_key)
+        key == parameter.name and makes(node, makers) and is_read(full_key)
         for full_key, node, key in walk(job.job)
         if OmegaConf.is_dict(node)
     )
