@@ -14,17 +14,33 @@ from in_project import own_conftest
 ASKED = '[tool.training-checklist]\ngroup = "debug"\n'
 
 
+OTHERS = ("digit_classifier.", "examples.", "training_runs.")
+"""Another project's code, which other tests have imported: the item reads what the process has loaded."""
+
+
+@contextmanager
+def without_others() -> Iterator[None]:
+    """The modules of `OTHERS` are imported anew inside; afterwards those from before are what each name stands for."""
+    before = {name: module for name, module in sys.modules.items() if name.startswith(OTHERS)}
+    for name in before:
+        del sys.modules[name]
+    try:
+        yield
+    finally:
+        for name in [name for name in sys.modules if name.startswith(OTHERS)]:
+            del sys.modules[name]
+        sys.modules.update(before)
+        for name, module in before.items():
+            parent, _, child = name.rpartition(".")
+            setattr(sys.modules[parent], child, module)  # which the imports inside have set to theirs
+
+
 @contextmanager
 def as_command(folder: Path, *argv: str) -> Iterator[None]:
     """A command in the folder of a project that is a test's own: its modules are imported, and forgotten in the end."""
     modules = {path.stem for path in folder.glob("*.py")}
-    with own_conftest().as_process(folder, *argv), pytest.MonkeyPatch.context() as patch:
+    with own_conftest().as_process(folder, *argv), pytest.MonkeyPatch.context() as patch, without_others():
         patch.syspath_prepend(folder)
-        # Another project's code, which other tests have imported: the item reads what the process has loaded.
-        for name in [
-            name for name in sys.modules if name.startswith(("digit_classifier.", "examples.", "training_runs."))
-        ]:
-            patch.delitem(sys.modules, name)
         try:
             yield
         finally:

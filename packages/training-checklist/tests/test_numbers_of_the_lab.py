@@ -144,10 +144,10 @@ def has_diverged(last: float) -> bool:
     return one_batch.OneBatch.has_risen_to(SimpleNamespace(losses=[1.0]), last)
 
 
-def is_on_its_way(apart: float) -> bool:
-    """Whether a loss is coming down to that of the best answer for all samples, from which it is still so far apart."""
-    batch = SimpleNamespace(memorised=False, is_constant=True, is_still_falling=True, share=1 - apart)
-    return one_batch.OneBatch.is_on_its_way.fget(batch)
+def is_nearly_constant(apart: float) -> bool:
+    """Whether answers differ among samples whose loss is so far apart from that of the best answer for all."""
+    batch = SimpleNamespace(is_constant=True, share=1 - apart)
+    return one_batch.OneBatch.is_nearly_constant.fget(batch)
 
 
 def takes_most(share: float) -> bool:
@@ -195,7 +195,7 @@ NUMBERS = [
     Number(seen, "MOST_COLUMNS", has_columns, 256, 257),
     Number(label_fit, "CHANCE", lambda tosses: label_fit.is_less(torch.tensor([[0, tosses], [0, 0]]), 0.5), 20, 19),
     Number(one_batch, "RISEN", has_diverged, 1.6, 1.4),
-    Number(one_batch, "SAME", is_on_its_way, 1.5e-5, 0.7e-5),
+    Number(one_batch, "SAME", is_nearly_constant, 1.5e-5, 0.7e-5),
 ]
 
 
