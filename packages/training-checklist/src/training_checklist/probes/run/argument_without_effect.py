@@ -31,20 +31,21 @@ WHOLE = {"locals", "vars", "save_hyperparameters", "exec", "eval"}  # what reads
 def detect(stages: Stages, limits: Limits) -> Hits:
     found = [*without_effect(stages)]
     config = own_config() if found else None
+    job = None if config is None else JobConfig(config)
     is_null: dict[str, bool] = {}  # by keys of the config, whether each of that name is: then nobody expects anything
     for name, null in keys(config):
         is_null[name] = null and is_null.get(name, True)
     for kind, parameter, hit in found:
         name, has_default = parameter.name, parameter.default is not parameter.empty
-        if is_null.get(name, False) or (has_default and (name not in is_null or is_left_out(config, kind, name))):
+        if is_null.get(name, False) or (has_default and (name not in is_null or is_left_out(job, kind, name))):
             continue
-        if not others_refer(config, kind, parameter):
+        if not others_refer(job, kind, parameter):
             yield hit
 
 
-def is_left_out(config: Any, kind: type, argument: str) -> bool:
+def is_left_out(job: JobConfig, kind: type, argument: str) -> bool:
     """Whether some nodes of the config, or calls in code, make a class, and none of them gives it an argument."""
-    makers, job = {each.__name__ for each in with_subclasses(kind)}, JobConfig(config)
+    makers = {each.__name__ for each in with_subclasses(kind)}
     nodes = [node for _, node, key in walk(job.job) if key == "_target_" and makes(node, makers)]
     seen = chain.from_iterable(ast.walk(source_tree(file)) for file in own_files())
     calls = [node for node in seen if isinstance(node, ast.Call) and last_name(node.func) in makers]
@@ -66,15 +67,15 @@ def passes(call: ast.Call, position: int, argument: str) -> bool:
     return several or len(call.args) > position or any(each.arg in (None, argument) for each in call.keywords)
 
 
-def others_refer(config: Any, kind: type, parameter: inspect.Parameter) -> bool:
+def others_refer(job: JobConfig | None, kind: type, parameter: inspect.Parameter) -> bool:
     """Whether an interpolation of the config, or code, reads the key that gives a class this argument.
 
     Code may get the node by its name, as a network does that is given `datamodule=cfg.datamodule` and reads
     `datamodule.width`.
     """
-    if config is None:
+    if job is None:
         return False
-    job, makers = JobConfig(config), {each.__name__ for each in with_subclasses(kind)}
+    makers = {each.__name__ for each in with_subclasses(kind)}
 
     def is_read(full_key: str) -> bool:
         node = full_key.split(".")[-2:-1]
