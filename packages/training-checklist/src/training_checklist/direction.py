@@ -12,6 +12,8 @@ LESS |= {"epe", "mpjpe", "ade", "fde", "rmsle", "wape", "mase", "bpd"}
 COUNTED = ("epoch", "step")  # which ModelCheckpoint adds to what is logged
 AT_RANK = re.compile(r"@\d+(?![.\d])")  # recall@1, hits@10: of the first answers of a ranking
 
+WORDS_OF_CLASS = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]*\d*")
+
 
 def better(name: str) -> str | None:
     """Return "max" or "min", or None where the name does not tell."""
@@ -19,3 +21,8 @@ def better(name: str) -> str | None:
     less = bool(words & LESS)
     more = bool(words & MORE or (AT_RANK.search(name) and not less))
     return None if more == less else "max" if more else "min"
+
+
+def better_of_class(name: str) -> str | None:
+    """Return "max" or "min" as the name of a metric's class tells, such as `RelativeError`, or None."""
+    return better(" ".join(WORDS_OF_CLASS.findall(name)))

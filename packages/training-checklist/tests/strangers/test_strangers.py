@@ -574,6 +574,29 @@ def test_schedule_of_the_second_training_of_a_script_is_rehearsed_too(stranger, 
     assert ("schedule/counted-in-steps" in done.output) == (verdict == "failed")
 
 
+BY_EPOCHS = """        optimizer = torch.optim.Adam(self.parameters(), lr=self.hparams.lr)
+        return [optimizer], [torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, {length})]
+"""
+
+
+@pytest.mark.parametrize(
+    ("length", "typed", "verdict"),
+    [
+        ("30", "trainer.max_epochs=3", "passed"),  # the epochs of the file, and by chance the steps of the typed ones
+        ("30", "folder=.", "passed"),
+        ("self.trainer.estimated_stepping_batches", "trainer.max_epochs=4", "failed"),
+        ("300", "trainer.max_epochs=4", "failed"),  # the steps of the file
+    ],
+)
+def test_length_of_a_schedule_is_held_against_the_run_of_the_files_too(stranger, length, typed, verdict):
+    adam = "        return torch.optim.Adam(self.parameters(), lr=self.hparams.lr)\n"
+    files = changed("net.py", (adam, BY_EPOCHS.format(length=length)))
+    files["configs/train.yaml"] = files["configs/train.yaml"].replace("max_epochs: 3", "max_epochs: 30")
+    done = stranger(files).check(typed, items="learning")
+    assert done.verdict("learning") == verdict, done.output
+    assert ("schedule/counted-in-steps" in done.output) == (verdict == "failed")
+
+
 @pytest.mark.parametrize(("length", "interval"), [("estimated_stepping_batches", "step"), ("max_epochs", "epoch")])
 def test_schedule_of_which_a_warm_up_leaves_nothing_in_a_short_run_is_that_of_the_users_run(stranger, length, interval):
     adam = "        return torch.optim.Adam(self.parameters(), lr=self.hparams.lr)\n"

@@ -16,6 +16,7 @@ NORMALISES = {"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_no
 LIKE = {f"{kind}_like" for kind in ("zeros", "ones", "full", "empty", "rand", "randn", "randint")}
 LIKE |= {f"new_{kind}" for kind in ("zeros", "ones", "full", "empty", "tensor")}
 JOINS = {"cat", "concat", "concatenate", "hstack"}  # as numbers of a table with embeddings of its categories
+TOGETHER = JOINS | {"stack", "vstack", "dstack", "column_stack"}  # as the place and the time of a point
 PRODUCTS = {"matmul", "rmatmul", "mm", "bmm", "einsum", "tensordot"}  # on either side of which weights may stand
 # With a parameter itself, as numbers become tokens; a mask multiplies answers, too, and a token where it names some.
 BY_ELEMENT = {"mul", "rmul", "multiply"}
@@ -35,6 +36,7 @@ class Entrance:
 
     Args:
         leaf: the tensor of the batch that it was made of, by its place; the largest where there are several.
+        beside: the other ones that it was joined of.
         operation: of torch that takes it: "conv2d", "embedding".
         place: of the layer.
         value: what enters.
@@ -48,6 +50,7 @@ class Entrance:
     value: Tensor
     rows: int | None
     columns: int
+    beside: frozenset[str] = frozenset()
 
 
 class Entrances(Listener):
@@ -63,6 +66,7 @@ class Entrances(Listener):
         self._leaves = leaves(batch)
         # Tensors made of the batch and of no weights, with the places they are made of; kept, so that ids stay theirs.
         self._made = {id(leaf): (leaf, frozenset({place})) for place, leaf in self._leaves.items()}
+        self._parts: dict[int, frozenset[str]] = {}  # of tensors in `_made`: the places that they were joined of
         self._joined: dict[int, tuple[Tensor, list[Tensor]]] = {}  # to what layers have made, with the parts
         # What is made with weights: of frozen ones it requires no gradient. An id may be that of another tensor later.
         self._answers: dict[int, weakref.ref[Tensor]] = {}
@@ -70,7 +74,11 @@ class Entrances(Listener):
     def narrow(self, prefix: str) -> None:
         """Keep what entered of the part of the batch whose places begin so, by the places in that part."""
         places = [(each, inside(each.leaf, prefix)) for each in self.found]
-        self.found[:] = [replace(each, leaf=place) for each, place in places if place is not None]
+        self.found[:] = [
+            replace(each, leaf=place, beside=frozenset(filter(None, (inside(one, prefix) for one in each.beside))))
+            for each, place in places
+            if place is not None
+        ]
 
     def made_of(self, tensor: Any) -> frozenset[str]:
         """Return the places in the batch that a tensor was made of without any weights; none of other tensors."""
@@ -94,9 +102,10 @@ class Entrances(Listener):
     def _enter(self, value: Any, call: Call, rows: int | None) -> None:
         origins = self.made_of(value)
         if origins:
-            leaf = max(sorted(origins), key=lambda place: self._leaves[place].numel())
+            leaf = self._largest(origins)
             columns = self._leaves[leaf].shape[-1] if self._leaves[leaf].ndim > 1 else 1
-            self.found.append(Entrance(leaf, call.name.strip("_"), call.place, value.detach(), rows, columns))
+            beside = self._parts.get(id(value), frozenset()) - {leaf}
+            self.found.append(Entrance(leaf, call.name.strip("_"), call.place, value.detach(), rows, columns, beside))
 
     def after(self, call: Call) -> None:
         if call.name in LIKE:
@@ -108,6 +117,16 @@ class Entrances(Listener):
                 self._joined.update((id(made), (made, call.given)) for made in call.made)
         elif origins:
             self._made.update((id(made), (made, origins)) for made in call.made)
+            if parts := frozenset().union(*(self._parts_of(tensor, call.name) for tensor in call.given)):
+                self._parts.update((id(made), parts) for made in call.made)
+
+    def _parts_of(self, given: Tensor, operation: str) -> frozenset[str]:
+        """Return the places that a tensor brings into what it is joined of: its own, where it is joined just now."""
+        parts, own = self._parts.get(id(given), frozenset()), self.made_of(given)
+        return frozenset({self._largest(own)}) if operation in TOGETHER and own and not parts else parts
+
+    def _largest(self, places: frozenset[str]) -> str:
+        return max(sorted(places), key=lambda place: self._leaves[place].numel())
 
     def _multiplies(self, tensor: Tensor, name: str) -> bool:
         """Whether a tensor is the weights of an operation; a single number only scales."""

@@ -19,6 +19,7 @@ from training_checklist.lab.schedules import (
     Rehearsal,
     directions,
     rehearsal,
+    times_cut,
     validated,
 )
 from training_checklist.lab.trained_copies import batches, copies
@@ -164,12 +165,12 @@ class Learning(Experiment):
         Args:
             interval: at which the module steps it, where it does.
         """
-        rehearsed = []
-        for config in trainer.lr_scheduler_configs:
+        rehearsed, configs = [], trainer.lr_scheduler_configs
+        cut = times_cut(trainer) if configs else 1.0
+        for config in configs:
             try:
-                found = rehearsal(
-                    config if interval is None else replace(config, interval=interval, frequency=1), trainer
-                )
+                known = config if interval is None else replace(config, interval=interval, frequency=1)
+                found = rehearsal(known, trainer, cut)
             except Exception as error:  # of a schedule of the project's own, on a copy
                 kind = "" if isinstance(error, CannotJudge) else f"{type(error).__name__}: "
                 self.run.notes.append(f"{type(config.scheduler).__name__} not rehearsed: {kind}{error}")

@@ -4,6 +4,8 @@ PyTorch's FakeTensorMode, which has no values, ends at the first mismatch and at
 Where the machine has one, what lies there in earnest, a dataset or what the run has moved, is taken by its values, too.
 """
 
+import ast
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -20,9 +22,12 @@ from torch.utils._pytree import tree_leaves, tree_map
 from training_checklist.engines.batches import leaves, tensors
 from training_checklist.engines.graph import leaf_tensors
 from training_checklist.engines.held import attributes, held
+from training_checklist.engines.own_code import is_own
 from training_checklist.engines.own_config import own_config
 from training_checklist.engines.places import Places
+from training_checklist.engines.source_trees import source_tree
 from training_checklist.finding import NOWHERE, Fix, Place
+from training_checklist.lab.code_reads import is_device
 from training_checklist.lab.job_config import JobConfig
 from training_checklist.lab.shared import Subject
 from training_checklist.lightning import Trainer
@@ -81,7 +86,7 @@ class Mix:
     @property
     def attribute(self) -> str:
         """The last name of what holds the tensor: "positions"."""
-        return self.origin.name.partition(" ")[0].partition("[")[0].rpartition(".")[2]
+        return last_name(self.origin.name)
 
     def hit(self, what: str) -> Hit:
         """Return the finding that `what` is: the operation, with the places of the tensor's origin and of its use."""
@@ -98,6 +103,11 @@ class Mix:
 
 # Of origins: what the project's own code makes, on a device of its choice.
 MADE = {"attribute", "layer", "made", "generator", "datamodule"}
+
+
+def last_name(held: str) -> str:
+    """Return the attribute in what a tensor is called: "positions" of "net.positions[0]"."""
+    return held.partition(" ")[0].partition("[")[0].rpartition(".")[2]
 
 
 @dataclass
@@ -227,7 +237,7 @@ class Accelerator(TorchDispatchMode):
     def __init__(self, model: nn.Module, told: set[Any], kept: set[tuple[str, str]]) -> None:
         super().__init__()
         self.places, self.told, self.made_before = Places(model), told, kept
-        self.root = type(model).__name__
+        self.root, self.placed = type(model).__name__, placed_attributes()
         self.owners: dict[int, Origin] = {}  # of tensors that were there before
         self.kept: list[Tensor] = []
         self.mixes: list[Mix] = []
@@ -351,7 +361,8 @@ class Accelerator(TorchDispatchMode):
     def _own(self, tensor: Tensor, kind: str, name: str) -> None:
         if not is_far(tensor):
             self.kept.append(tensor)  # lest another gets its id
-            self.owners[id(tensor)] = Origin(kind, name, Place(parameter=name))
+            asked = kind != "batch" and last_name(name) in self.placed
+            self.owners[id(tensor)] = Origin("asked" if asked else kind, name, Place(parameter=name))
 
     def _origin(self, tensor: Tensor) -> Origin | None:
         return self.owners.get(id(tensor)) or getattr(tensor, "_origin", None)
@@ -368,6 +379,24 @@ class Accelerator(TorchDispatchMode):
             return UNKNOWN
         call = "torch.tensor" if name in ("lift_fresh", "scalar_tensor") else f"torch.{name}"
         return Origin("made", call, place)
+
+
+def placed_attributes() -> set[str]:
+    """Return the attributes that the project's code gives what it has put on a device of its own choice.
+
+    That is a key of its config, or what `is_available()` has answered. The device of a module or a tensor, as
+    `self.device`, is the CPU while the module is made, on every machine.
+    """
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    trees = [source_tree(file) for file in files if isinstance(file, str) and is_own(file)]
+    return {
+        target.attr
+        for tree in trees
+        for each in ast.walk(tree)
+        if isinstance(each, (ast.Assign, ast.AnnAssign)) and any(map(is_device, ast.walk(each.value or each.target)))
+        for target in (each.targets if isinstance(each, ast.Assign) else [each.target])
+        if isinstance(target, ast.Attribute)
+    }
 
 
 def keeping(model: nn.Module) -> set[tuple[str, str]]:

@@ -67,7 +67,8 @@ def roles_of(batch: object, entrances: Entrances, criteria: list[CriterionCall])
     parts = leaves(batch)
     direct = {each.leaf for each in entrances.found if same(each.value, parts[each.leaf])}
     tables = {each.leaf: each.rows for each in entrances.found if each.rows is not None and each.leaf in direct}
-    roles = Roles(largest_input(entrances), frozenset(each.leaf for each in entrances.found), tables=tables)
+    inputs = frozenset().union(*({each.leaf} | each.beside for each in entrances.found))
+    roles = Roles(largest_input(entrances), inputs, tables=tables)
     for call in criteria:
         origins = entrances.made_of(call.target)
         place = next(iter(origins)) if len(origins) == 1 else ""

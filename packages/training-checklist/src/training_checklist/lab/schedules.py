@@ -14,10 +14,12 @@ from unittest.mock import patch
 from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR
 
+from training_checklist.direction import better_of_class
 from training_checklist.engines.hooks import restore
 from training_checklist.engines.instead import put
 from training_checklist.engines.logged import names_of
 from training_checklist.engines.own_code import is_own, pass_on
+from training_checklist.engines.own_config import in_files
 from training_checklist.engines.places import of_frame, of_function
 from training_checklist.engines.rehearsal import rehearse, waits_for_a_metric
 from training_checklist.finding import NOWHERE, Place
@@ -52,6 +54,7 @@ class Rehearsal:
         base: the highest rate that the optimizer was made with; NaN where that is not known.
         first_change: the call that first changes a rate, as far as the longer of the Trainer's two limits, max_steps
             and max_epochs, would let it come; NaN where none does, or there is one limit.
+        cut: how many times as long the run is without the limits that the command line has put over those of files.
         made_in: where configure_optimizers is.
         stepped_at: where the module steps it by hand; None where Lightning does.
     """
@@ -71,11 +74,13 @@ class Rehearsal:
     base: float = math.nan
     accumulated: int = 1
     first_change: float = math.nan
+    cut: float = 1.0
     made_in: Place = NOWHERE
     stepped_at: Place | None = None
 
     def __post_init__(self) -> None:
         self.calls = self.per_epoch * self.epochs
+        self.uncut = self.calls * self.cut  # calls of the run that the project's files ask for
         self.rates = self.course[: int(self.calls) + 1]  # that the run goes through
         self.run = f"{self.steps} steps in {self.epochs:g} epochs"
         how = f"with interval={self.interval}" if self.stepped_at is None else f"stepped once {EVERY[self.interval]}"
@@ -243,11 +248,18 @@ def along(*points: tuple[int, float], **options: Any) -> Example:
     return by_factor(factor, **options)
 
 
-def rehearsal(config: Any, trainer: Trainer) -> tuple[Rehearsal, list[float]] | None:
+def times_cut(trainer: Trainer) -> float:
+    """Return how many times as long the run would be without what the command line has typed over in the files."""
+    limits = (trainer.max_epochs, trainer.max_steps)
+    return max([1.0, *(own / limit for limit in limits if limit is not None and limit > 0 for own in in_files(limit))])
+
+
+def rehearsal(config: Any, trainer: Trainer, cut: float) -> tuple[Rehearsal, list[float]] | None:
     """Return how a schedule will go, and the peak rate of each of the optimizer's groups; None without a known end.
 
     Args:
         config: Lightning's `LRSchedulerConfig`.
+        cut: as of `Rehearsal`.
     """
     batches, accumulated = trainer.num_training_batches, trainer.accumulate_grad_batches
     steps = trainer.estimated_stepping_batches
@@ -282,6 +294,7 @@ def rehearsal(config: Any, trainer: Trainer) -> tuple[Rehearsal, list[float]] | 
         max(getattr(config.scheduler, "base_lrs", None) or [math.nan]),
         accumulated,
         first_change(config.scheduler, trainer, per_epoch / len(stepping), len(stepping)),
+        cut,
         of_function(type(trainer.lightning_module).configure_optimizers),
     )
     return found, [max(rates) for rates in zip(*groups, strict=True)]
@@ -318,10 +331,16 @@ def directions(trainer: Trainer) -> dict[str, str]:
     """Return "max" or "min" for each metric that was logged as one and whose class, as of torchmetrics, tells it."""
     loop = trainer.fit_loop.epoch_loop
     results = names_of(loop._results) | names_of(loop.val_loop._results)
-    known = {
-        name: getattr(each.value, "higher_is_better", None) for name, each in results.items() if not each.is_tensor
-    }
-    return {name: "max" if more else "min" for name, more in known.items() if more is not None}
+    known = {name: direction(each.value) for name, each in results.items() if not each.is_tensor}
+    return {name: best for name, best in known.items() if best is not None}
+
+
+def direction(metric: Any) -> str | None:
+    """Return "max" or "min" as a metric says, or the name of its class where it says nothing: `RelativeError`."""
+    more = getattr(metric, "higher_is_better", None)
+    if more is None:
+        return better_of_class(type(metric).__name__)
+    return "max" if more else "min"
 
 
 class RatesOfGroups:

@@ -78,6 +78,17 @@ class Together(Validated):
         return super().forward(self.place(inputs[0]) + self.time(inputs[1]))
 
 
+class Joined(Validated):
+    """The same, joined before the first layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = nn.Linear(8, 8)
+
+    def forward(self, inputs: list[Tensor]) -> Tensor:
+        return super().forward(self.both(torch.cat(inputs, 1)))
+
+
 def parts_of_a_grid() -> MappedDataset:
     numbers = normal(16, 4)
     return MappedDataset(
@@ -100,7 +111,7 @@ PROBE = Probe(
     fix=Fix("look at how the dataset makes a position of an index, for the input and for the target"),
     detect=detect,
     faulty=contradicting(10),
-    also_healthy=(on_datasets(parts_of_a_grid, parts_of_a_grid, module=Together),),
+    also_healthy=tuple(on_datasets(parts_of_a_grid, parts_of_a_grid, module=each) for each in (Together, Joined)),
     healthy=contradicting(3),
     thresholds={
         "max_contradicting": Threshold(

@@ -1,9 +1,9 @@
 import operator
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from training_checklist.instruments import WHY, AcceleratorStep, with_part
+from training_checklist.instruments import WHY, AcceleratorStep, Small, with_part
 from training_checklist.probe import Fix, Hits, Limits, Probe
 
 
@@ -15,11 +15,42 @@ def detect(step: AcceleratorStep, limits: Limits) -> Hits:
         )
 
 
+class Placed:
+    """Keeps numbers where its argument says: without an accelerator, on the CPU."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.collocations: Tensor = torch.ones(4).to(device)
+
+
+class OfAvailability(Small):
+    """Asks once whether there is an accelerator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.boundary = Placed(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs) * self.boundary.collocations
+
+
+class OfItself(Small):
+    """Asks itself, before anything has moved it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.edges = torch.ones(4, device=self.device)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs) * self.edges
+
+
 PROBE = Probe(
     question="Are all tensors that a module keeps parameters or buffers, so that they move to the device with it?",
     why=WHY,
     detect=detect,
     fix=Fix("register it as a buffer: self.register_buffer(name, tensor, persistent=False)"),
     faulty=with_part(lambda: torch.ones(4), operator.mul),
+    also_faulty=(OfItself,),
     healthy=with_part(lambda: nn.Buffer(torch.ones(4)), operator.mul),
+    also_healthy=(OfAvailability,),
 )

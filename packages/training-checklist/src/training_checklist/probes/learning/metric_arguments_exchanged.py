@@ -47,7 +47,7 @@ def is_of(value: Any, leaf: Tensor) -> bool:
         return True
     if not value.is_floating_point() or not value.isfinite().all():
         return False
-    pairs = torch.stack([value.flatten().double(), leaf.flatten().double()])
+    pairs = torch.stack([value.detach().flatten().double(), leaf.flatten().double()])
     return bool(pairs.std(1).min() > 0) and 1 - float(torch.corrcoef(pairs)[0, 1].abs()) < ROUNDING
 
 

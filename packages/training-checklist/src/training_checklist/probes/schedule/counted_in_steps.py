@@ -13,7 +13,7 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
         if each.error or each.interval != "epoch" or each.calls < 1:
             continue
         course, peak, run = each.course, max(each.course), f"the run has {each.run}"
-        if each.made_for > limits.many * each.calls and near(each.made_for, each.steps, limits):
+        if each.made_for > limits.many * each.calls and is_of_steps(each.made_for, each, limits):
             yield Hit(f"{each.gets}; the last rate is {each.rates[-1]:.3g}", each.place, fix=each.stepped("step"))
         elif decays_over_steps(each, limits):
             what = f"it falls over some {each.steps:.0f} calls and gets {each.calls:.0f}: {run}"
@@ -29,6 +29,12 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
             )
 
 
+def is_of_steps(length: float, schedule: Rehearsal, limits: Limits) -> bool:
+    """Whether a length is that of the run in steps, and not in epochs: as files ask for it, or the command line."""
+    in_steps = any(near(length, schedule.steps * times, limits) for times in (1, schedule.cut))
+    return in_steps and not near(length, schedule.uncut, limits)
+
+
 def end_of(schedule: Rehearsal, limits: Limits) -> tuple[int, bool]:
     """Return the last call with a rate that counts, and whether rates only fall from the peak to an end after it."""
     course, peak = schedule.course, max(schedule.course)
@@ -42,7 +48,7 @@ def decays_over_steps(schedule: Rehearsal, limits: Limits) -> bool:
     """Whether a decay ends with the steps of the run, which by epochs is over where it has hardly begun."""
     (last, falls), peak = end_of(schedule, limits), max(schedule.course)
     reached = schedule.course.index(peak) < schedule.calls and schedule.rates[-1] > limits.half * peak > 0
-    return falls and reached and near(last, schedule.steps, limits) and last > limits.many * schedule.calls
+    return falls and reached and is_of_steps(last, schedule, limits) and last > limits.many * schedule.calls
 
 
 def is_warm_up_of_steps(schedule: Rehearsal, limits: Limits) -> bool:
@@ -50,9 +56,9 @@ def is_warm_up_of_steps(schedule: Rehearsal, limits: Limits) -> bool:
     (last, decays), rates, peak = end_of(schedule, limits), schedule.rates, max(schedule.course)
     if peak <= 0 or not rates[-1] == max(rates) > rates[-2:][0]:
         return False
-    if decays and near(last, schedule.steps, limits) and schedule.course.index(peak) >= schedule.calls:
+    if decays and is_of_steps(last, schedule, limits) and schedule.course.index(peak) >= schedule.calls:
         return True
-    if schedule.course.index(peak) <= limits.many * schedule.calls:  # of a longer run, which was cut for a try
+    if schedule.course.index(peak) <= limits.many * schedule.uncut:  # of a longer run, which was cut for a try
         return False
     # What is rehearsed ends with the steps of the run, or later than any warm-up does.
     return max(rates) <= limits.half * peak and near(last, len(schedule.course) - 1, limits)

@@ -11,9 +11,9 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
     for each in schedules.rehearsals:
         # That is schedule/counted-in-steps's.
         in_steps = each.interval == "epoch" and near(each.made_for, each.steps, limits)
-        if each.is_cycle and each.made_for > limits.many * each.calls > 0 and not in_steps:
+        if each.is_cycle and each.made_for > limits.many * each.uncut > 0 and not in_steps:
             yield Hit(f"{each.gets}; the last rate is {each.rates[-1]:.3g}", each.place)
-        elif each.first_change > each.calls:
+        elif each.first_change > each.uncut:
             what = f"call {each.first_change:.0f} is the first that changes a rate, and the run has {each.run}"
             yield Hit(f"{what}: it ends by the lesser of max_steps and max_epochs", each.place)
 

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from torch.optim.lr_scheduler import ReduceLROnPlateau
-from torchmetrics import R2Score
+from torchmetrics import MeanMetric, R2Score
 
 from training_checklist.instruments import (
     EarlyStopping,
@@ -78,6 +78,27 @@ class Explained(Monitored):
         return [EarlyStopping(self.monitor, mode=self.mode)]
 
 
+class RelativeError(MeanMetric):
+    """An error that says nothing of its direction but its name."""
+
+
+class NamedAccuracy(Monitored):
+    """Stops by an error that is logged under the name of an accuracy."""
+
+    monitor, mode = "val/acc", "min"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error = RelativeError()
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.error.update((self(batch[0])[:, 0] - batch[0][:, 0]).abs())
+        self.log("val/acc", self.error)
+
+    def configure_callbacks(self) -> list:
+        return [EarlyStopping(self.monitor, mode=self.mode)]
+
+
 PROBE = Probe(
     question="Is the mode of ModelCheckpoint, EarlyStopping and ReduceLROnPlateau right for their metric?",
     why="it takes the worst epoch for the best",
@@ -86,5 +107,5 @@ PROBE = Probe(
     faulty=waiting("max"),
     healthy=waiting("min"),
     also_faulty=(Explained,),
-    also_healthy=(type("Maximised", (Explained,), {"mode": "max"}),),
+    also_healthy=(type("Maximised", (Explained,), {"mode": "max"}), NamedAccuracy),
 )

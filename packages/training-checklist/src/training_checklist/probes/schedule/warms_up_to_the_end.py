@@ -2,7 +2,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from training_checklist.instruments import SMOOTH, Schedules, along
-from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
@@ -11,6 +11,8 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
         rises = all(later >= earlier for earlier, later in pairwise(rates)) and rates[-1] > rates[-2:][0]
         is_smooth = not each.error and each.interval == "step" and len(rates) > limits.min_smooth
         if rises and is_smooth and rates[-1] >= limits.min_rise * rates[0]:
+            if each.cut > 1:
+                raise CannotJudge("the command line ends the run before the project's files would")
             what = f"the learning rate rises from {rates[0]:.3g} to {rates[-1]:.3g} to the very end: the run has"
             yield Hit(f"{what} {each.run}", each.place)
 
