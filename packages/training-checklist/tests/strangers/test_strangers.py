@@ -781,6 +781,27 @@ def test_script_that_empties_the_directory_of_its_run_is_judged_by_what_was_ther
     assert project.files() == before
 
 
+STORE = """
+
+class MLFlowLogger(pl.loggers.CSVLogger):
+    def __init__(self, tracking_uri):
+        super().__init__(tracking_uri.removeprefix("file:"), name="0", version=str(time.time_ns()))
+"""
+
+
+def test_store_that_keeps_runs_apart_by_their_ids_may_be_one_of_all_runs(stranger):
+    """That it lies outside of the run's directory is remarked, with the key that says where it is."""
+    imported = ("from net import Data, Net\n", f"from net import Data, Net\n{STORE}")
+    given = ("callbacks=callbacks,", "callbacks=callbacks, logger=MLFlowLogger(cfg.tracking_uri),")
+    files = changed("train.py", imported, given, ("import hydra\n", "import time\n\nimport hydra\n"))
+    files["configs/train.yaml"] += "tracking_uri: file:./mlruns\n"
+    done = stranger(files).check(items="paths")
+    passed(done, "paths")
+    assert "outside the run's directory: mlruns/0" in done.output
+    assert "keeps runs apart" in done.output
+    assert "tracking_uri=" in done.output
+
+
 def test_log_that_all_runs_share_is_as_it_was_before(stranger):
     """Hydra's log lies in the working directory, as with hydra-colorlog, and each rank has one by its job's name."""
     logging = "hydra: {job_logging: {handlers: {file: {filename: '${hydra.job.name}.log'}}}}\n"

@@ -1,5 +1,6 @@
 import ast
 import os
+import re
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -9,11 +10,14 @@ from omegaconf import OmegaConf, open_dict, read_write
 from training_config.walk import value_of, walk
 
 from training_checklist.instruments import OUTPUT_DIR, Asked, Checkpoint, Job, Logger, RunFiles, Written, job, shown
-from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Place, Probe
 
 TRAINER = "the Trainer, without a folder of its own,"
+AS_FILE = re.compile("^file:(//)?")  # as MLflow writes the path of its store
 MADE_BY_TRAINER = {"ModelCheckpoint", "TensorBoardLogger", "CSVLogger"}  # where it is given none
 CHOICE = "${hydra:runtime.choices."
+STORE = "MLFlowLogger"  # gives each run a folder by its id, and asks for one store of many runs
+IN_STORE = "its store keeps runs apart by their ids, and what belongs to a run does not all lie in the run's directory"
 NAMES = {"project", "name", "version", "experiment_name"}  # of which loggers make folders, wherever these lie
 
 
@@ -34,7 +38,9 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
         names = [files.short(path) for path in sorted(written.path for written in all_written)]
         place = place if key or line else Place(file=names[0])
         what = f"{writer} writes outside the run's directory: {shown(names, 3)}"
-        yield Hit(what, place, fix=fix_of(files, writer, key, line, all_written[0]))
+        fix = fix_of(files, writer, key, line, all_written[0])
+        in_store = is_in_store(files, all_written[0])
+        yield Hit(what, place, IN_STORE if in_store else None, fix, REMARK if in_store else None)
 
 
 def of_logger(files: RunFiles, written: Written) -> Written:
@@ -45,6 +51,13 @@ def of_logger(files: RunFiles, written: Written) -> Written:
             if folder and written.path.is_relative_to(os.path.realpath(files.here / folder)):
                 return replace(written, part=logger)
     return written
+
+
+def is_in_store(files: RunFiles, written: Written) -> bool:
+    """Whether a file is of a logger's store, which keeps runs apart, or lies in it, as checkpoints do."""
+    stores = [each.save_dir for each in files.trainer.loggers if type(each).__name__ == STORE]
+    inside = (written.path.is_relative_to(os.path.realpath(files.here / folder)) for folder in stores if folder)
+    return type(written.part).__name__ == STORE or any(inside)
 
 
 def top(files: RunFiles, path: Path) -> str:
@@ -91,7 +104,7 @@ def directing_key(files: RunFiles, path: Path, below: str) -> str:
             continue
         if CHOICE in str(node._get_node(key)):  # the name of an option, whatever folder has the same
             continue
-        named = Path(os.path.realpath(files.here / value))
+        named = Path(os.path.realpath(files.here / AS_FILE.sub("", value)))
         inside = path.is_relative_to(named) and not files.here.is_relative_to(named)
         if inside and not decides_run_directory(files, full_key):
             literal = not OmegaConf.is_interpolation(node, key)
@@ -157,8 +170,7 @@ def named(files: RunFiles, name: str) -> str:
 PROBE = Probe(
     question="Does everything that a run writes lie in its own directory?",
     why="the files of several runs lie there together, and one run may overwrite another's",
-    may_be_wrong="a cache that all runs share, such as prepared data, belongs outside of them, and a store that keeps "
-    "runs apart itself, such as MLflow's, may lie there",
+    may_be_wrong="a cache that all runs share, such as prepared data, belongs outside of them",
     fix=Fix("write below HydraConfig.get().runtime.output_dir"),
     detect=detect,
     faulty=Job(("logger.csv.save_dir=logs",)),
