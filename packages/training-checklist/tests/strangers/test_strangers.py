@@ -781,6 +781,20 @@ def test_script_that_empties_the_directory_of_its_run_is_judged_by_what_was_ther
     assert project.files() == before
 
 
+def test_hook_that_fails_at_the_end_of_a_training_which_an_item_has_made_another_one_takes_no_verdict_away(stranger):
+    """It divides by what the project's own run always has: an epoch of ten batches."""
+    lines = """    def on_train_batch_end(self, *given):
+        self.seen = getattr(self, "seen", 0) + 1
+
+    def on_train_end(self):
+        assert self.seen % 10 == 0, "no whole epochs"
+
+    def configure_optimizers"""
+    project = stranger(changed("net.py", ("    def configure_optimizers", lines)))
+    done = project.check(items="overfit,learning,profile")
+    passed(done, "overfit", "learning", "profile")
+
+
 STORE = """
 
 class MLFlowLogger(pl.loggers.CSVLogger):

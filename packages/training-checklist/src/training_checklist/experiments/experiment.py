@@ -81,6 +81,7 @@ class Experiment(Callback):
         self.fits = False  # whether its Trainer has begun to fit
         self.resumes = True  # whether `fit` is given a ckpt_path, be it None
         self.fitted = False  # whether training has come to its end
+        self.at_the_end = False  # whether its last batch is done, after which it asks nothing of the project's code
         self.crashes: list[Exception] = []  # that the run has survived
         self.state: TrainerState | None = None  # of the last Trainer that it took part in
         self.nearest: Nearest | None = None  # to a place, of that Trainer
@@ -237,8 +238,12 @@ class Experiment(Callback):
 
     @property
     def is_over(self) -> bool:
-        """Whether training has come to its end, and all that follows is nothing that this item asks about."""
-        return self.ends_with_fit and self.fits and self.state is not None and self.state.finished
+        """Whether training has come to its end, and all that follows is nothing that this item asks about.
+
+        What hooks do at the end of a training that the item has made another one is nothing either.
+        """
+        over = self.at_the_end or (self.state is not None and self.state.finished)
+        return self.ends_with_fit and self.fits and over
 
     def add(self, finding: Finding) -> None:
         """Keep a finding, once."""

@@ -199,6 +199,7 @@ class Learning(Experiment):
         pass_on(trainer.fit_loop.setup_data)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.at_the_end = True
         self.watching.close()
         if self.epochs is None or self.counter is None:
             return

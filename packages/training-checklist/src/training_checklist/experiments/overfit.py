@@ -177,6 +177,7 @@ class Overfit(Experiment):
             stop(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.at_the_end = True
         self.watching.close()
         batch = self.batch
         if self.skipped or not batch.losses:

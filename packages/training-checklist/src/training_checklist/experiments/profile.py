@@ -110,6 +110,7 @@ class Profile(Experiment):
         self.ended = now(pl_module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.at_the_end = True
         self.watching.close()
         self._stop()
         if not self.waited or not self.computed:

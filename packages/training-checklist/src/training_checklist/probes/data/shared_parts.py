@@ -1,5 +1,5 @@
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import Data, Example, Regression, Split, normal, on_datasets, part, shared_samples
@@ -89,18 +89,19 @@ def compare(known: Tensor, held: Tensor, limits: Limits) -> tuple[list[bool], in
             continue
         other, same_channel, *there = torch.unravel_index(where[at[index]], runs)
         shift = [int(one - two) for one, two in zip(here, there, strict=True)]
-        if channel == same_channel and overlap(held[sample, channel], known[other, channel], shift):
+        if channel == same_channel and overlap(held[sample], known[other], shift):
             shared[int(sample)] = not any(shift)
     return [*shared.values()], length
 
 
 def overlap(one: Tensor, two: Tensor, shift: list[int]) -> bool:
-    """Whether two images (height, width) are the same as far as they cover one another.
+    """Whether two images (channels, height, width) are the same as far as they cover one another.
 
-    Two tiles of a scene are; two spots that fade into black have the same rim, and not the same middle.
+    Two tiles of a scene are; two spots that fade into black have the same rim, and not the same middle, and what tells
+    the place or the day is in one channel alone.
     """
     parts = [
-        each[tuple(slice(max(by, 0), size + min(by, 0)) for by, size in zip(moved, each.shape, strict=True))]
+        each[:, *(slice(max(by, 0), size + min(by, 0)) for by, size in zip(moved, each.shape[1:], strict=True))]
         for each, moved in ((one, shift), (two, [-by for by in shift]))
     ]
     return torch.equal(*parts)
@@ -116,6 +117,17 @@ def fingerprints(values: Tensor, length: int, filling: Tensor) -> Tensor:
     changes = (windows[..., 1:] != windows[..., :-1]).sum(-1) >= length // 2
     full = (values != filling).unfold(-1, length, 1).all(-1)
     return torch.where(changes & full, keys, 0)
+
+
+class Flat(Regression):
+    """Takes images of two channels as rows of numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pixels = nn.Linear(16, 8)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(self.pixels(inputs.flatten(1)))
 
 
 def with_duplicates(number: int, of: int, train: int = 160) -> Example:
@@ -149,6 +161,16 @@ def fading() -> Example:
     return on_datasets(lambda: split(0), lambda: split(1), module=Regression)
 
 
+def of_one_day() -> Example:
+    """Hold out other fields, with the same sunlight: it depends on the day alone."""
+
+    def split(seed: int) -> TensorDataset:
+        fields = [normal(160, 1, 1, 8, seed=seed), normal(160, 1, 1, 8, seed=9)]
+        return TensorDataset(torch.cat(fields, 1), normal(160, 4, seed=seed))
+
+    return on_datasets(lambda: split(0), lambda: split(1), module=Flat)
+
+
 def copies() -> Example:
     """Hold out the training set itself, which another probe is asked about."""
 
@@ -165,7 +187,7 @@ PROBE = Probe(
     detect=detect,
     faulty=with_duplicates(2, of=100),
     healthy=with_duplicates(1, of=200),
-    also_healthy=(fading(), copies()),
+    also_healthy=(fading(), copies(), of_one_day()),
     thresholds={
         "max_same": Threshold(
             1e-4,
