@@ -179,12 +179,14 @@ class Crashed:
         told: what it says, in one line.
         finding: the id of the rule, and what, of the finding that tells of it.
         after: whether training had come to its end.
+        unasked: whether the item had seen all that it asks about: what it has left out or shortened may be missing.
     """
 
     kind: str
     told: str
     finding: tuple[str, str]
     after: bool
+    unasked: bool = False
 
     @property
     def place(self) -> str:

@@ -74,7 +74,7 @@ def _failed_itself(item: str, questions: Mapping[str, str], error: Exception) ->
     return verdict
 
 
-def crashed(error: BaseException, finding: Finding | None, after: bool) -> Crashed:
+def crashed(error: BaseException, finding: Finding | None, after: bool, unasked: bool = False) -> Crashed:
     """Return what is to be known of an exception beyond its process."""
     root = back_to_root(error)[-1]
     frames = frames_of(root)
@@ -82,7 +82,7 @@ def crashed(error: BaseException, finding: Finding | None, after: bool) -> Crash
     place = "" if own is None else f" in {own.f_code.co_filename}, {own.f_code.co_qualname}"
     told = f"{type(root).__name__}: {(str(root).splitlines() or [''])[0]}"
     rule = ("", "") if finding is None else (finding.rule, finding.what)
-    return Crashed(f"{type(root).__name__}{place}", told, rule, after)
+    return Crashed(f"{type(root).__name__}{place}", told, rule, after, unasked)
 
 
 def cause(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:

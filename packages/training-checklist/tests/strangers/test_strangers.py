@@ -795,6 +795,76 @@ def test_hook_that_fails_at_the_end_of_a_training_which_an_item_has_made_another
     passed(done, "overfit", "learning", "profile")
 
 
+@pytest.mark.parametrize("asked", ["device", "fast_dev_run,overfit,device"])
+def test_exception_that_always_comes_after_training_is_told_once_and_where_the_program_is_asked_about(stranger, asked):
+    """Of several items fast_dev_run tells it: what the others ask about has nothing to do with it."""
+    ends = ("    trainer.test(net, data)\n", "    raise LookupError('nothing to register')\n")
+    done = stranger(changed("train.py", ends)).check(items=asked)
+    first, *others = asked.split(",")
+    assert done.code == 1
+    assert done.verdict(first) == "failed", done.output
+    assert [done.verdict(each) for each in others] == ["passed"] * len(others)
+    assert f"{first} failed: LookupError: nothing to register" in done.output
+
+
+def test_end_of_a_test_that_needs_all_of_its_batches_is_no_fault_of_the_program(stranger):
+    """Items take a few: a threshold of the labels there, say, is one of none."""
+    lines = """    def on_test_batch_end(self, *given):
+        self.tested = getattr(self, "tested", 0) + 1
+
+    def on_test_epoch_end(self):
+        assert self.tested >= 10, "no anomaly among the labels"
+
+    def configure_optimizers"""
+    project = stranger(changed("net.py", ("    def configure_optimizers", lines)))
+    passed(project.check(items="fast_dev_run,limit_batches,device"), "fast_dev_run", "limit_batches", "device")
+
+
+MLFLOW = """
+import os
+import sqlite3
+
+uri = None
+
+
+def get_tracking_uri():
+    return uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{os.path.abspath('mlflow.db')}"
+
+
+def set_tracking_uri(other):
+    global uri
+    uri = other
+
+
+def start_run():
+    with sqlite3.connect(get_tracking_uri().removeprefix("sqlite:///")) as store:
+        store.execute("create table if not exists runs (id integer primary key)")
+        store.execute("insert into runs default values")
+"""
+
+
+@pytest.mark.parametrize("asked", ["", "    mlflow.set_tracking_uri('sqlite:///kept/runs.db')\n"])
+def test_database_that_the_script_itself_logs_to_has_no_run_of_an_item(stranger, asked):
+    """SQLite writes it, so that Python does not see it: the store is another one meanwhile."""
+    starts = ("    net, data = Net(), Data()\n", f"{asked}    mlflow.start_run()\n    net, data = Net(), Data()\n")
+    imports = ("import hydra\n", "import hydra\nimport mlflow\n")
+    project = stranger(changed("train.py", starts, imports) | {"mlflow.py": MLFLOW})
+    database = project.folder / ("kept/runs.db" if asked else "mlflow.db")
+    database.parent.mkdir(exist_ok=True)
+    assert project.run().code == 0
+    before = database.read_bytes()
+    done = project.check(items="fast_dev_run,paths,reproducibility,trace")
+    assert done.verdict("trace") == "passed", done.output
+    assert database.read_bytes() == before
+
+
+def test_folder_that_tempfile_makes_is_no_place_that_runs_share(stranger):
+    wrote = "    trainer.test(net, data)\n    Path(tempfile.mkdtemp(prefix='mine_'), 'net.pkl').write_text('net')\n"
+    imports = ("import hydra\n", "import tempfile\nfrom pathlib import Path\n\nimport hydra\n")
+    files = changed("train.py", ("    trainer.test(net, data)\n", wrote), imports)
+    passed(stranger(files).check(items="paths"), "paths")
+
+
 STORE = """
 
 class MLFlowLogger(pl.loggers.CSVLogger):

@@ -29,7 +29,7 @@ from training_checklist.engines.writes import (
     may_be_of_a_run,
     removal_listeners,
 )
-from training_checklist.lightning import Logger, ModelCheckpoint, Trainer, part
+from training_checklist.lightning import NAMES, ModelCheckpoint, Trainer
 from training_checklist.starting.own_files import note_folder, set_aside, write_note
 
 LOCK = ".lock"  # of a file that processes hold, and that has no content
@@ -37,6 +37,7 @@ ELSEWHERE = "elsewhere"  # in the check's directory: what the project has outsid
 PLACES = frozenset({"save_dir", "tracking_uri", "artifact_location"})  # arguments of loggers
 ADDRESSES = ("sqlite:///", "file://", "file:")  # of what is a path behind that; others are no places of this machine
 SERVERS = ("databricks", "databricks-uc")  # names that MLflow knows
+MLFLOW_URI, MLFLOW_STORE = "MLFLOW_TRACKING_URI", "sqlite:///mlflow.db"  # its default from MLflow 3 on
 WANDB_DIR = "WANDB_DIR"  # the variable that `wandb.init` takes for the working directory
 OF_THIS_PROCESS = ("CSVLogger", "TensorBoardLogger")  # loggers that write their files themselves
 before_writing: list[Callable[[], object]] = []  # before a run first writes a file where the project has its own
@@ -57,7 +58,7 @@ def writing_inside(folder: Path, services_only: bool = False, here: Path | None 
         services_only: only loggers whose files another process writes, which may do that when this one has ended.
         here: the project's working directory, which a job may have left.
     """
-    found = [value for value in vars(part("loggers")).values() if isinstance(value, type) and issubclass(value, Logger)]
+    found = loggers()
     services = [kind for kind in found if kind.__name__ not in OF_THIS_PROCESS]
     places = {kind: PLACES for kind in (services if services_only else found)}
     places |= {} if services_only else {ModelCheckpoint: {"dirpath"}, Trainer: {"default_root_dir"}}
@@ -67,6 +68,7 @@ def writing_inside(folder: Path, services_only: bool = False, here: Path | None 
             if init is not None and not names.isdisjoint(signature(init).parameters):
                 stack.enter_context(patch.object(kind, "__init__", moved(init, names, folder)))
         stack.enter_context(patch.dict(os.environ, of_wandb(folder)))
+        stack.enter_context(mlflow_inside(folder))
         writes = Writes(folder.resolve(), Path.cwd() if here is None else here)
         stack.enter_context(patch.object(Trainer, "save_checkpoint", writes.by_trainer(Trainer.save_checkpoint)))
         stack.enter_context(patch.object(Trainer, "fit", heard(Trainer.fit)))
@@ -83,6 +85,17 @@ def writing_inside(folder: Path, services_only: bool = False, here: Path | None 
         yield
 
 
+def loggers() -> list[type]:
+    """Return the loggers of Lightning: of both of its packages, where the program has loaded the other one, too."""
+    modules = [sys.modules[name] for name in (f"{each}.loggers" for each in NAMES) if name in sys.modules]
+    return [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, module.Logger)
+    ]
+
+
 def of_wandb(folder: Path) -> dict[str, str]:
     """Return what lets `wandb.init`, called by the script itself, write below a folder and not here."""
     here = Path.cwd()
@@ -92,6 +105,33 @@ def of_wandb(folder: Path) -> dict[str, str]:
     place.mkdir(parents=True, exist_ok=True)  # W&B takes none that is not there
     _moved[place / "wandb"] = here / "wandb"
     return {WANDB_DIR: str(place)}
+
+
+@contextmanager
+def mlflow_inside(folder: Path) -> Iterator[None]:
+    """While it is entered, what the script itself logs by MLflow goes into a store below a folder.
+
+    SQLite writes it, of which Python sees nothing. A store that is a server stays the project's.
+    """
+    mlflow = sys.modules.get("mlflow")
+    if mlflow is None or not hasattr(mlflow, "set_tracking_uri"):
+        own = {} if MLFLOW_URI in os.environ else {MLFLOW_URI: place_of(MLFLOW_STORE, folder)}
+        with patch.dict(os.environ, own):
+            yield
+        return
+    known, inner = mlflow.get_tracking_uri(), mlflow.set_tracking_uri
+
+    @wraps(inner)
+    def set_tracking_uri(uri: str | Path, *arguments: Any, **options: Any) -> Any:
+        return pass_on(inner, place_of(uri, folder) if uri else uri, *arguments, **options)
+
+    inner(place_of(known, folder))
+    with ExitStack() as stack:
+        for module in (mlflow, getattr(mlflow, "tracking", None)):
+            if getattr(module, "set_tracking_uri", None) is inner:
+                stack.enter_context(patch.object(module, "set_tracking_uri", set_tracking_uri))
+        yield
+        inner(known)
 
 
 class Writes:

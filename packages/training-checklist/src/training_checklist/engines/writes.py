@@ -20,6 +20,7 @@ OPENED_TO_WRITE = os.O_WRONLY | os.O_RDWR
 SYSTEM = ("/dev/", "/proc/", "/sys/")
 REMOVALS = ("os.remove", "os.rmdir", "shutil.rmtree")
 NAMES = ("os.rename", "os.link", "os.symlink")  # the second argument is a name that is given, whatever had it before
+TEMPORARY = ("tempfile.mkdtemp", "tempfile.mkstemp")  # each time with a name that nothing has had
 EMPTIES = os.O_TRUNC | os.O_EXCL
 PATHS = (str, bytes, os.PathLike)  # as Python's functions take them; else it is the number of an open file
 
@@ -30,6 +31,7 @@ listeners: list[Listener] = []
 # Called before a file or a folder is removed, and with True before it gets another name.
 RemovalListener = Callable[[Path, FrameType, bool], object]
 removal_listeners: list[RemovalListener] = []
+_temporary: set[Path] = set()  # what `tempfile` has made here, by whatever name
 _hooked: list[bool] = []  # an audit hook stays for good
 unasked = False  # whether data are being loaded for a look alone, which the run itself may never load
 
@@ -66,6 +68,9 @@ def _hook(event: str, arguments: tuple) -> None:
             path, folder = arguments
             if isinstance(path, PATHS) and folder in (None, -1):  # else it is of a folder being removed
                 tell_of_removal(path, sys._getframe(1), False)
+            return
+        if event in TEMPORARY:
+            _temporary.add(Path(os.path.realpath(os.fsdecode(arguments[0]))))
             return
         if event == "open":
             path, mode, flags = arguments
@@ -125,6 +130,8 @@ def inside(place: Path, working_directory: Path) -> Path:
 
 def is_temporary(path: Path, working_directory: Path) -> bool:
     """Whether a file lies in a directory that `tempfile` has made, here or in another process: a launcher's, say."""
+    if not _temporary.isdisjoint((path, *path.parents)):
+        return True
     temporary = Path(tempfile.gettempdir()).resolve()
     if not path.is_relative_to(temporary):
         return False

@@ -1,5 +1,6 @@
 """Learning, looked at in short trainings on copies, and in two short epochs under watch."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -36,6 +37,7 @@ from training_checklist.lightning import (
 )
 from training_checklist.probe import CannotJudge
 
+IN_NAME = re.compile(r"\{([^:}]+)[:}]")  # as ModelCheckpoint reads its filename
 SCHEDULES = "schedule/"  # how the ids of probes begin that ask about them
 
 
@@ -78,6 +80,7 @@ class Learning(Experiment):
         self.make = partial(TwoEpochs, **options, seconds=seconds)
         self.run: TwoEpochs | None = None
         self.monitors: list[tuple[str, str]] = []
+        self.named: list[tuple[str, str]] = []
         self.modes: list[tuple[str, str, str]] = []
         self.least_gains: dict[str, float] = {}
         self.epochs: Epochs | None = None
@@ -97,6 +100,13 @@ class Learning(Experiment):
                 (type(callback).__name__, callback.monitor, callback.mode)
                 for callback in trainer.callbacks
                 if getattr(callback, "monitor", None) is not None and hasattr(callback, "mode")
+            ]
+            self.named = [
+                (type(callback).__name__, name)
+                for callback in trainer.callbacks
+                if isinstance(callback, ModelCheckpoint)
+                for name in IN_NAME.findall(callback.filename or "")
+                if name not in (*COUNTED, callback.monitor)
             ]
             stoppers = [each for each in trainer.callbacks if isinstance(each, EarlyStopping)]
             self.least_gains = {each.monitor: abs(each.min_delta) for each in stoppers}
@@ -208,6 +218,7 @@ class Learning(Experiment):
             epochs=self.epochs.listeners,
             calls=[*self.counter.calls.values()],
             monitors=self.monitors,
+            named=self.named,
             modes=self.modes,
             least_gains=self.least_gains,
             validated=validated(trainer),
@@ -222,6 +233,6 @@ class Learning(Experiment):
         if not said or self.run is None:
             return None
         logged = said.partition("Available metrics are: ")[2].partition("]")[0]
-        self.run.monitors = [("ReduceLROnPlateau", said.split(" ")[0])]
+        self.run.monitors, self.run.named = [("ReduceLROnPlateau", said.split(" ")[0])], []
         self.run.logged = [name.strip("'\" []") for name in logged.split(",") if name.strip("'\" []")]
         return next(iter(probes.load("learning/monitor-not-logged").findings(self.run, {})), None)

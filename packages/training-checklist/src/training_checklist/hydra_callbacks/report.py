@@ -47,6 +47,7 @@ from training_checklist.starting.check import CHECK_FAILED, TOOL_FAILED, Check, 
 from training_checklist.starting.placement import Asked, is_item, own_folder, settle
 from training_checklist.starting.shape import asked_of_trainers, limits, shape
 
+OF_TESTS = "limit_test_batches"
 OWN_PLACES = {"paths"}  # items that ask where the project itself writes
 
 
@@ -61,6 +62,7 @@ class Report(Callback):
         whole: whether they watch the user's own training, which the command itself runs then, to its end.
         limits_of: the items whose limits it has, in a trial without them.
         stages: whether further stages follow training in such a trial, or nothing; None: what the script does then.
+        whole_tests: whether tests are as long in such a trial as the project has them.
         limited: whether the Trainer is given limits in the place of `fast_dev_run`, which the project refuses.
     """
 
@@ -72,9 +74,11 @@ class Report(Callback):
         limits_of: list[str] | None = None,
         stages: bool | None = False,
         limited: bool = False,
+        whole_tests: bool = False,
     ) -> None:
         self.items, self.one_device, self.whole = dict(items), one_device, whole
         self.limits_of, self.stages, self.limited = list(limits_of or self.items), stages, limited
+        self.whole_tests = whole_tests
         self.forms_group = False  # as the project's config has its Trainer, where no group of items has changed that
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
@@ -160,7 +164,8 @@ class Report(Callback):
         if self.limits_of != list(self.items):
             target = "training_checklist.experiments.without.Without"
             parts = {"debug_without": {"_target_": target, "stages": bool(self.stages), "ends": self.stages is False}}
-            arguments = {"limit_test_batches": 1, **limits(arguments)}
+            arguments = {OF_TESTS: 1, **limits(arguments)}
+            arguments = {name: each for name, each in arguments.items() if name != OF_TESTS or not self.whole_tests}
         elif self.limited:
             arguments |= {**limits(arguments), "fast_dev_run": False}
         return parts, arguments
@@ -189,14 +194,16 @@ class Report(Callback):
         from training_checklist.judging import cause, conclude, crashed, judge
 
         error = job_return._return_value if job_return.status == JobStatus.FAILED else None
-        if error is not None and self._is_over(error):
+        chain = [] if error is None else back_to_root(error)  # the project may have wrapped it
+        if any(isinstance(each, FitEnded) for each in chain):
             error, job_return.status, job_return.return_value = None, JobStatus.COMPLETED, None
         refusal = cause(error, Refused)
         if refusal is not None:
             job_return.return_value = refusal
             return
         folder = own_folder(config)
-        over = any(each.fitted for each in self.experiments)
+        unasked = error is not None and any(each.is_over for each in self.experiments) and not is_tool_error(error)
+        over = unasked or any(each.fitted for each in self.experiments)
         if error is None or over:  # what comes after training takes nothing away from what was seen in it
             conclude(self.experiments, folder)
         verdicts = judge(self.items, error, self.started)
@@ -205,7 +212,7 @@ class Report(Callback):
         crashes = [crashed(each, diagnose(each), True) for found in self.experiments for each in found.crashes]
         if error is not None and not any(each.has_raised(error) for each in self.experiments):
             last = [verdict.findings[-1] for verdict in verdicts if verdict.findings]
-            crashes.append(crashed(error, last[0] if last else None, over))
+            crashes.append(crashed(error, last[0] if last else None, over, unasked))
         for verdict in verdicts:
             findings = [with_origin(finding, config) for finding in verdict.findings]
             verdict.findings = [with_commands(finding, verdict.item, config) for finding in findings]
@@ -235,12 +242,6 @@ class Report(Callback):
         trainer = None if config is None else config.get("trainer")
         # A strategy of several processes may be asked for with one device.
         return needs_processes(trainer) and (device_count(trainer, 2) > 1 or int(trainer.get("num_nodes") or 1) > 1)
-
-    def _is_over(self, error: Exception) -> bool:
-        """Whether an exception ended the training function after all that an item asked for."""
-        if any(isinstance(each, FitEnded) for each in back_to_root(error)):  # which the project may have wrapped
-            return True
-        return any(each.is_over for each in self.experiments) and not is_tool_error(error)
 
 
 def met_alone(finding: Finding) -> Finding:

@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
@@ -27,7 +28,6 @@ from training_checklist.engines.own_config import own_config
 from training_checklist.engines.places import Places
 from training_checklist.engines.source_trees import source_tree
 from training_checklist.finding import NOWHERE, Fix, Place
-from training_checklist.lab.code_reads import is_device
 from training_checklist.lab.job_config import JobConfig
 from training_checklist.lab.shared import Subject
 from training_checklist.lightning import Trainer
@@ -105,6 +105,13 @@ class Mix:
 MADE = {"attribute", "layer", "made", "generator", "datamodule"}
 
 
+def shares_accelerator(config: DictConfig) -> bool:
+    """Whether another key of a config reads trainer.accelerator, or is read by it."""
+    trainer = config.get("trainer")
+    reads = OmegaConf.is_dict(trainer) and OmegaConf.is_interpolation(trainer, "accelerator")
+    return reads or JobConfig(config).is_referred_to("trainer.accelerator")
+
+
 def last_name(held: str) -> str:
     """Return the attribute in what a tensor is called: "positions" of "net.positions[0]"."""
     return held.partition(" ")[0].partition("[")[0].rpartition(".")[2]
@@ -124,7 +131,7 @@ class AcceleratorStep(Subject):
         """
         found = [mix for mix in self.mixes if mix.origin.kind == kind]
         config = own_config() if found and kind in MADE else None
-        if config is not None and JobConfig(config).is_referred_to("trainer.accelerator"):
+        if config is not None and shares_accelerator(config):
             raise CannotJudge("the config hands trainer.accelerator on: on an accelerator, they may be made there")
         return found
 
@@ -382,21 +389,26 @@ class Accelerator(TorchDispatchMode):
 
 
 def placed_attributes() -> set[str]:
-    """Return the attributes that the project's code gives what it has put on a device of its own choice.
+    """Return the attributes that hold what the project's code has put on a device for which it asks `is_available()`.
 
-    That is a key of its config, or what `is_available()` has answered. The device of a module or a tensor, as
-    `self.device`, is the CPU while the module is made, on every machine.
+    The device of a module or a tensor, as `self.device`, is the CPU while the module is made, on every machine.
     """
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     trees = [source_tree(file) for file in files if isinstance(file, str) and is_own(file)]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    if not any(isinstance(node, ast.Attribute) and node.attr == "is_available" for node in nodes):
+        return set()
     return {
         target.attr
-        for tree in trees
-        for each in ast.walk(tree)
-        if isinstance(each, (ast.Assign, ast.AnnAssign)) and any(map(is_device, ast.walk(each.value or each.target)))
-        for target in (each.targets if isinstance(each, ast.Assign) else [each.target])
+        for node in nodes
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and any(map(is_device, ast.walk(node.value or node.target)))
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Attribute)
     }
+
+
+def is_device(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id.lower() == "device"
 
 
 def keeping(model: nn.Module) -> set[tuple[str, str]]:

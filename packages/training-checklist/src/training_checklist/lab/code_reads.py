@@ -20,7 +20,6 @@ MANY = 3000  # files; more of them are hardly one project's own
 FOREIGN = {"site-packages", "node_modules", "__pycache__", "tests", "test", "outputs", "multirun", "build", "dist"}
 WORD = re.compile(r"[A-Za-z_]\w*")
 CONFIG = {"cfg", "config", "conf"}  # what the whole config is called
-SETTINGS = CONFIG | {"hparams", "args"}  # what holds keys of it
 SIGNATURES = {"signature", "getfullargspec"}
 LOOPS = {"items", "values", "keys"}
 # Libraries that know configs as such, and no key of one.
@@ -226,13 +225,6 @@ def child(node: ast.AST) -> str | None:
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
         return node.slice.value
     return None
-
-
-def is_device(node: ast.AST) -> bool:
-    """Whether code names a device so: `device`, `cfg.device`, `self.hparams["device"]`."""
-    if isinstance(node, ast.Name):
-        return node.id == "device"
-    return child(node) == "device" and name(node.value) in SETTINGS
 
 
 def read_code(folders: list[Path]) -> Code | None:

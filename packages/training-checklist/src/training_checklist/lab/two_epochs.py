@@ -20,6 +20,7 @@ class TwoEpochs(Schedules):
 
     Attributes:
         monitors: who waits for a metric, and for which.
+        named: callbacks that write a value into the names of checkpoints, and what that is called.
         modes: who takes less or more of a metric for better, of which, and "min" or "max".
         least_gains: min_delta of EarlyStopping, by its metric.
         epochs: the listeners of probes, when two epochs are over.
@@ -41,6 +42,7 @@ class TwoEpochs(Schedules):
     directions: dict[str, str]
     least_gains: dict[str, float]
     monitors: list[tuple[str, str]]
+    named: list[tuple[str, str]]
     modes: list[tuple[str, str, str]]
     is_sound: bool
 

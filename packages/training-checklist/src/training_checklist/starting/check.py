@@ -57,10 +57,16 @@ class Outcome:
 
     def without(self, crash: Crashed) -> None:
         """Take the finding of an exception away; an item that has judged nothing else has passed nothing."""
+        self.crashed = False
         for verdict in self.verdicts:
             verdict.findings = [each for each in verdict.findings if (each.rule, each.what) != tuple(crash.finding)]
             if not verdict.judged and not verdict.findings:
                 verdict.skipped = verdict.skipped or next(iter(verdict.unjudged.values()), None)
+
+    def drop(self, crash: Crashed) -> None:
+        """Take an exception away that only an item has brought about: the program does not end so."""
+        self.without(crash)
+        self.crashes = [each for each in self.crashes if each is not crash]
 
 
 class Check:
@@ -81,6 +87,7 @@ class Check:
         self.here = self.starter.cwd
         self.own: set[str] = set()  # exceptions that the project raises without an item, too
         self.told: set[str] = set()  # those of them that a verdict tells of
+        self.of_items: set[str] = set()  # exceptions for what an item has left out or shortened
 
     def judged(
         self, items: Mapping[str, str], arguments: list[str], place: Path, output: str | None, seconds: float | None
@@ -162,12 +169,21 @@ class Check:
         """
         trains = [item for item in items if item != "config"] or items  # beside others, it only looks on
         for crash in outcome.crashes:
+            if crash.unasked and crash.kind in self.of_items:
+                outcome.drop(crash)
+                continue
             if UNTRIED.isdisjoint(trains) and crash.kind not in self.own:
                 trial = self._trial(items, crash)
                 met = any(each.arises_with(crash) for each in trial.crashes)
-                if crash.after and trial.told and not met and switched_off(self.config, items):
-                    outcome.without(crash)  # it comes of the tests that the item leaves out
-                    outcome.crashed = False
+                shortened = met and crash.after and not crash.unasked
+                if shortened:  # few of the test samples may be none that the project's code can do with
+                    trial = self._trial(items, crash, whole_tests=True)
+                    met = not trial.told or any(each.arises_with(crash) for each in trial.crashes)
+                # Such as tests, or most of them.
+                left_out = crash.unasked or (crash.after and (shortened or switched_off(self.config, items)))
+                if left_out and trial.told and not met:
+                    self.of_items |= {crash.kind} if crash.unasked else set()
+                    outcome.drop(crash)
                     continue
                 earlier = [each for each in trial.crashes if each.forestalls(crash)]
                 if earlier and not met:  # no further can the project be judged
@@ -183,16 +199,14 @@ class Check:
                 self.own.add(crash.kind)
             if crash.after and crash.kind in self.told:
                 outcome.without(crash)
-                outcome.crashed = False
             self.told.add(crash.kind)
         return outcome
 
-    def _trial(self, items: list[str], crash: Crashed) -> Outcome:
-        """Return what the same run comes to without the items."""
-        stages = True if "fast_dev_run" in items else None if crash.after else False
-        trial = self.run(
-            {"without": ""}, without(self.config, items, stages), self.folder / TRIAL, OUTPUT, TRIAL_SECONDS
-        )
+    def _trial(self, items: list[str], crash: Crashed, whole_tests: bool = False) -> Outcome:
+        """Return what the same run comes to without the items; `whole_tests` as of `Report`."""
+        stages = None if crash.unasked else True if "fast_dev_run" in items else None if crash.after else False
+        arguments = without(self.config, items, stages, whole_tests)
+        trial = self.run({"without": ""}, arguments, self.folder / TRIAL, OUTPUT, TRIAL_SECONDS)
         shutil.rmtree(self.folder / TRIAL, ignore_errors=True)
         return trial
 

@@ -1,11 +1,11 @@
 from difflib import get_close_matches
 
-from training_checklist.instruments import Monitored, TwoEpochs
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.instruments import ModelCheckpoint, Monitored, TwoEpochs
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
-    if not run.monitors:
+    if not run.monitors and not run.named:
         raise CannotJudge("no callback monitors a metric")
     for who, metric in (each for each in run.monitors if each[1] not in run.logged):
         near = get_close_matches(metric, run.logged, n=1, cutoff=0)
@@ -15,13 +15,34 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
             Place(note=f"{who}(monitor={metric!r})"),
             fix=Fix(advice),
         )
+    for who, metric in (each for each in run.named if each[1] not in run.logged):
+        near = get_close_matches(metric, run.logged, n=1, cutoff=0)
+        yield Hit(
+            f"{who} writes {metric} into the names of checkpoints, and nobody logs it; logged: "
+            f"{', '.join(run.logged) or 'nothing'}",
+            Place(note=f"{who}(filename=...)"),
+            "every name gets a 0 for what is not logged",
+            Fix(f"name one of these; the nearest is {near[0]}" if near else "log it with self.log"),
+            WARNING,
+        )
+
+
+class Named(Monitored):
+    """Names its checkpoints by a metric."""
+
+    metric = "val/loss"
+
+    def configure_callbacks(self) -> list:
+        return [ModelCheckpoint(filename=f"{{epoch}}-{{{self.metric}:.2f}}")]
 
 
 PROBE = Probe(
-    question="Is every metric logged that a callback or an lr_scheduler monitors?",
+    question="Is every metric logged that a callback or an lr_scheduler monitors, or names checkpoints by?",
     why="it stops training with an exception, or never acts",
     detect=detect,
     fix=Fix("log it, or monitor another one"),
     faulty=type("Misspelt", (Monitored,), {"monitor": "val/lass"}),
+    also_faulty=(type("NamedOtherwise", (Named,), {"metric": "val_loss"}),),
     healthy=Monitored,
+    also_healthy=(Named,),
 )

@@ -83,7 +83,7 @@ def detect(step: Step, limits: Limits) -> Hits:
     together, again = (see(step, items, seed) for seed in (0, 1))
     if len(items) != SAMPLES or together.answers is None or again.answers is None:
         raise CannotJudge(f"no answers to {SAMPLES} samples are known")
-    if not same_rows(again.answers, together.answers, limits):
+    if again.answers.shape[1:] != together.answers.shape[1:] or not same_rows(again.answers, together.answers, limits):
         raise CannotJudge("the answers to the same samples are others each time")
     alone = [see(step, [item]) for item in items]
     if any(each.answers is None or each.answers.shape[1:] != together.answers.shape[1:] for each in alone):

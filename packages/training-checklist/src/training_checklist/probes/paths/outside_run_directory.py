@@ -1,6 +1,7 @@
 import ast
 import os
 import re
+import sys
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -17,6 +18,7 @@ AS_FILE = re.compile("^file:(//)?")  # as MLflow writes the path of its store
 MADE_BY_TRAINER = {"ModelCheckpoint", "TensorBoardLogger", "CSVLogger"}  # where it is given none
 CHOICE = "${hydra:runtime.choices."
 STORE = "MLFlowLogger"  # gives each run a folder by its id, and asks for one store of many runs
+STORES = {"mlruns", "mlartifacts", "mlflow.db"}  # as MLflow calls it in the working directory, where nobody says more
 IN_STORE = "its store keeps runs apart by their ids, and what belongs to a run does not all lie in the run's directory"
 NAMES = {"project", "name", "version", "experiment_name"}  # of which loggers make folders, wherever these lie
 
@@ -57,7 +59,8 @@ def is_in_store(files: RunFiles, written: Written) -> bool:
     """Whether a file is of a logger's store, which keeps runs apart, or lies in it, as checkpoints do."""
     stores = [each.save_dir for each in files.trainer.loggers if type(each).__name__ == STORE]
     inside = (written.path.is_relative_to(os.path.realpath(files.here / folder)) for folder in stores if folder)
-    return type(written.part).__name__ == STORE or any(inside)
+    by_script = "mlflow" in sys.modules and not STORES.isdisjoint(written.path.parts)
+    return type(written.part).__name__ == STORE or any(inside) or by_script
 
 
 def top(files: RunFiles, path: Path) -> str:
