@@ -865,6 +865,48 @@ def test_folder_that_tempfile_makes_is_no_place_that_runs_share(stranger):
     passed(stranger(files).check(items="paths"), "paths")
 
 
+@pytest.mark.parametrize(
+    ("folder", "verdict"),
+    [
+        ("cfg.name", "passed"),
+        ("time.strftime('%d%m%y%H%M%S')", "passed"),
+        ("time.strftime('%Y-%m-%d')", "failed"),
+    ],
+)
+def test_folder_that_has_the_time_of_the_run_in_its_name_is_shared_by_no_other_run(stranger, folder, verdict):
+    """That what belongs to the run lies in two places is remarked."""
+    wrote = f"    trainer.test(net, data)\n    trainer.save_checkpoint('kept/' + {folder} + '/last.ckpt')\n"
+    imports = ("import hydra\n", "import time\n\nimport hydra\n")
+    files = changed("train.py", ("    trainer.test(net, data)\n", wrote), imports)
+    files["configs/train.yaml"] += "name: net_${now:%Y-%m-%d_%H-%M-%S}\n"
+    done = stranger(files).check(items="paths")
+    assert done.verdict("paths") == verdict, done.output
+    assert "outside the run's directory: kept/" in done.output
+
+
+def test_batch_that_a_step_has_changed_is_as_it_was_loaded_in_the_next_one(stranger):
+    """Items repeat batches, of which the run itself takes each once."""
+    marked = """    def training_step(self, batch):
+        batch[0].add_(0.001).requires_grad_(True)
+        return self.loss(batch)
+"""
+    plain = "    def training_step(self, batch):\n        return self.loss(batch)\n"
+    passed(stranger(changed("net.py", (plain, marked))).check(items="overfit,learning"), "overfit", "learning")
+
+
+def test_stage_that_the_command_switches_off_is_not_run(stranger):
+    """What it needs may not be there then."""
+    tests = ('        self.log("test/loss", self.loss(batch))', "        self.tester.test(batch)")
+    files = changed("net.py", tests, ("        self.save_hyper", "        self.tester = None\n        self.save_hyper"))
+    files["train.py"] = files["train.py"].replace("    trainer.test", "    if cfg.test:\n        trainer.test")
+    files["configs/train.yaml"] += "test: true\n"
+    project = stranger(files)
+    assert project.check(items="fast_dev_run").verdict("fast_dev_run") == "failed"
+    done = project.check("test=false", items="fast_dev_run")
+    passed(done, "fast_dev_run")
+    assert "test=false" in done.output
+
+
 STORE = """
 
 class MLFlowLogger(pl.loggers.CSVLogger):

@@ -3,7 +3,7 @@
 import copy
 import inspect
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from typing import Any
@@ -41,14 +41,19 @@ def call_step(pl_module: LightningModule, step: str, batch: Any, batch_idx: int 
         return function(*given[: 2 if open_ended else max(1, min(2, len(by_position)), needed)])
 
 
-def in_own_containers(batch: Any) -> Any:
-    """Return a batch of the same tensors in containers of its own, as moving it to a device makes one."""
+def in_own_containers(batch: Any, change: Callable[[Tensor], Tensor] = lambda tensor: tensor) -> Any:
+    """Return a batch in containers of its own, as moving it to a device makes one; of the same tensors, or changed."""
     if type(batch) in (list, tuple):
-        return type(batch)(map(in_own_containers, batch))
+        return type(batch)(in_own_containers(each, change) for each in batch)
     if type(batch) is dict:
-        return {key: in_own_containers(each) for key, each in batch.items()}
+        return {key: in_own_containers(each, change) for key, each in batch.items()}
     is_object = hasattr(batch, "to") and not isinstance(batch, (Tensor, Mapping))  # such as a graph
-    return copy.copy(batch) if is_object else mapped(batch, lambda tensor: tensor)
+    return copy.copy(batch) if is_object else mapped(batch, change)
+
+
+def as_loaded(batch: Any) -> Any:
+    """Return a batch of tensors of its own: a step may write into them, or have them require gradients."""
+    return in_own_containers(batch, lambda tensor: tensor.detach().clone().requires_grad_(tensor.requires_grad))
 
 
 def loss_in(result: Any) -> Tensor | None:

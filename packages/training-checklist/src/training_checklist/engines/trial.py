@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.compared import Look, move, replaced
 from training_checklist.engines.criteria import Criteria
-from training_checklist.engines.replay import call_step, loss_in, seed_all
+from training_checklist.engines.replay import as_loaded, call_step, loss_in, seed_all
 from training_checklist.engines.stand_in import backward, put_in, stand_in
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.lightning import LightningModule, Trainer, is_overridden, isolate_rng
@@ -91,10 +91,10 @@ class Trial:
         self.criteria.calls.clear()
         with Tracer(self.module, self.criteria), self.trainer.precision_plugin.train_step_context():
             try:
-                output = call_step(self.module, "training_step", batch)
+                output = call_step(self.module, "training_step", as_loaded(batch))
             except (AttributeError, TypeError):  # of None, for one
                 self._begin_epoch()
-                output = call_step(self.module, "training_step", batch)
+                output = call_step(self.module, "training_step", as_loaded(batch))
         loss = loss_in(output)
         if loss is None:
             raise NoLoss("training_step returned no loss")

@@ -7,6 +7,7 @@ from typing import Any
 from training_checklist.engines import config_reads, loads
 from training_checklist.engines.logged import names_of
 from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.own_config import own_config
 from training_checklist.engines.replay import reported_loss
 from training_checklist.engines.stages import has_stage
 from training_checklist.experiments.experiment import Experiment, NoWorkers
@@ -61,8 +62,12 @@ class FastDevRun(Experiment):
         if "train" not in self.ran:
             return
         pl_module, datamodule = trainer.lightning_module, trainer.datamodule
+        own = own_config()
+        switched_off = [] if own is None else [stage for stage in STAGES if own.get(stage) is False]
         for stage in STAGES:
-            if stage not in self.ran and has_stage(stage, pl_module, datamodule):
+            if stage in switched_off:  # what it needs may not be there
+                self.seen = "; ".join(filter(None, [self.seen, f"{stage}=false"]))
+            elif stage not in self.ran and has_stage(stage, pl_module, datamodule):
                 self._run(stage, trainer, pl_module, datamodule)
         self.seen = "; ".join(filter(None, [self.seen, f"ran {', '.join(self.ran)}"]))
 

@@ -17,7 +17,7 @@ from training_checklist.engines.instead import put
 from training_checklist.engines.lazy import has_lazy
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.rehearsal import usual_rates
-from training_checklist.engines.replay import in_own_containers, reported_loss
+from training_checklist.engines.replay import as_loaded, reported_loss
 from training_checklist.engines.tracer import Tracer
 from training_checklist.engines.trial import DRAWN, Trial, norm_of_gradients
 from training_checklist.experiments.experiment import Experiment, NoWorkers, stop
@@ -50,7 +50,7 @@ class Repeated(DataLoader):
             vars(self).update({name: getattr(loader, name) for name in kept})
 
     def __iter__(self) -> Iterator[Any]:
-        return (in_own_containers(self.batch) for _ in range(self.steps))  # a step may write into what it is given
+        return (as_loaded(self.batch) for _ in range(self.steps))
 
     def __len__(self) -> int:
         return self.steps
@@ -132,7 +132,7 @@ class Overfit(Experiment):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.criteria.calls.clear()
-        self.batch.batch = in_own_containers(batch)  # as it is before the step
+        self.batch.batch = as_loaded(batch)
         if batch_idx < trainer.accumulate_grad_batches:
             # The same ones afterwards: a step may freeze some, or train others.
             self.trained = (

@@ -5,6 +5,7 @@ Where the machine has one, what lies there in earnest, a dataset or what the run
 """
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -36,6 +37,7 @@ from training_checklist.probe import CannotJudge, Hit
 WHY = "on an accelerator this step ends with an error about tensors on two devices; the CPU never shows it"
 HERE, FAR = torch.device("cpu"), torch.device("cuda", 0)
 SCRIPTED, BACKWARD = torch.jit.ScriptFunction.__call__, torch.autograd._engine_run_backward
+TO_DEVICE = re.compile(r"\.to\([^()]*device", re.IGNORECASE)  # which does nothing where it lies there already
 CTC_LOSS, TO = torch.ctc_loss, nn.Module.to
 # Operators that read some of their arguments on the CPU, whatever the device of the others.
 MIXES = (
@@ -380,7 +382,8 @@ class Accelerator(TorchDispatchMode):
         names_cpu = "cpu" in place.source
         if name == "_to_copy":
             return Origin("moved" if names_cpu else "asked", "cpu()", place)
-        if device is not None and not names_cpu and "device" in place.source:
+        follows = TO_DEVICE.search(place.source) if device is None else "device" in place.source
+        if follows and not names_cpu:
             return Origin("asked", name, place)
         if of_others and name != "lift_fresh":
             return UNKNOWN

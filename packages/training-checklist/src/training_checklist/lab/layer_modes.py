@@ -1,5 +1,6 @@
 """Layers that behave differently in training and in validation: the mode that they run in; norms before they run."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -90,7 +91,8 @@ class LayerModes(EpochListener):
             self._add(path, self.in_eval if asleep else self.training_in_training, module)
             if normalises and module.training and self.is_first and isinstance(inputs[0], Tensor):
                 # Of the first batch: the last one of an epoch may be short.
-                self.norm_sizes.setdefault(path, (len(inputs[0]), inputs[0].numel() // module.num_features))
+                features = module.num_features if isinstance(module.num_features, tuple) else (module.num_features,)
+                self.norm_sizes.setdefault(path, (len(inputs[0]), inputs[0].numel() // math.prod(features)))
 
     def _add(self, path: str, found: list[str], module: nn.Module) -> None:
         if path not in found:

@@ -6,6 +6,7 @@ Those that C++ code or another process writes are seen only by comparing the wor
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from types import FrameType
 
@@ -33,6 +34,7 @@ class Recording:
     Args:
         folder: the working directory.
         run: the run's directory.
+        began: when.
     """
 
     folder: Path
@@ -41,6 +43,7 @@ class Recording:
     removed: dict[Path, str] = field(default_factory=dict)  # inside the run's directory, with the line that does it
     before: dict[Path, tuple[int, int]] | None = None
     after: dict[Path, tuple[int, int]] | None = None
+    began: datetime = field(default_factory=datetime.now)
 
     def start(self) -> None:
         # Other runs may write beside this one meanwhile.

@@ -120,7 +120,13 @@ class Repetition(HydraCallback):
             session.aside(),
             Resuming(self.saved, given) as self.resuming,
         ):
-            done = run_job(self.train, config, "hydra.run.dir", None, context)
+            done = run_job(
+                task_function=self.train,  # by their names, as Hydra does: another package may have replaced it
+                config=config,
+                job_dir_key="hydra.run.dir",
+                job_subdir_key=None,
+                hydra_context=context,
+            )
         if done.status == JobStatus.FAILED:
             self.error = done._return_value
 

@@ -44,7 +44,10 @@ def detect(data: Data, limits: Limits) -> Hits:
             for place, values in others.items()
             if {look.at(replaced(few, {place: each.to(known[place].dtype)}))[0] for each in values} == {loss}
         ]
+    others_of = [leaf for place, leaf in known.items() if place not in silent and is_mask(leaf)]
     for place in silent:
+        if any(says_the_same(known[place], each) for each in others_of):
+            continue
         held, mask = "how long samples are without their padding", known[place]
         if mask.ndim > 1:
             held = f"0 for {float((mask == 0).float().mean()):.0%} of what it covers and 1 for the rest"
@@ -83,6 +86,14 @@ def is_mask(leaf: Tensor) -> bool:
     return bool((zeros | (leaf == 1)).all()) and bool(zeros.any()) and int(counted.max()) > 1
 
 
+def says_the_same(mask: Tensor, other: Tensor) -> bool:
+    """Whether a mask, or lengths, (N,), leave out what another mask does, whichever of 0 and 1 stands for that."""
+    sides = other != 0, other == 0
+    if mask.ndim == 1:
+        return any(torch.equal(side.flatten(1).sum(1), mask) for side in sides if len(side) == len(mask))
+    return any(torch.equal(side, mask != 0) for side in sides)
+
+
 def covers(mask: Tensor, leaf: Tensor) -> bool:
     """Whether a mask has an entry for each number of a tensor, or each row: (N, T) for (N, T, features)."""
     return mask.ndim <= leaf.ndim <= mask.ndim + 1 and leaf.shape[: mask.ndim] == mask.shape
@@ -113,6 +124,24 @@ class Masked(Validated):
         return self.loss(self(batch[0] * batch[2]), batch[1])
 
 
+class Padded(Validated):
+    """Leaves out padding by a mask, beside which the batch has the lengths that it was made of."""
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        return self.loss(self(batch[0][..., 0] * batch[2]), batch[1])
+
+
+def with_lengths() -> MappedDataset:
+    places = torch.arange(8)
+
+    def padded(index: int, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        length = 3 + index % 6
+        mask = places < length
+        return (x.abs() + 0.1)[:, None] * mask[:, None], y, mask, torch.tensor(length)
+
+    return MappedDataset(padded)
+
+
 def with_mask() -> MappedDataset:
     return MappedDataset(lambda index, x, y: (x, y, x > -1))
 
@@ -128,4 +157,5 @@ PROBE = Probe(
     detect=detect,
     faulty=on_datasets(with_mask, module=Blind),
     healthy=on_datasets(with_mask, module=Masked),
+    also_healthy=(on_datasets(with_lengths, module=Padded),),
 )

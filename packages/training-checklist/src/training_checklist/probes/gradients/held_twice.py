@@ -1,5 +1,7 @@
+from itertools import permutations
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from training_checklist.instruments import FirstSteps, Small, counted, gather, several_steps, shown
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
@@ -8,11 +10,22 @@ from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
     known = steps.after_first
     holders = {name: known.holders(name) for name in known.trained}
+    if not steps.pl_module.automatic_optimization and have_own_parts(known.held):
+        return
     for path, names in gather([name for name, count in holders.items() if count > 1], known.trained):
         yield Hit(
             f"{holders[names[0]]} optimizers hold {counted(names)} of {path}",
             steps.configured.beside(parameter=shown(names)),
         )
+
+
+def have_own_parts(held: list[set[int]]) -> bool:
+    """Whether each optimizer has weights of its own beside what it shares, as of two decoders of one encoder.
+
+    A module that steps them in turn may mean that (Audibert et al. 2020); one that is given all weights by mistake has
+    those of the others.
+    """
+    return all(one - other for one, other in permutations(held, 2))
 
 
 class Two(Small):
@@ -32,9 +45,26 @@ class Two(Small):
         self.zero_grad()
         return loss
 
+    def further(self) -> list[nn.Module]:
+        return []
+
     def configure_optimizers(self) -> list:
-        parts = [[self.first, *map(self.get_submodule, self.also)], [self.head]]
+        parts = [[self.first, *map(self.get_submodule, self.also)], [self.head, *self.further()]]
         return [torch.optim.SGD([p for part in some for p in part.parameters()], lr=0.01) for some in parts]
+
+
+class TwoDecoders(Two):
+    """One layer for both optimizers, and one of its own for the second as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.other = nn.Linear(8, 4)
+
+    def further(self) -> list[nn.Module]:
+        return [self.other]
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs) + self.other(inputs)
 
 
 PROBE = Probe(
@@ -44,4 +74,5 @@ PROBE = Probe(
     detect=detect,
     faulty=several_steps(Two),
     healthy=several_steps(type("Apart", (Two,), {"also": ()})),
+    also_healthy=(several_steps(TwoDecoders),),
 )

@@ -3,6 +3,7 @@ import os
 import re
 import sys
 from dataclasses import replace
+from datetime import datetime, timedelta
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,14 @@ from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Place, Prob
 TRAINER = "the Trainer, without a folder of its own,"
 AS_FILE = re.compile("^file:(//)?")  # as MLflow writes the path of its store
 MADE_BY_TRAINER = {"ModelCheckpoint", "TensorBoardLogger", "CSVLogger"}  # where it is given none
+MINUTE = timedelta(minutes=1)
 CHOICE = "${hydra:runtime.choices."
 STORE = "MLFlowLogger"  # gives each run a folder by its id, and asks for one store of many runs
 STORES = {"mlruns", "mlartifacts", "mlflow.db"}  # as MLflow calls it in the working directory, where nobody says more
 IN_STORE = "its store keeps runs apart by their ids, and what belongs to a run does not all lie in the run's directory"
+OF_ONE_RUN = (
+    "its name has the time of the run, so that no other run writes there; but what belongs to it lies in two places"
+)
 NAMES = {"project", "name", "version", "experiment_name"}  # of which loggers make folders, wherever these lie
 
 
@@ -41,8 +46,10 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
         place = place if key or line else Place(file=names[0])
         what = f"{writer} writes outside the run's directory: {shown(names, 3)}"
         fix = fix_of(files, writer, key, line, all_written[0])
-        in_store = is_in_store(files, all_written[0])
-        yield Hit(what, place, IN_STORE if in_store else None, fix, REMARK if in_store else None)
+        apart = IN_STORE if is_in_store(files, all_written[0]) else None
+        if all(is_of_one_run(files, each.path) for each in all_written):
+            apart = OF_ONE_RUN
+        yield Hit(what, place, apart, fix, REMARK if apart else None)
 
 
 def of_logger(files: RunFiles, written: Written) -> Written:
@@ -61,6 +68,19 @@ def is_in_store(files: RunFiles, written: Written) -> bool:
     inside = (written.path.is_relative_to(os.path.realpath(files.here / folder)) for folder in stores if folder)
     by_script = "mlflow" in sys.modules and not STORES.isdisjoint(written.path.parts)
     return type(written.part).__name__ == STORE or any(inside) or by_script
+
+
+def is_of_one_run(files: RunFiles, path: Path) -> bool:
+    """Whether a path has the time of the run in it: of its command, as keys do, or of now, as code may ask it."""
+    name = files.short(path)
+    now = {} if Asked.current is None else Asked.current.now
+    if any("%M" in pattern and text in name for pattern, text in now.items()):
+        return True
+    elapsed = datetime.now() - files.recording.began
+    minutes = [files.recording.began + timedelta(minutes=number) for number in range(elapsed // MINUTE + 2)]
+    stamps = [(f"{each:%m%d}", f"{each:%d%m}", f"{each:%H%M}") for each in minutes]
+    parts = [re.sub(r"\D", "", part) for part in Path(name).parts]
+    return any((day in part or turned in part) and minute in part for part in parts for day, turned, minute in stamps)
 
 
 def top(files: RunFiles, path: Path) -> str:
