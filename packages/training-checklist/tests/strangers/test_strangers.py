@@ -907,6 +907,17 @@ def test_stage_that_the_command_switches_off_is_not_run(stranger):
     assert "test=false" in done.output
 
 
+def test_file_that_a_script_writes_anew_before_it_trains_is_as_it_was(stranger):
+    """Such as a copy of the config, in a folder that all runs share: an item's is another one."""
+    pair = ("    trainer.fit", "    open('tree.txt', 'w').write(str(cfg))\n    trainer.fit")
+    project = stranger(changed("train.py", pair))
+    (project.folder / "tree.txt").write_text("of an earlier run\n")
+    done = project.check(items="fast_dev_run,paths,reproducibility")
+    assert done.verdict("fast_dev_run") == "passed", done.output
+    assert "tree.txt" in done.output
+    assert (project.folder / "tree.txt").read_text() == "of an earlier run\n"
+
+
 STORE = """
 
 class MLFlowLogger(pl.loggers.CSVLogger):

@@ -191,7 +191,8 @@ class Writes:
         written = attribute(path, frame)
         if written is None:
             return
-        is_result = written.part is not None or (self.has_begun and written.line)
+        is_written_anew = bool(begins_empty) and path.is_file()  # what another run has left there
+        is_result = written.part is not None or (written.line and (self.has_begun or is_written_anew))
         if is_result or not self.known.isdisjoint(path.parents):  # a logger's thread writes into the folder it has made
             self._note(path, begins_empty)
         elif written.line and not path.exists() and (begins_empty is None or self.early.keys() & {*path.parents}):
