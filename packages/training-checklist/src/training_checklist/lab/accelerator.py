@@ -5,7 +5,6 @@ Where the machine has one, what lies there in earnest, a dataset or what the run
 """
 
 import ast
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -37,7 +36,6 @@ from training_checklist.probe import CannotJudge, Hit
 WHY = "on an accelerator this step ends with an error about tensors on two devices; the CPU never shows it"
 HERE, FAR = torch.device("cpu"), torch.device("cuda", 0)
 SCRIPTED, BACKWARD = torch.jit.ScriptFunction.__call__, torch.autograd._engine_run_backward
-TO_DEVICE = re.compile(r"\.to\([^()]*device", re.IGNORECASE)  # which does nothing where it lies there already
 CTC_LOSS, TO = torch.ctc_loss, nn.Module.to
 # Operators that read some of their arguments on the CPU, whatever the device of the others.
 MIXES = (
@@ -382,7 +380,7 @@ class Accelerator(TorchDispatchMode):
         names_cpu = "cpu" in place.source
         if name == "_to_copy":
             return Origin("moved" if names_cpu else "asked", "cpu()", place)
-        follows = TO_DEVICE.search(place.source) if device is None else "device" in place.source
+        follows = (device is not None and "device" in place.source) or is_put_on_device(place)
         if follows and not names_cpu:
             return Origin("asked", name, place)
         if of_others and name != "lift_fresh":
@@ -408,6 +406,14 @@ def placed_attributes() -> set[str]:
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Attribute)
     }
+
+
+def is_put_on_device(place: Place) -> bool:
+    """Whether the code at a place is a part of `(...).to(device)`, which does nothing where it lies there already."""
+    calls = (node for node in ast.walk(source_tree(place.file)) if isinstance(node, ast.Call))
+    around = [node for node in calls if node.lineno <= place.line <= (node.end_lineno or 0)]
+    moves = (node for node in around if isinstance(node.func, ast.Attribute) and node.func.attr == "to")
+    return any("device" in ast.unparse(given).lower() for node in moves for given in (*node.args, *node.keywords))
 
 
 def is_device(node: ast.AST) -> bool:

@@ -79,7 +79,7 @@ def is_mask(leaf: Tensor) -> bool:
 
     One 1 in a sample, or none, is the code of a class.
     """
-    if leaf.ndim < 2 or leaf[0].numel() < 2 or leaf.is_complex():
+    if leaf.ndim < 2 or not leaf.numel() or leaf[0].numel() < 2 or leaf.is_complex():
         return False
     zeros = leaf == 0
     counted = (~zeros).flatten(1).sum(1)
