@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Set
 from contextlib import ExitStack, contextmanager
 from functools import wraps
+from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
 from types import FrameType
@@ -114,9 +115,11 @@ def mlflow_inside(folder: Path) -> Iterator[None]:
     SQLite writes it, of which Python sees nothing. A store that is a server stays the project's.
     """
     mlflow = sys.modules.get("mlflow")
-    if mlflow is None or not hasattr(mlflow, "set_tracking_uri"):
-        own = {} if MLFLOW_URI in os.environ else {MLFLOW_URI: place_of(MLFLOW_STORE, folder)}
-        with patch.dict(os.environ, own):
+    if not (hasattr(mlflow, "set_tracking_uri") and hasattr(mlflow, "get_tracking_uri")):
+        # It may be imported later. A part of MLflow that comes without SQLAlchemy has no databases.
+        is_settled = mlflow is not None or MLFLOW_URI in os.environ
+        is_settled = is_settled or find_spec("mlflow") is None or find_spec("sqlalchemy") is None
+        with patch.dict(os.environ, {} if is_settled else {MLFLOW_URI: place_of(MLFLOW_STORE, folder)}):
             yield
         return
     known, inner = mlflow.get_tracking_uri(), mlflow.set_tracking_uri
@@ -127,11 +130,11 @@ def mlflow_inside(folder: Path) -> Iterator[None]:
 
     inner(place_of(known, folder))
     with ExitStack() as stack:
+        stack.callback(inner, known)
         for module in (mlflow, getattr(mlflow, "tracking", None)):
             if getattr(module, "set_tracking_uri", None) is inner:
                 stack.enter_context(patch.object(module, "set_tracking_uri", set_tracking_uri))
         yield
-        inner(known)
 
 
 class Writes:

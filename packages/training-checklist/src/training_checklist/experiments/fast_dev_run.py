@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from training_checklist.engines import config_reads, loads
 from training_checklist.engines.logged import names_of
 from training_checklist.engines.own_code import pass_on
@@ -62,10 +64,10 @@ class FastDevRun(Experiment):
         if "train" not in self.ran:
             return
         pl_module, datamodule = trainer.lightning_module, trainer.datamodule
-        own = own_config()
-        switched_off = [] if own is None else [stage for stage in STAGES if own.get(stage) is False]
+        own = own_config() or OmegaConf.create()
+        keys = {stage: OmegaConf.select(own, stage, throw_on_resolution_failure=False) for stage in STAGES}
         for stage in STAGES:
-            if stage in switched_off:  # what it needs may not be there
+            if keys[stage] is False:  # what it needs may not be there
                 self.seen = "; ".join(filter(None, [self.seen, f"{stage}=false"]))
             elif stage not in self.ran and has_stage(stage, pl_module, datamodule):
                 self._run(stage, trainer, pl_module, datamodule)
