@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from unittest.mock import patch
 
@@ -380,7 +380,7 @@ class Accelerator(TorchDispatchMode):
         names_cpu = "cpu" in place.source
         if name == "_to_copy":
             return Origin("moved" if names_cpu else "asked", "cpu()", place)
-        follows = (device is not None and "device" in place.source) or is_put_on_device(place)
+        follows = (device is not None and "device" in place.source) or is_put_on_device(place.file, place.line)
         if follows and not names_cpu:
             return Origin("asked", name, place)
         if of_others and name != "lift_fresh":
@@ -408,10 +408,11 @@ def placed_attributes() -> set[str]:
     }
 
 
-def is_put_on_device(place: Place) -> bool:
-    """Whether the code at a place is a part of `(...).to(device)`, which does nothing where it lies there already."""
-    calls = (node for node in ast.walk(source_tree(place.file)) if isinstance(node, ast.Call))
-    around = [node for node in calls if node.lineno <= place.line <= (node.end_lineno or 0)]
+@cache
+def is_put_on_device(file: str, line: int) -> bool:
+    """Whether a line is a part of `(...).to(device)`, which does nothing where it lies there already."""
+    calls = (node for node in ast.walk(source_tree(file)) if isinstance(node, ast.Call))
+    around = [node for node in calls if node.lineno <= line <= (node.end_lineno or 0)]
     moves = (node for node in around if isinstance(node.func, ast.Attribute) and node.func.attr == "to")
     return any("device" in ast.unparse(given).lower() for node in moves for given in (*node.args, *node.keywords))
 

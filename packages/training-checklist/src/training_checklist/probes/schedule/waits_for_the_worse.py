@@ -61,10 +61,19 @@ def waiting(mode: str) -> Any:
     return scheduled(lambda optimizer: ReduceLROnPlateau(optimizer, mode), "epoch", monitor="loss", strict=False)
 
 
-class Explained(Monitored):
+class Stopped(Monitored):
+    """Stops by a metric."""
+
+    mode = "min"
+
+    def configure_callbacks(self) -> list:
+        return [EarlyStopping(self.monitor, mode=self.mode)]
+
+
+class Explained(Stopped):
     """Stops by how much of the variance it explains, of which a metric of another name knows that more is better."""
 
-    monitor, mode = "val/fit", "min"
+    monitor = "val/fit"
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,18 +83,15 @@ class Explained(Monitored):
         self.explained.update(self(batch[0])[:, 0], batch[0][:, 0])
         self.log("val/fit", self.explained)
 
-    def configure_callbacks(self) -> list:
-        return [EarlyStopping(self.monitor, mode=self.mode)]
-
 
 class RelativeError(MeanMetric):
     """An error that says nothing of its direction but its name."""
 
 
-class NamedAccuracy(Monitored):
+class NamedAccuracy(Stopped):
     """Stops by an error that is logged under the name of an accuracy."""
 
-    monitor, mode = "val/acc", "min"
+    monitor = "val/acc"
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,9 +100,6 @@ class NamedAccuracy(Monitored):
     def validation_step(self, batch: Any, batch_idx: int) -> None:
         self.error.update((self(batch[0])[:, 0] - batch[0][:, 0]).abs())
         self.log("val/acc", self.error)
-
-    def configure_callbacks(self) -> list:
-        return [EarlyStopping(self.monitor, mode=self.mode)]
 
 
 PROBE = Probe(
