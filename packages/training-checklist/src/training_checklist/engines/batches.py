@@ -31,15 +31,26 @@ def parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f".{name}", each) for name, each in vars(value).items())
 
 
-def leaves(batch: Any, path: str = "batch", depth: int = DEPTH) -> dict[str, Tensor]:
-    """Return every tensor of a batch by its place: "batch[0]", "batch['image']", "batch.x"."""
+def leaves(batch: Any) -> dict[str, Tensor]:
+    """Return the tensors of a batch that hold numbers, by their place: "batch[0]", "batch['image']", "batch.x".
+
+    Without those that can be neither cut nor exchanged among samples: sparse and nested ones, and ones without entries.
+    """
+    return {place: leaf for place, leaf in all_leaves(batch).items() if holds_numbers(leaf)}
+
+
+def all_leaves(batch: Any, path: str = "batch", depth: int = DEPTH) -> dict[str, Tensor]:
+    """Return every tensor of a batch by its place."""
     if isinstance(batch, Tensor):
         return {path: batch}
     if depth == 0:
         return {}
-    return {
-        place: leaf for name, value in parts(batch) for place, leaf in leaves(value, f"{path}{name}", depth - 1).items()
-    }
+    inside = (all_leaves(value, f"{path}{name}", depth - 1) for name, value in parts(batch))
+    return {place: leaf for each in inside for place, leaf in each.items()}
+
+
+def holds_numbers(tensor: Tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor.is_nested and tensor.numel() > 0
 
 
 def tensors(value: Any, depth: int = DEPTH) -> Iterator[Tensor]:
@@ -100,6 +111,16 @@ def lists_samples(value: Any) -> bool:
         return False
     numbers = (part for each in value for _, part in parts(each))
     return any(isinstance(part, (int, float)) or (isinstance(part, Tensor) and not part.ndim) for part in numbers)
+
+
+def is_whole(tensor: Tensor) -> bool:
+    """Whether a tensor is of a type of whole numbers, or bool."""
+    return not (tensor.is_floating_point() or tensor.is_complex())
+
+
+def as_real(tensor: Tensor) -> Tensor:
+    """Return a complex tensor as its real and imaginary parts, in a last dimension."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def same(one: Tensor, other: Tensor) -> bool:

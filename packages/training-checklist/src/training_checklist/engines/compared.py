@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from training_checklist.engines.batches import batch_size, leaves, mapped
+from training_checklist.engines.batches import batch_size, holds_numbers, leaves, mapped, tensors
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.replay import call_step, loss_in, seed_all
 from training_checklist.engines.stand_in import stand_in
@@ -191,6 +191,8 @@ def replaced(batch: Any, tensors: dict[str, Tensor]) -> Any:
 def rolled(batch: Any, by: int) -> Any:
     """Return a batch with its samples moved by some places, each as it is; None where a part of it cannot be moved."""
     known = leaves(batch)
+    if any(not holds_numbers(tensor) and tensor.numel() for tensor in tensors(batch)):
+        return None
     moved = replaced(batch, {path: leaf.roll(by, 0) for path, leaf in known.items() if leaf.ndim})
     # Lightning leaves the attributes of objects alone, and fields of a dataclass that its constructor does not take.
     return None if any(leaf.ndim and leaves(moved)[path] is leaf for path, leaf in known.items()) else moved

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from training_checklist.engines.batches import tensors
+from training_checklist.engines.batches import as_real, tensors
 from training_checklist.engines.rows import Row
 from training_checklist.engines.tracer import Call, Listener
 from training_checklist.lightning import LightningModule, Trainer
@@ -55,7 +55,7 @@ def checksums(found: Mapping[str, Tensor]) -> dict[str, int]:
     """Return a number for each tensor that changes with any of its bits; computed where the tensors are."""
     numbers = {}
     for name, tensor in found.items():
-        real = torch.view_as_real(tensor.detach()) if tensor.is_complex() else tensor.detach()
+        real = as_real(tensor.detach())
         bits = real.contiguous().reshape(-1).view(INTEGERS[real.element_size()]).long()
         numbers[name] = (bits * (torch.arange(len(bits), device=bits.device) % WEIGHTS + 1)).sum()
     if not numbers:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
 
-from training_checklist.engines.batches import leaves, tensors
+from training_checklist.engines.batches import all_leaves, tensors
 from training_checklist.engines.graph import leaf_tensors
 from training_checklist.engines.held import attributes, held
 from training_checklist.engines.own_code import is_own
@@ -290,7 +290,7 @@ class Accelerator(TorchDispatchMode):
 
     def register_batch(self, batch: Any) -> None:
         """Remember which parts of a batch the transfer has left behind."""
-        for path, tensor in leaves(batch).items():
+        for path, tensor in all_leaves(batch).items():
             self._own(tensor, "batch", path)
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training_checklist.engines.batches import inside, leaves, with_part
+from training_checklist.engines.batches import as_real, inside, leaves, with_part
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.splits import CHUNK, Split, splits
 from training_checklist.finding import Finding, Place
@@ -226,7 +226,7 @@ def load(split: Split, indices: list[int], roles: Roles, trainer: Trainer, until
         numbers.append(len(chunk))
         for place in roles.places:
             if place in found:
-                part.chunks.setdefault(place, []).append(found[place].detach().cpu())
+                part.chunks.setdefault(place, []).append(as_real(found[place].detach().cpu()))
     for place, chunks in part.chunks.items():
         one_each = [len(chunk) if chunk.ndim else None for chunk in chunks] == numbers
         if one_each:

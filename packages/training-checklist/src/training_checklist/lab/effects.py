@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from training_checklist.engines.batches import as_real
 from training_checklist.engines.own_code import is_own
 from training_checklist.engines.parameter_names import gather, shown
 from training_checklist.finding import Place
@@ -103,7 +103,7 @@ def copied_parameters(pl_module: LightningModule) -> dict[str, set[str]]:
 
 
 def total(parameter: Tensor) -> float:
-    real = torch.view_as_real(parameter.detach()) if parameter.is_complex() else parameter.detach()
+    real = as_real(parameter.detach())
     return float(real.double().sum())
 
 

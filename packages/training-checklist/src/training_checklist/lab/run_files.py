@@ -20,7 +20,14 @@ from training_checklist.experiments.paths.written_files import Recording
 from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.code_reads import sources
 from training_checklist.lab.shared import Subject, once
-from training_checklist.lightning import CSVLogger, LightningModule, ModelCheckpoint, TensorBoardLogger, Trainer
+from training_checklist.lightning import (
+    Callback,
+    CSVLogger,
+    LightningModule,
+    ModelCheckpoint,
+    TensorBoardLogger,
+    Trainer,
+)
 
 OUTPUT_DIR = "${hydra:runtime.output_dir}"
 EVENTS = "events.out.tfevents.*"
@@ -72,6 +79,7 @@ class RunFiles(Subject):
     Attributes:
         run: the run's directory.
         held: results that the job found in its directory.
+        callbacks: of the training.
         undirected: checkpoint callbacks without a folder of their own.
         resumed_from: where fit looks for the last checkpoint, the one that it finds, and the line that calls it.
         tested: metric by which checkpoints are chosen, whether the network is tested as the last step leaves it, and
@@ -83,6 +91,7 @@ class RunFiles(Subject):
     run: Path
     recording: Recording
     held: list[str]
+    callbacks: list[Callback]
     undirected: list[ModelCheckpoint]
     resumed_from: tuple[Path, str | None, Place]
     tested: tuple[str, bool, Place]
@@ -183,7 +192,7 @@ def records(files: RunFiles) -> list[RecordFile]:
 @once
 def checkpoints(files: RunFiles) -> list[ModelCheckpoint]:
     """Return the checkpoint callbacks whose files can be told: Lightning's own, and none where there are others."""
-    callbacks = [each for each in files.trainer.callbacks if isinstance(each, ModelCheckpoint)]
+    callbacks = [each for each in files.callbacks if isinstance(each, ModelCheckpoint)]
     is_known = not files.trainer.fast_dev_run and all(type(each) is ModelCheckpoint for each in callbacks)
     return callbacks if is_known else []
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training_checklist.engines.batches import inside, leaves
+from training_checklist.engines.batches import inside, is_whole, leaves
 from training_checklist.engines.compared import SAMPLES, first_of
 from training_checklist.engines.criteria import Criteria
 from training_checklist.engines.entrances import MULTIPLIES, Entrance, Entrances
@@ -214,7 +214,7 @@ class Seen:
             self.entrances.narrow(self.prefix)
         self._layers(roles, leaves(batch).get(roles.input))
         self.see(batch, roles, self.where, self.arrived)
-        whole = {place: leaf for place, leaf in leaves(batch).items() if leaf.ndim and not leaf.is_floating_point()}
+        whole = {place: leaf for place, leaf in leaves(batch).items() if leaf.ndim and is_whole(leaf)}
         self.whole_numbers.append({place: leaf.cpu() for place, leaf in whole.items()})
         self.losses += [] if loss is None else [float(loss)]
         if loss is not None and math.isfinite(float(loss)):

@@ -155,7 +155,7 @@ def scores(call: CriterionCall) -> Tensor:
 
 def longer(batch: Any) -> Iterator[tuple[str, Any]]:
     """Yield the place of each padded sequence, and the batch with more padding there, where it is known how."""
-    parts = {path: leaf for path, leaf in leaves(batch).items() if leaf.ndim and leaf.numel() and not leaf.is_complex()}
+    parts = {path: leaf for path, leaf in leaves(batch).items() if leaf.ndim and not leaf.is_complex()}
     tokens = [(path, leaf) for path, leaf in parts.items() if leaf.ndim == 2 and not leaf.is_floating_point()]
     done: set[str] = set()
     fillers: set[int] = set()

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
+from training_checklist.engines.batches import as_real
+
 SMALLEST = 1e-12  # stands for the largest entry of a tensor of zeros
 
 
@@ -15,7 +17,7 @@ def distances(tensors: dict[str, Tensor], group: distributed.ProcessGroup) -> di
     """
     own = {}
     for name, tensor in tensors.items():
-        real = torch.view_as_real(tensor.detach()) if tensor.is_complex() else tensor.detach()
+        real = as_real(tensor.detach())
         mine = real.double().cpu().contiguous()
         first = mine.clone()
         distributed.broadcast(first, 0, group)

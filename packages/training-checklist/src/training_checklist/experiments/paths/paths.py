@@ -67,6 +67,7 @@ class Paths(Experiment):
         self.trainer = trainer
         self.test, trainer.test = trainer.test, self._test
         self._look_at_resuming(trainer)
+        self.files.callbacks = [*trainer.callbacks]  # a test puts others in the place of what configure_callbacks gives
         # Lightning has put them last: they have not yet chosen a folder themselves.
         self.files.undirected = [
             callback for callback in trainer.callbacks if isinstance(callback, ModelCheckpoint) and not callback.dirpath

@@ -16,7 +16,7 @@ from training_checklist import session
 from training_checklist.diagnosis.config_place import place_of, raw_leaves
 from training_checklist.ending import FitEnded
 from training_checklist.engines.around_step import around_step
-from training_checklist.engines.batches import leaves
+from training_checklist.engines.batches import all_leaves
 from training_checklist.engines.drawn_indices import DrawnIndices, content_of
 from training_checklist.engines.fingerprints import Operations, digest_of, named, rows_of
 from training_checklist.engines.places import of_hooks, of_line
@@ -91,7 +91,7 @@ class Reproducibility(Experiment):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.operations.step = self.step
-        self._record("batch", leaves(batch))
+        self._record("batch", all_leaves(batch))
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         self._record("loss", {"": loss})
@@ -106,7 +106,7 @@ class Reproducibility(Experiment):
         self.step += 1
 
     def on_validation_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any) -> None:
-        self._record("validation batch", leaves(batch))
+        self._record("validation batch", all_leaves(batch))
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         # After the first epoch: a resumed run still has one to go.

@@ -9,6 +9,7 @@ from training_checklist.instruments import (
     MappedDataset,
     Roles,
     Validated,
+    is_whole,
     leaves,
     moved_look,
     of_the_project,
@@ -79,7 +80,7 @@ def is_mask(leaf: Tensor) -> bool:
 
     One 1 in a sample, or none, is the code of a class.
     """
-    if leaf.ndim < 2 or not leaf.numel() or leaf[0].numel() < 2 or leaf.is_complex():
+    if leaf.ndim < 2 or leaf[0].numel() < 2 or leaf.is_complex():
         return False
     zeros = leaf == 0
     counted = (~zeros).flatten(1).sum(1)
@@ -101,7 +102,7 @@ def covers(mask: Tensor, leaf: Tensor) -> bool:
 
 def are_lengths(leaf: Tensor, padded: Tensor) -> bool:
     """Whether a tensor, (N,), holds how long each sample of another one is, (N, T) or (N, T, ...), before its zeros."""
-    if leaf.ndim != 1 or leaf.is_floating_point() or leaf.dtype == torch.bool or leaf.is_complex():
+    if leaf.ndim != 1 or not is_whole(leaf) or leaf.dtype == torch.bool:
         return False
     for time in (1, 2):  # (N, T, features), or (N, channels, T)
         if padded.ndim <= time or padded.is_complex() or len(padded) != len(leaf):

@@ -19,12 +19,12 @@ from training_checklist.instruments import (
     Listener,
     Tracer,
     after_forward,
+    all_leaves,
     around_apply,
     call_step,
     double,
     is_float,
     isolated,
-    leaves,
     loss_in,
     of_function,
     seed_all,
@@ -163,7 +163,7 @@ def named(answers: list[Any], name: str) -> Iterator[str | None]:
     """Yield where each tensor is in answers, None of one without a gradient."""
     for number, answer in enumerate(answers, 1):
         call = f" in call {number} of {len(answers)}" if len(answers) > 1 else ""
-        for place, has_gradient in zip(leaves(answer, name), answers_in(answer), strict=True):
+        for place, has_gradient in zip(all_leaves(answer, name), answers_in(answer), strict=True):
             yield f"{place}{call}" if has_gradient else None
 
 

@@ -15,6 +15,7 @@ from training_checklist.instruments import (
     answered,
     answers,
     differences,
+    is_whole,
     leaves,
     look,
     replaced,
@@ -78,7 +79,7 @@ def is_forced(step: Step, call: CriterionCall, path: str, shift: int, limits: Li
     batch = answers(step).batch
     parts = leaves(batch)
     for name, leaf in parts.items():
-        if leaf.ndim != 2 or leaf.is_floating_point() or len(leaf.unique()) < limits.kinds_of_tokens:
+        if leaf.ndim != 2 or not is_whole(leaf) or len(leaf.unique()) < limits.kinds_of_tokens:
             continue
         if same(leaf, parts[path]):  # itself, or the same tensor in another place
             continue
@@ -92,7 +93,7 @@ def is_forced(step: Step, call: CriterionCall, path: str, shift: int, limits: Li
 
 def shift_of(leaf: Tensor, call: CriterionCall, limits: Limits) -> int | None:
     """Return by how many positions the tokens that are targets come later; None where no tokens of `leaf` are."""
-    if leaf.ndim != 2 or leaf.is_floating_point() or len(leaf) < 2 or call.target.numel() % len(leaf):
+    if leaf.ndim != 2 or not is_whole(leaf) or len(leaf) < 2 or call.target.numel() % len(leaf):
         return None
     targets, length, found = call.target.reshape(len(leaf), -1), leaf.shape[1], []
     if targets.shape[1] not in (length, length - 1) or len(leaf.unique()) < limits.kinds_of_tokens:
