@@ -6,6 +6,7 @@ import json
 import pickle
 import re
 import sys
+import types
 from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
@@ -346,6 +347,20 @@ def test_lightning_is_the_package_that_a_module_derives_from_where_both_are_impo
         assert lightning.chosen() == name
         del derived
         gc.collect()
+
+
+def test_of_two_lightnings_in_a_script_the_one_that_the_config_builds_is_chosen(monkeypatch):
+    """The other one may be there for an annotation."""
+    for name in NAMES:
+        monkeypatch.setitem(sys.modules, f"{name}.trainer.trainer", types.ModuleType(name))
+    monkeypatch.setattr(lightning, "find_spec", lambda name: name)
+    monkeypatch.setattr(lightning, "is_derived_from", lambda name: False)
+    monkeypatch.setattr(
+        lightning, "script", lambda: "import pytorch_lightning\nfrom lightning.pytorch import loggers\n"
+    )
+    for name in NAMES:
+        monkeypatch.setattr(lightning, "config", lambda name=name: f"trainer:\n  _target_: {name}.Trainer\n")
+        assert lightning.chosen() == name
 
 
 class Potential(nn.Module):

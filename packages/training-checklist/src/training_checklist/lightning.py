@@ -45,11 +45,18 @@ def chosen() -> str:
     derived = [name for name in loaded if is_derived_from(name)]
     if len(derived) == 1:
         return derived[0]
-    for text in (script(), config(), *texts_beside()):
-        named = [name for name in installed if IMPORTS[name].search(text)]
-        if named:
-            return named[0]
-    return (loaded or installed[::-1])[0]
+    named: list[str] = []
+    for text in (script(), config()):
+        in_text = named_in(text, installed)
+        if len(in_text) == 1:  # of two names, one may be that of a class for annotations
+            return in_text[0]
+        named = named or in_text
+    beside = (named_in(text, installed) for text in texts_beside())
+    return (named or next(filter(None, beside), None) or loaded or installed[::-1])[0]
+
+
+def named_in(text: str, names: list[str]) -> list[str]:
+    return [name for name in names if IMPORTS[name].search(text)]
 
 
 def is_derived_from(name: str) -> bool:

@@ -1255,3 +1255,131 @@ def test_interval_of_validation_that_is_typed_is_no_longer_than_an_items_run(str
     done = stranger(PLAIN).check("++trainer.val_check_interval=10", items=",".join(items))
     assert "tool error" not in done.output
     passed(done, *items)
+
+
+ODD = '''
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Batch:
+    """What a batch may hold beside inputs and labels."""
+
+    inputs: torch.Tensor
+    labels: torch.Tensor
+    boxes: list
+    spectrum: torch.Tensor
+    neighbours: torch.Tensor
+    nothing: torch.Tensor
+    names: list = field(default_factory=list)
+
+    def __getitem__(self, number):
+        return (self.inputs, self.labels)[number]
+
+
+def collated(samples):
+    inputs, labels = map(torch.stack, zip(*samples))
+    lengths = (labels + 1) % 4
+    return Batch(
+        inputs,
+        labels,
+        [inputs[:1, :4].repeat(length, 1) for length in lengths.tolist()],
+        torch.fft.rfft(inputs),
+        torch.eye(len(inputs)).to_sparse(),
+        torch.zeros(len(inputs), 0),
+        [str(label) for label in labels],
+    )
+
+
+class Data(pl.LightningDataModule):'''
+OF_ODD = """    def loss(self, batch):
+        spectrum = batch.spectrum * self.filter
+        inputs = batch.neighbours @ torch.fft.irfft(spectrum, n=8)
+        return functional.cross_entropy(self(inputs), batch.labels)
+"""
+
+
+def test_batch_of_whatever_tensors_there_are_is_looked_at(stranger):
+    """Without entries, sparse, complex, and ones of which each sample has as many as it likes."""
+    files = changed(
+        "net.py",
+        ("\n\nclass Data(pl.LightningDataModule):", ODD),
+        ("16, shuffle=shuffle)", "16, shuffle=shuffle, collate_fn=collated)"),
+        (
+            "        self.save_hyper",
+            "        self.filter = nn.Parameter(torch.ones(5, dtype=torch.cfloat))\n        self.save_hyper",
+        ),
+        ("    def loss(self, batch):\n        return functional.cross_entropy(self(batch[0]), batch[1])\n", OF_ODD),
+    )
+    items = ("device", "limit_batches", "trace", "gradients", "memory", "overfit", "learning")
+    passed(stranger(files).check(items=",".join(items)), *items)
+
+
+def test_checkpoint_callback_of_a_training_is_asked_for_its_files_after_a_test(stranger):
+    """A test makes another one, where `configure_callbacks` gives it."""
+    lines = """    def configure_callbacks(self):
+        return [pl.callbacks.ModelCheckpoint(monitor="val/loss")]
+
+    def configure_optimizers"""
+    done = stranger(changed("net.py", ("    def configure_optimizers", lines))).check(items="paths")
+    assert "no checkpoint was written" not in done.output
+    assert done.verdict("paths") == "passed", done.output
+
+
+def test_what_a_program_needs_of_its_tests_is_no_fault_of_its_ranks(stranger):
+    """`distributed` leaves tests out; what they bring about in one process says nothing of several."""
+    files = changed(
+        "train.py",
+        (
+            "    trainer.test(net, data)\n",
+            "    if cfg.test:\n        tested = trainer.test(net, data)\n    print(tested)\n",
+        ),
+    )
+    files["configs/train.yaml"] += "test: true\n"
+    project = stranger(files)
+    passed(project.check("++trainer.devices=2", items="distributed"), "distributed")
+    done = project.check("++trainer.devices=2", "test=false", items="distributed")
+    assert done.verdict("distributed") == "failed", done.output
+
+
+def test_test_step_has_its_batch_in_the_precision_of_the_trainer(stranger):
+    done = stranger(PLAIN).check("++trainer.precision=64-true", items="device")
+    passed(done, "device")
+    assert "ended early" not in done.output
+
+
+def test_what_a_batch_lists_for_each_sample_is_moved_with_it(stranger):
+    """A step may make its targets of lists of plain values, and what else belongs to a sample of an array."""
+    files = changed(
+        "net.py",
+        (
+            "class Data(pl",
+            "def collated(samples):\n    inputs, labels = zip(*samples)\n"
+            "    return {'inputs': torch.stack(inputs), 'labels': [int(label) for label in labels]}\n\n\nclass Data(pl",
+        ),
+        ("16, shuffle=shuffle)", "16, shuffle=shuffle, collate_fn=collated)"),
+        ("self(batch[0]), batch[1])", "self(batch['inputs']), torch.tensor(batch['labels'], device=self.device))"),
+    )
+    items = ("device", "limit_batches", "trace", "gradients", "overfit", "learning")
+    passed(stranger(files).check(items=",".join(items)), *items)
+
+
+def test_checkpoints_of_a_training_are_known_after_another_one_has_been_loaded(stranger):
+    """It sets each callback back to what it knew when that one was saved."""
+    kept = """    callbacks = [instantiate(each) for each in cfg.callbacks.values()]
+    callbacks.append(pl.callbacks.ModelCheckpoint(f"{cfg.folder}/best", monitor="val/loss"))
+    callbacks.append(pl.callbacks.ModelCheckpoint(f"{cfg.folder}/every", every_n_train_steps=20, save_top_k=-1))
+"""
+    files = changed(
+        "train.py",
+        ("    callbacks = [instantiate(each) for each in cfg.callbacks.values()]\n", kept),
+        ("trainer.test(net, data)", "trainer.test(net, data, ckpt_path='best')"),
+    )
+    assert "no checkpoint was written" not in stranger(files).check(items="paths").output
+
+
+def test_program_that_changes_the_directory_before_it_starts_is_repeated(stranger):
+    ends = "    os.chdir(os.path.dirname(os.path.abspath(__file__)))\n    main()\n"
+    files = changed("train.py", ("import hydra\n", "import os\n\nimport hydra\n"), ("    main()\n", ends))
+    project = stranger({f"src/{name}": text for name, text in files.items()})
+    passed(project.check(items="reproducibility", program="src/train.py", anew=True), "reproducibility")

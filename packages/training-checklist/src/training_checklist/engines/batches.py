@@ -77,6 +77,31 @@ def mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
     return apply_to_collection(value, (Tensor, *mappings), changed)
 
 
+def plain_lists(value: Any, size: int, depth: int = DEPTH) -> Iterator[Any]:
+    """Yield the lists and arrays in a batch that hold one number, text or None for each sample."""
+    if holds_plain(value, size):
+        yield value
+    elif depth:
+        for _, each in parts(value):
+            yield from plain_lists(each, size, depth - 1)
+
+
+def holds_plain(value: Any, size: int) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0 and len(value) == size
+    kinds = (str, bytes, int, float, np.generic, type(None))
+    return type(value) in (list, tuple) and len(value) == size and all(isinstance(each, kinds) for each in value)
+
+
+def with_lists(batch: Any, size: int, change: Callable[[Any], Any]) -> Any:
+    """Return a batch with other such lists and arrays, as far as they stand in dicts, lists and tuples."""
+    if holds_plain(batch, size):
+        return change(batch)
+    if type(batch) is dict:
+        return {key: with_lists(each, size, change) for key, each in batch.items()}
+    return type(batch)(with_lists(each, size, change) for each in batch) if type(batch) in (list, tuple) else batch
+
+
 def as_array(value: Any) -> np.ndarray:
     """Return what an array can be made of as one; a tensor may lie on any device."""
     return np.asarray(value.cpu() if isinstance(value, Tensor) else value)

@@ -5,10 +5,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from training_checklist.engines.batches import batch_size, holds_numbers, leaves, mapped, tensors
+from training_checklist.engines.batches import (
+    batch_size,
+    holds_numbers,
+    leaves,
+    mapped,
+    plain_lists,
+    tensors,
+    with_lists,
+)
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.replay import call_step, loss_in, seed_all
 from training_checklist.engines.stand_in import stand_in
@@ -190,12 +199,22 @@ def replaced(batch: Any, tensors: dict[str, Tensor]) -> Any:
 
 def rolled(batch: Any, by: int) -> Any:
     """Return a batch with its samples moved by some places, each as it is; None where a part of it cannot be moved."""
-    known = leaves(batch)
     if any(not holds_numbers(tensor) and tensor.numel() for tensor in tensors(batch)):
         return None
+    size = batch_size(batch)
+    if size is not None:
+        lists = {id(each) for each in plain_lists(batch, size)}
+        batch = with_lists(batch, size, lambda each: rolled_list(each, by))
+        if any(id(each) in lists for each in plain_lists(batch, size)):
+            return None
+    known = leaves(batch)
     moved = replaced(batch, {path: leaf.roll(by, 0) for path, leaf in known.items() if leaf.ndim})
     # Lightning leaves the attributes of objects alone, and fields of a dataclass that its constructor does not take.
     return None if any(leaf.ndim and leaves(moved)[path] is leaf for path, leaf in known.items()) else moved
+
+
+def rolled_list(values: Any, by: int) -> Any:
+    return np.roll(values, by, 0) if isinstance(values, np.ndarray) else values[-by:] + values[:-by]
 
 
 def first_of(batch: Any, number: int) -> Any:
@@ -203,4 +222,5 @@ def first_of(batch: Any, number: int) -> Any:
     size = batch_size(batch)
     if size is None or size <= number:
         return batch
+    batch = with_lists(batch, size, lambda each: each[:number])
     return mapped(batch, lambda each: each[:number] if each.ndim else each)

@@ -127,7 +127,8 @@ def run_step(trainer: Trainer, copy: LightningModule, step: str, raw: Any, accel
         copy.eval()
     for hook in HOOKS[step]:  # may move what a module keeps in attributes
         getattr(copy, hook)()
-    batch = copy._apply_batch_transfer_handler(raw, device=FAR, dataloader_idx=0)
+    batch = trainer.precision_plugin.convert_input(raw)
+    batch = copy._apply_batch_transfer_handler(batch, device=FAR, dataloader_idx=0)
     accelerator.register_batch(batch)
     with trainer.precision_plugin.forward_context(), torch.set_grad_enabled(training):
         getattr(copy, f"on_{name}_batch_start")(batch, 0)

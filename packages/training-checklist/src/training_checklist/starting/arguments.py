@@ -25,8 +25,16 @@ def replaced(config: DictConfig, item: str) -> list[str]:
     return [*changed, *kept, ALONE]
 
 
-def without(config: DictConfig, items: list[str], stages: bool | None, whole_tests: bool) -> list[str]:
-    """Return the overrides of this job with nothing of these items but their limits; the last two as of `Report`."""
+def without(
+    config: DictConfig, items: list[str], stages: bool | None, whole_tests: bool, in_one_process: bool
+) -> list[str]:
+    """Return the overrides of this job with nothing of these items but their limits.
+
+    Args:
+        stages: as of `Report`.
+        whole_tests: likewise.
+        in_one_process: even where the items have several.
+    """
     kept = [text for text in job_settings(config) if not key_of(text).startswith(f"hydra.callbacks.{CALLBACK}")]
     own = [text for text in given(config, "task") if not is_group(text) and not key_of(text).startswith(OF_ITEMS)]
     of_trial = f"hydra.callbacks.{CALLBACK}"
@@ -36,7 +44,7 @@ def without(config: DictConfig, items: list[str], stages: bool | None, whole_tes
         ALONE,
         f"+{ALWAYS}/trial=without",
         f"{of_trial}.limits_of=[{','.join(items)}]",
-        f"{of_trial}.one_device={str(any(map(is_of_one_device, items))).lower()}",
+        f"{of_trial}.one_device={str(in_one_process or any(map(is_of_one_device, items))).lower()}",
         f"{of_trial}.stages={'null' if stages is None else str(stages).lower()}",
         f"{of_trial}.whole_tests={str(whole_tests).lower()}",
     ]

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -172,6 +172,9 @@ class Check:
             if crash.unasked and crash.kind in self.of_items:
                 outcome.drop(crash)
                 continue
+            if crash.after and "distributed" in trains and self._is_of_left_out(items, crash):
+                outcome.drop(crash)
+                continue
             if UNTRIED.isdisjoint(trains) and crash.kind not in self.own:
                 trial = self._trial(items, crash)
                 met = any(each.arises_with(crash) for each in trial.crashes)
@@ -202,10 +205,26 @@ class Check:
             self.told.add(crash.kind)
         return outcome
 
-    def _trial(self, items: list[str], crash: Crashed, whole_tests: bool = False) -> Outcome:
-        """Return what the same run comes to without the items; `whole_tests` as of `Report`."""
+    def _is_of_left_out(self, items: list[str], crash: Crashed) -> bool:
+        """Whether one process raises an exception just where it leaves out what these items do after training."""
+        off = [f"{name}=false" for name in switched_off(self.config, items)]
+        met = []
+        for further in (off, []) if off else ():
+            trial = self._trial(items, crash, in_one_process=True, further=further)
+            met += [any(each.arises_with(crash) for each in trial.crashes)] if trial.told else []
+        return met == [True, False]
+
+    def _trial(
+        self,
+        items: list[str],
+        crash: Crashed,
+        whole_tests: bool = False,
+        in_one_process: bool = False,
+        further: Sequence[str] = (),
+    ) -> Outcome:
+        """Return what the same run comes to without the items, with further overrides; `whole_tests` as of `Report`."""
         stages = None if crash.unasked else True if "fast_dev_run" in items else None if crash.after else False
-        arguments = without(self.config, items, stages, whole_tests)
+        arguments = [*without(self.config, items, stages, whole_tests, in_one_process), *further]
         trial = self.run({"without": ""}, arguments, self.folder / TRIAL, OUTPUT, TRIAL_SECONDS)
         shutil.rmtree(self.folder / TRIAL, ignore_errors=True)
         return trial

@@ -106,8 +106,10 @@ class Starter:
 
     def _program(self) -> list[str]:
         """Return the program and Hydra's flags as they were typed."""
-        typed = program()[1:]
-        return [*(typed if typed[0] == "-m" else [str(self.cwd / sys.argv[0])]), *flags()]
+        typed, path = program()[1:], self.cwd / sys.argv[0]
+        if not path.exists():  # the program has changed the directory before it called Hydra
+            path = Path(getattr(sys.modules["__main__"], "__file__", None) or path)
+        return [*(typed if typed[0] == "-m" else [str(path)]), *flags()]
 
     def _as_command(self, arguments: list[str], work: Path) -> None:
         """In a fork: do what hydra.main does with a command line of these overrides."""

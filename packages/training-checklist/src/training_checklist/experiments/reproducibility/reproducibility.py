@@ -231,6 +231,7 @@ class Reproducibility(Experiment):
                 )
         self._ask(resumed=self.resumed)
         if self.findings or self.resumed.found is None:
+            self.seen += f"; not resumed: {self.resumed.obstacle}" if self.resumed.obstacle else ""
             return
         self.seen += "; resumed from a checkpoint, all restored"
         again = resuming.recorder.steps if resuming.recorder is not None else []

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import torch
@@ -6,6 +7,7 @@ from torch import Tensor
 from training_checklist.instruments import (
     SAMPLES,
     Data,
+    Example,
     MappedDataset,
     Roles,
     Validated,
@@ -18,6 +20,11 @@ from training_checklist.instruments import (
 )
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
+# What a mask, or a tensor of lengths, is called where it has a name; others of 0 and 1 may be labels of several kinds.
+NAMES = re.compile(
+    "mask|pad|valid|miss|observ|known|present|keep|ignore|attention|weight|len|size|num|count|dur|frame|step"
+)
+NAMED = re.compile(r"(?:\['|\.)(\w+)(?:'\])?$")
 BESIDE = ("token_type_ids']", "special_tokens_mask']")  # of tokenizers, which many networks do not ask for
 
 
@@ -65,14 +72,19 @@ def other_masks(batch: Any, roles: Roles) -> dict[str, list[Tensor]]:
     others = {
         place: [1 - leaf.int(), torch.ones_like(leaf), torch.zeros_like(leaf)]
         for place, leaf in known.items()
-        if place not in roles.inputs and not place.endswith(BESIDE) and is_mask(leaf)
+        if place not in roles.inputs and not place.endswith(BESIDE) and may_be_called(place) and is_mask(leaf)
         if any(each is not leaf and covers(leaf, each) for each in used)
     }
     return others | {
         place: [torch.full_like(leaf, int(leaf.max())), (leaf + 1) // 2, leaf.roll(1, 0)]
         for place, leaf in known.items()
-        if any(are_lengths(leaf, each) for each in used)
+        if may_be_called(place) and any(are_lengths(leaf, each) for each in used)
     }
+
+
+def may_be_called(place: str) -> bool:
+    name = NAMED.search(place)
+    return name is None or bool(NAMES.search(name[1].lower()))
 
 
 def is_mask(leaf: Tensor) -> bool:
@@ -143,6 +155,21 @@ def with_lengths() -> MappedDataset:
     return MappedDataset(padded)
 
 
+class Named(Validated):
+    """Learns one of the targets of a batch that has names for what it holds."""
+
+    def training_step(self, batch: dict[str, Tensor], batch_idx: int) -> Tensor:
+        return self.loss(self(batch["x"]), batch["y"])
+
+    def validation_step(self, batch: dict[str, Tensor], batch_idx: int) -> None:
+        self.log("val/loss", self.training_step(batch, batch_idx))
+
+
+def called(name: str) -> Example:
+    """A tensor of 0 and 1 that nothing reads."""
+    return on_datasets(lambda: MappedDataset(lambda index, x, y: {"x": x, "y": y, name: x > -1}), module=Named)
+
+
 def with_mask() -> MappedDataset:
     return MappedDataset(lambda index, x, y: (x, y, x > -1))
 
@@ -157,6 +184,7 @@ PROBE = Probe(
     ),
     detect=detect,
     faulty=on_datasets(with_mask, module=Blind),
+    also_faulty=(called("valid"),),
     healthy=on_datasets(with_mask, module=Masked),
-    also_healthy=(on_datasets(with_lengths, module=Padded),),
+    also_healthy=(on_datasets(with_lengths, module=Padded), called("onsets")),
 )

@@ -33,8 +33,9 @@ def of_windows(data: Data, limits: Limits) -> Hits:
         for place, values in windows:
             rows, _ = standardised(values)
             alike = (answers.T @ rows / len(rows)).abs() > 1 - ROUNDING
-            for number in alike.any(1).nonzero().flatten().tolist():
-                found.setdefault(at(name, number, target), at(place, int(alike[number].nonzero()[0]), values))
+            pairs = [(number, int(alike[number].nonzero()[0])) for number in alike.any(1).nonzero().flatten().tolist()]
+            if not all(are_beginnings(*pair, target, values) for pair in pairs):
+                found |= {at(name, one, target): at(place, other, values) for one, other in pairs} | found
         # Of a target of one number, the inputs hold all or nothing.
         if found and (len(found) <= limits.max_share * int(varies.sum()) or int(varies.sum()) == 1):
             [(answer, place), *more] = found.items()
@@ -79,6 +80,16 @@ def standardised(values: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(varies, rows / deviations.clamp_min(1e-300), 0.0), varies
 
 
+def are_beginnings(number: int, other: int, target: Tensor, values: Tensor) -> bool:
+    """Whether a number of the target and one of the inputs are of the first step of two sequences of one length.
+
+    Those of a running sum, or of a filter's answer to its input, are the same.
+    """
+    if target.ndim < 2 or target.shape[1] != values.shape[1]:
+        return False
+    return all(np.unravel_index(place, each.shape[1:])[0] == 0 for place, each in ((number, target), (other, values)))
+
+
 def at(place: str, number: int, values: Tensor) -> str:
     """Return the place in a batch of a number of each sample: "batch[0][:, 23, 0]"."""
     if values.ndim < 2:
@@ -94,6 +105,12 @@ def overlapping(numbers: int) -> Example:
         return TensorDataset(series[:, numbers : numbers + 8, None], series[:, 8:])
 
     return on_datasets(windows, windows, module=Regression)
+
+
+def summed() -> TensorDataset:
+    """Foretell from two series the running sum of the first one."""
+    series = normal(160, 8).reshape(160, 4, 2)
+    return TensorDataset(series, series[..., 0].cumsum(1))
 
 
 class Ranking(Validated):
@@ -129,7 +146,7 @@ PROBE = Probe(
     faulty=overlapping(1),
     also_faulty=(followed(24),),
     healthy=overlapping(2),
-    also_healthy=(followed(24, own=False),),
+    also_healthy=(followed(24, own=False), on_datasets(summed, summed, module=Regression)),
     thresholds={
         "kinds_of_things": Threshold(
             20,

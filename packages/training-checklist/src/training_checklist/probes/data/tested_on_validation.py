@@ -10,11 +10,16 @@ def detect(data: Data, limits: Limits) -> Hits:
     by_stage = [[split for split in data.held_out if split.stage == stage] for stage in ("val", "test")]
     if not all(by_stage):
         raise CannotJudge("not both validation and testing have samples")
+    hits = []
     for validated, tested in product(*by_stage):
         found = shared_samples(data, validated, tested)
         if not found.repeatable and found.shared > limits.max_tested_again * found.total:
             text = f"{found.shared} of {found.total} samples of {tested.name} are those of {validated.name}"
-            yield Hit(text, tested.place)
+            is_gallery = validated.of_several and found.shared == found.total
+            hits.append((tested, is_gallery, Hit(text, tested.place)))
+    # Beside queries of its own, a loader may give what both compare their queries with.
+    has_own = len({tested.name for tested, _, _ in hits}) < len(by_stage[1])
+    yield from (hit for _, is_gallery, hit in hits if not (is_gallery and has_own))
 
 
 def with_duplicates(number: int, of: int) -> Example:

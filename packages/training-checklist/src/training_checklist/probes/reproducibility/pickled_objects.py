@@ -12,7 +12,7 @@ TAKEN = Fix("Trainer.fit(ckpt_path=..., weights_only=False) resumes from a file 
 def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     run = seeded.resumed
     refused = bool(run.pickled) and run.found is None  # or the project's own call allows them
-    if not run.saved or (refused and run.obstacle):  # a resumed run may end of something else
+    if not run.saved or (refused and run.obstacle and seeded.saved.resumes):  # by a call that may allow them
         raise CannotJudge(run.obstacle)
     if refused:
         listed = ", ".join(f"{key} ({kind})" for key, kind in run.objects[:LISTED])
