@@ -167,7 +167,11 @@ class Named(Validated):
 
 def called(name: str) -> Example:
     """A tensor of 0 and 1 that nothing reads."""
-    return on_datasets(lambda: MappedDataset(lambda index, x, y: {"x": x, "y": y, name: x > -1}), module=Named)
+
+    def named() -> MappedDataset:
+        return MappedDataset(lambda index, x, y: {"x": x, "y": y, name: x > -1})
+
+    return on_datasets(named, named, module=Named)
 
 
 def with_mask() -> MappedDataset:

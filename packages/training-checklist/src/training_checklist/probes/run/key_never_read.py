@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from training_config.targets import HYDRA_KEYS
@@ -37,10 +38,20 @@ def unread(job: JobConfig, node: DictConfig, prefix: str, read: set[str]) -> Ite
             continue
         is_referred_to = any(other == full_key or other.startswith(f"{full_key}.") for other in job.references)
         if is_referred_to or not read.isdisjoint(endings(full_key)):
-            if OmegaConf.is_dict(child) and not child._is_none() and not child._is_missing():
+            others_are_built = bool(prefix) and any(map(has_target, map(node._get_node, keys)))
+            if is_mapping(child) and ("_target_" in child or not others_are_built):
                 yield from unread(job, child, f"{full_key}.", read)
         elif others_are:
             yield full_key
+
+
+def is_mapping(node: Any) -> bool:
+    return OmegaConf.is_dict(node) and not node._is_none() and not node._is_missing()
+
+
+def has_target(node: Any) -> bool:
+    """Whether a node is built; beside such ones, a mapping without a target is of one that is not chosen."""
+    return is_mapping(node) and "_target_" in node
 
 
 def passing(arguments: str) -> Job:
@@ -62,6 +73,14 @@ def handed_on(keys: str) -> Job:
     return Job(given, {"train.py": code})
 
 
+def not_chosen() -> Job:
+    """Return a program that builds each logger that has a target, of two; of the second, all keys stand there."""
+    loggers = "    print(cfg.name, [instantiate(each) for each in cfg.logging.values() if '_target_' in each])\n"
+    code = FILES["train.py"].replace("    trainer.fit", f"{loggers}    trainer.fit", 1)
+    given = ("+name=run", "+logging.csv={_target_: builtins.dict, folder: logs}")
+    return Job((*given, "+logging.other={name: ${name}, folder: logs, owner: me}"), {"train.py": code})
+
+
 PROBE = Probe(
     question="Does the program read every key of the parts of its config that it takes key by key?",
     why="whatever it is set to changes nothing",
@@ -72,5 +91,5 @@ PROBE = Probe(
     faulty=passing("cfg.net.width"),
     also_faulty=(handed_on("sizes.width, sizes.get('half_width', 0)"),),
     healthy=passing("cfg.net.width, cfg.net.bias"),
-    also_healthy=(passing("**cfg.net"), handed_on("sizes[each] for each in sizes")),
+    also_healthy=(not_chosen(), passing("**cfg.net"), handed_on("sizes[each] for each in sizes")),
 )
