@@ -1337,6 +1337,7 @@ def test_what_a_program_needs_of_its_tests_is_no_fault_of_its_ranks(stranger):
     )
     files["configs/train.yaml"] += "test: true\n"
     project = stranger(files)
+    passed(project.check(items="distributed"), "distributed")
     passed(project.check("++trainer.devices=2", items="distributed"), "distributed")
     done = project.check("++trainer.devices=2", "test=false", items="distributed")
     assert done.verdict("distributed") == "failed", done.output
@@ -1383,3 +1384,23 @@ def test_program_that_changes_the_directory_before_it_starts_is_repeated(strange
     files = changed("train.py", ("import hydra\n", "import os\n\nimport hydra\n"), ("    main()\n", ends))
     project = stranger({f"src/{name}": text for name, text in files.items()})
     passed(project.check(items="reproducibility", program="src/train.py", anew=True), "reproducibility")
+
+
+def test_key_that_code_reads_of_a_container_is_no_argument_without_effect(stranger):
+    """The class must take it: it is built of all keys of the container."""
+    built = """    net_config = OmegaConf.to_container(cfg.net)
+    print(net_config['label'])
+    net, data = instantiate(net_config), Data()
+"""
+    files = changed(
+        "train.py",
+        ("    net, data = Net(), Data()\n", built),
+        ("from net import Data, Net\n", "from net import Data\nfrom omegaconf import OmegaConf\n"),
+    )
+    files["configs/train.yaml"] += "net: {_target_: net.Net, lr: 0.01, label: small}\n"
+    files["net.py"] = (
+        files["net.py"]
+        .replace("lr=0.01):", "lr, label):")
+        .replace("save_hyperparameters()", "save_hyperparameters('lr')")
+    )
+    passed(stranger(files).check(items="fast_dev_run"), "fast_dev_run")

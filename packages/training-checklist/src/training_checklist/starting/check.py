@@ -174,6 +174,9 @@ class Check:
                 continue
             if crash.after and "distributed" in trains and self._is_of_left_out(items, crash):
                 outcome.drop(crash)
+                for verdict in outcome.verdicts:
+                    if (verdict.skipped or "").endswith(crash.kind.partition(" in ")[0]):
+                        verdict.skipped = None
                 continue
             if UNTRIED.isdisjoint(trains) and crash.kind not in self.own:
                 trial = self._trial(items, crash)

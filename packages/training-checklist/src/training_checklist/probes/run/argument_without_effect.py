@@ -71,7 +71,7 @@ def others_refer(job: JobConfig | None, kind: type, parameter: inspect.Parameter
     """Whether an interpolation of the config, or code, reads the key that gives a class this argument.
 
     Code may get the node by its name, as a network does that is given `datamodule=cfg.datamodule` and reads
-    `datamodule.width`.
+    `datamodule.width`, or under one that has the node's in it: `model_config["name"]`.
     """
     if job is None:
         return False
@@ -79,7 +79,8 @@ def others_refer(job: JobConfig | None, kind: type, parameter: inspect.Parameter
 
     def is_read(full_key: str) -> bool:
         node = full_key.split(".")[-2:-1]
-        read = {name for name, attribute in job.code.pairs if attribute == parameter.name}
+        names = [name for name, attribute in job.code.pairs if attribute == parameter.name]
+        read = {*names, *chain.from_iterable(name.split("_") for name in names)}
         return job.is_referred_to(full_key) or not read.isdisjoint(node)
 
     return any(
