@@ -106,3 +106,16 @@ def test_command_on_a_training_that_diverges_fails_and_is_no_mistake_of_the_chec
     [item] = json.loads(path.read_text(encoding="utf-8"))["items"]
     assert (item["verdict"], item["error"]) == ("failed", None)
     assert item["findings"][0]["rule"] == "numerics/loss-not-finite"
+
+
+def test_nan_that_the_code_puts_zeros_for_is_only_remarked(examine, net):
+    """Attention in which a padded query sees nothing, say."""
+
+    class Padded(net):
+        def forward(self, inputs):
+            scores = self.first(inputs).masked_fill(torch.arange(len(inputs))[:, None] < 2, -torch.inf)
+            return self.head(torch.nan_to_num(scores.softmax(1), 0))
+
+    done = examine("anomaly", Padded())
+    assert [finding.severity for finding in done.findings] == ["remark"], done
+    assert done.seen.startswith("10 backward passes")

@@ -29,6 +29,7 @@ class BadOperation:
         given: abs-max of what went in.
         exact: abs-max of the result in FP32, None where that is not finite either, or not known.
         reached: path of the first module that has it among its inputs.
+        follows: whether it is a backward of what was not finite in the forward pass, either.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class BadOperation:
     given: float = 0.0
     exact: float | None = None
     reached: str = ""
+    follows: bool = False
 
 
 @dataclass
@@ -67,6 +69,7 @@ class NotFinite(Graph):
         self.first: BadOperation | None = None
         self.backward: BadOperation | None = None
         self._sources: dict[int, Source] = {}
+        self._nodes: set[Any] = set()  # of the graph, of whose results some numbers are not finite
         self._kept: list[Tensor] = []  # so that no id is given twice
         self._was_bad: dict[int, bool] = {}  # of inputs that an operation changes, before it does
 
@@ -87,6 +90,7 @@ class NotFinite(Graph):
         for tensor in made:
             self._sources[id(tensor)] = source
         self._kept += made
+        self._nodes |= {tensor.grad_fn for tensor in made}
 
     def behind(self, *losses: Tensor | None) -> BadOperation | None:
         """Return the operation that made the Inf or NaN of one of some tensors; else the first one that made any."""
@@ -95,7 +99,7 @@ class NotFinite(Graph):
 
     def found(self, nodes: list[Any]) -> None:
         for node in nodes:
-            node.register_hook(partial(self._judge, operation(node), self.places[node]))
+            node.register_hook(partial(self._judge, node))
 
     def _source(self, call: Call, is_nan: bool) -> Source:
         bad = [each for each in call.given if self._was_bad.get(id(each), not finite([each]))]
@@ -113,12 +117,13 @@ class NotFinite(Graph):
         self.first = self.first or found
         return Source(found)
 
-    def _judge(self, name: str, place: Any, made: tuple[Any, ...], given: tuple[Any, ...]) -> None:
+    def _judge(self, node: Any, made: tuple[Any, ...], given: tuple[Any, ...]) -> None:
         if self.backward is None and not finite(made) and finite(given):
             values = [each for each in made if each is not None]
             kind = "NaN" if any(each.isnan().any() for each in values) else "Inf"
             dtype = next(str(each.dtype) for each in values if not finite([each])).removeprefix("torch.")
-            self.backward = BadOperation(kind, name, place, dtype)
+            follows = node in self._nodes
+            self.backward = BadOperation(kind, operation(node), self.places[node], dtype, follows=follows)
 
 
 def floats(values: Any) -> Iterator[Tensor]:

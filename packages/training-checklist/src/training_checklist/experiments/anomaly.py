@@ -8,7 +8,8 @@ from torch import Tensor
 
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.not_finite import NotFinite, finite
-from training_checklist.engines.replay import loss_in
+from training_checklist.engines.replay import call_step, loss_in
+from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.tracer import Tracer
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import Finding
@@ -19,7 +20,8 @@ from training_checklist.lightning import LightningModule, Trainer
 class Anomaly(Experiment):
     """Watches every operation of the training steps and its backward.
 
-    Autograd's own anomaly mode is on as well; it knows NaN only, and no module.
+    Autograd's own anomaly mode ends a run at any NaN, even one that reaches no weight; it is asked where the watch
+    knows no operation behind a gradient that is not finite, as in a function written in C++.
     """
 
     item = "anomaly"
@@ -30,14 +32,16 @@ class Anomaly(Experiment):
         self.watch = NotFinite()
         self.steps = 0
         self.loss = 0.0
+        self.batch: Any = None
         self.returned: Tensor | None = None  # by the step: Lightning goes on with this loss by a factor
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        torch.autograd.set_detect_anomaly(True, check_nan=False)  # until Lightning ends the mode
         self.watching.enter_context(around_step(pl_module, Tracer(pl_module, self.watch), tell=self._keep))
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.watch.clear()
-        self.returned = None
+        self.returned, self.batch = None, batch
 
     def _keep(self, result: Any) -> None:
         self.returned = loss_in(result)
@@ -51,13 +55,17 @@ class Anomaly(Experiment):
     def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.steps += 1
         self.seen = f"{self.steps} backward passes, all finite"
+        reaches = not finite(weight.grad for weight in pl_module.parameters())
         if self.watch.backward is not None:
-            self._judge_backward(reaches=not finite(weight.grad for weight in pl_module.parameters()))
+            self._judge_backward(reaches)
+        elif reaches and not self.findings and pl_module.automatic_optimization:
+            with torch.autograd.set_detect_anomaly(True):
+                loss_in(call_step(stand_in(pl_module, trainer), "training_step", self.batch)).sum().backward()
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.watching.close()
         self.watch.clear()  # it holds the graph of a step
-        self.returned = None
+        self.returned = self.batch = None
         if self.steps and not self.findings:
             self.ask(self.probes, self.numbers, backward=BackwardPasses(self.steps, loss=self.loss))
 

@@ -3,7 +3,7 @@ import math
 from torch.nn import functional
 
 from training_checklist.instruments import Numbers
-from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import REMARK, WARNING, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(numbers: Numbers, limits: Limits) -> Hits:
@@ -14,8 +14,10 @@ def detect(numbers: Numbers, limits: Limits) -> Hits:
     if passes.reaches:
         yield Hit(f"{what}, at a loss of {passes.loss:.4g}", passes.bad.place)
     else:
-        why = "something after it, such as ReLU, puts 0 in its place; without that, weights behind it would be NaN"
-        yield Hit(f"{what}, which reaches no parameter", passes.bad.place, why, severity=WARNING)
+        why = "something after it, such as ReLU or a mask, puts 0 in its place; without that, weights would be NaN"
+        # Where the forward pass made one, too, code has seen to it: nan_to_num, say, after attention that sees nothing.
+        severity = REMARK if passes.bad.follows else WARNING
+        yield Hit(f"{what}, which reaches no parameter", passes.bad.place, why, severity=severity)
 
 
 PROBE = Probe(
