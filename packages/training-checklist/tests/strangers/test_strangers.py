@@ -1404,3 +1404,18 @@ def test_key_that_code_reads_of_a_container_is_no_argument_without_effect(strang
         .replace("save_hyperparameters()", "save_hyperparameters('lr')")
     )
     passed(stranger(files).check(items="fast_dev_run"), "fast_dev_run")
+
+
+def test_what_only_several_processes_would_harm_is_remarked_where_a_project_has_one(stranger):
+    """Weights that begin with what each rank's first batch is like, say."""
+    begun = """    def on_train_batch_start(self, batch, batch_idx):
+        if not self.global_step:
+            with torch.no_grad():
+                self.head.bias.copy_(batch[0].mean().expand(4))
+
+    def configure_optimizers"""
+    project = stranger(changed("net.py", ("    def configure_optimizers", begun)))
+    done = project.check(items="distributed,trace")
+    passed(done, "distributed", "trace")
+    assert "distributed/weights-differ" in done.output
+    assert project.run("+checklist=distributed").verdict("distributed") == "failed"

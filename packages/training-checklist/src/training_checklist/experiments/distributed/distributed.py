@@ -327,6 +327,13 @@ class Distributed(Experiment):
     def _ask(self, **known: Any) -> None:
         self.ask(self.probes, self.ranks, **known)
 
+    def add(self, finding: Finding) -> None:
+        """Keep a finding; it says nothing against a project that has one process."""
+        if not self.asked and finding.severity != REMARK:
+            alone = f"this project runs in one process; in several, {finding.why}"
+            finding = replace(finding, severity=REMARK, why=alone)
+        super().add(finding)
+
     def _end(self) -> None:
         if self.peers is not None:
             self.peers.presence.leave()
