@@ -44,7 +44,13 @@ class FlatUnits(Listener):
     def after(self, call: Call) -> None:
         name = call.name.rstrip("_")
         value = call.result
-        if name not in FLAT or not isinstance(value, Tensor) or not value.requires_grad or value.ndim < 2:
+        if (
+            name not in FLAT
+            or not isinstance(value, Tensor)
+            or not value.requires_grad
+            or value.ndim < 2
+            or not value.numel()
+        ):
             return
         if value.dtype not in (torch.float32, torch.float64) and name != "relu":  # 16 bits round to 1 far earlier
             return

@@ -18,7 +18,9 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
     if not known:
         raise CannotJudge("validation logs nothing whose name tells whether more or less of it is better")
     for name, each in known.items():
-        if each.better not in (None, better(name)):
+        # Of samples unlike those of training, what has been learnt may fit others' targets better by chance.
+        has_risen = each.right > each.before
+        if each.better not in (None, better(name)) and has_risen == (each.better == "max"):
             more = "more" if better(name) == "max" else "less"
             yield Hit(
                 f"{name} of a copy that has learnt is {each.right:.4g} with the true targets, and {each.wrong:.4g} "
