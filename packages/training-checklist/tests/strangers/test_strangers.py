@@ -918,6 +918,17 @@ def test_file_that_a_script_writes_anew_before_it_trains_is_as_it_was(stranger):
     assert (project.folder / "tree.txt").read_text() == "of an earlier run\n"
 
 
+def test_notes_on_a_run_in_a_folder_of_data_are_as_they_were(stranger):
+    """A folder for what is large has that name on many machines; what code of the data writes there stays."""
+    lines = """    open('data/run.json', 'w').write(str(cfg))
+    open('data/new.json', 'w').write('made')
+    trainer.fit"""
+    project = stranger(changed("train.py", ("    trainer.fit", lines)) | {"data/run.json": "of an earlier run"})
+    passed(project.check(items="gradients,distributed"), "gradients", "distributed")
+    assert (project.folder / "data/run.json").read_text() == "of an earlier run"
+    assert (project.folder / "data/new.json").read_text() == "made"
+
+
 STORE = """
 
 class MLFlowLogger(pl.loggers.CSVLogger):

@@ -33,6 +33,7 @@ from training_checklist.engines.writes import (
 from training_checklist.lightning import NAMES, ModelCheckpoint, Trainer
 from training_checklist.starting.own_files import note_folder, set_aside, write_note
 
+NOTE = 1 << 20  # bytes: a config, metrics, what a run is called
 LOCK = ".lock"  # of a file that processes hold, and that has no content
 ELSEWHERE = "elsewhere"  # in the check's directory: what the project has outside of the directory of its run
 PLACES = frozenset({"save_dir", "tracking_uri", "artifact_location"})  # arguments of loggers
@@ -189,12 +190,13 @@ class Writes:
         if writes.unasked and not path.exists() and not is_temporary(path, self.here):
             self._note(path, begins_empty)
         # A script may keep its results beside its data, too, when it has trained.
-        if not may_be_of_a_run(path, self.here) or (is_among_data(path, self.here) and not self.has_begun):
+        is_written_anew = bool(begins_empty) and path.is_file()  # what another run has left there
+        may_be_result = self.has_begun or (is_written_anew and self._is_note(path))
+        if not may_be_of_a_run(path, self.here) or (is_among_data(path, self.here) and not may_be_result):
             return
         written = attribute(path, frame)
         if written is None:
             return
-        is_written_anew = bool(begins_empty) and path.is_file()  # what another run has left there
         is_result = written.part is not None or (written.line and (self.has_begun or is_written_anew))
         if is_result or not self.known.isdisjoint(path.parents):  # a logger's thread writes into the folder it has made
             self._note(path, begins_empty)
@@ -222,6 +224,10 @@ class Writes:
         self.add(path, not is_moved, frame)
         if not os.path.lexists(path):
             path.mkdir() if is_folder else path.touch()
+
+    def _is_note(self, path: Path) -> bool:
+        """Whether a file of before is as small as notes on a run; data that are prepared anew may be of any size."""
+        return path.lstat().st_mtime_ns < self.since and path.lstat().st_size <= NOTE
 
     def _is_known(self, path: Path) -> bool:
         return path.is_relative_to(self.folder) or path in self.known
