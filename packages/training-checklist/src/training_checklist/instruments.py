@@ -135,7 +135,7 @@ MODULES = {
     "lab.scales": ("differ", "numbers_of_targets", "scale_of"),
     "lab.averages": ("Average", "Averages", "Copies", "averaging", "share_of_way"),
     "lab.epochs": ("EpochListener",),
-    "lab.exchanged_targets": ("NOTHING_LEARNT", "surely", "with_exchanged_targets"),
+    "lab.exchanged_targets": ("NOTHING_LEARNT", "surely", "of_training_samples", "with_exchanged_targets"),
     "lab.frozen_modules": ("FrozenModules",),
     "lab.layer_modes": ("LayerModes", "Norm", "norms"),
     "lab.metrics": ("MetricListener", "MetricState", "MetricStates", "RankedScores", "RankingMetrics"),

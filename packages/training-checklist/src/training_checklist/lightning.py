@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,6 +27,7 @@ IMPORTS = {
     "lightning.pytorch": re.compile(r"^\s*(from|import|_target_:)\s+['\"]?lightning\b", re.MULTILINE),
     "pytorch_lightning": re.compile(r"^\s*(from|import|_target_:)\s+['\"]?pytorch_lightning\b", re.MULTILINE),
 }
+DERIVES = re.compile(r"^class .*\bLightningModule\b", re.MULTILINE)
 MANY = 200  # files beside the program, beyond which no further ones are read
 
 
@@ -45,14 +46,13 @@ def chosen() -> str:
     derived = [name for name in loaded if is_derived_from(name)]
     if len(derived) == 1:
         return derived[0]
-    named: list[str] = []
-    for text in (script(), config()):
-        in_text = named_in(text, installed)
-        if len(in_text) == 1:  # of two names, one may be that of a class for annotations
-            return in_text[0]
-        named = named or in_text
+    found = [named_in(text, installed) for text in (script(), config())]
+    modules = (named_in(text, installed) for text in texts_beside() if DERIVES.search(text))
+    for named in chain(found, modules):
+        if len(named) == 1:  # of two in a text, one may be that of a class for annotations
+            return named[0]
     beside = (named_in(text, installed) for text in texts_beside())
-    return (named or next(filter(None, beside), None) or loaded or installed[::-1])[0]
+    return (next(filter(None, chain(found, beside)), None) or loaded or installed[::-1])[0]
 
 
 def named_in(text: str, names: list[str]) -> list[str]:

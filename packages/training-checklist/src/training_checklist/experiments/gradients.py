@@ -253,8 +253,9 @@ class Gradients(Experiment):
         for writer in (logger.experiment for logger in trainer.loggers if isinstance(logger, TensorBoardLogger)):
             for name, norm in norms.items():
                 writer.add_scalar(f"gradient_norm/{name}", norm, step)
-                if step % HISTOGRAM_EVERY == 0 and math.isfinite(norm):
-                    writer.add_histogram(f"gradient/{name}", self.known.holdings.trained[name].grad.to_dense(), step)
+                weight = self.known.holdings.trained[name]
+                if step % HISTOGRAM_EVERY == 0 and math.isfinite(norm) and weight.numel():
+                    writer.add_histogram(f"gradient/{name}", weight.grad.to_dense(), step)
 
     def _tell(self) -> None:
         ratios = [ratio for steps in self.steps.values() for ratio in steps.ratios]

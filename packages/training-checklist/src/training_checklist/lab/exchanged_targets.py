@@ -82,6 +82,16 @@ def with_exchanged_targets(run: TwoEpochs) -> dict[str, WithTargets]:
     return found
 
 
+@once
+def of_training_samples(run: TwoEpochs) -> dict[str, str | None]:
+    """Return by name what validation finds better, "max" or "min", of samples of training."""
+    learner, split = range_test(run).learner, run.indexed("train")
+    with of_the_project("validation_step, taken with samples of training and exchanged targets,"):
+        batch = split.spread(SAMPLES, run.trainer)
+        untrained = look(origin(run).module, run, batch)
+        return {name: each.better for name, each in since(untrained, look(learner.module, run, batch)).items()}
+
+
 def surely() -> float:
     """Return the standard deviations from which exchanged targets tell of something that was learnt."""
     return limits_of("learning/labels-unrelated").min_known
@@ -134,13 +144,25 @@ def only_compared(copy: LightningModule, batch: Any) -> list[str]:
     known, size = answers(batch), batch_size(batch)
     moved: dict[str, set[int]] = {}
     for path, leaf in leaves(batch).items() if known else ():
-        if leaf.ndim and len(leaf) == size:
+        if leaf.ndim and len(leaf) == size and not is_padding_mask(leaf):
             others = enumerate(zip(known, answers(replaced(batch, {path: leaf.roll(1, 0)})), strict=False))
             moved[path] = {index for index, (one, other) in others if one != other}
+
+    def are_two_towers(one: str, other: str) -> bool:
+        """Whether each has answers of its own; a code beside a sequence is rather what that is made for."""
+        kinds = {leaves(batch)[path].ndim > 1 for path in (one, other)}
+        return len(kinds) == 1 and bool(moved[one] - moved[other] and moved[other] - moved[one])
+
     unseen = [path for path, answered in moved.items() if not answered]
-    return (
-        unseen or [one for one in moved if any(moved[one] - each and each - moved[one] for each in moved.values())][:1]
-    )
+    return unseen or [one for one in moved if any(are_two_towers(one, each) for each in moved)][:1]
+
+
+def is_padding_mask(leaf: torch.Tensor) -> bool:
+    """Whether a tensor, (N, T), holds 1 for the first steps of each sample, and 0 for the rest."""
+    if leaf.ndim != 2 or leaf.shape[1] < 2 or leaf.is_complex():
+        return False
+    known = leaf.int()
+    return bool(((leaf == 0) | (leaf == 1)).all() and (known[:, 1:] <= known[:, :-1]).all() and not leaf.all())
 
 
 def compared(right: float, others: torch.Tensor) -> WithTargets:

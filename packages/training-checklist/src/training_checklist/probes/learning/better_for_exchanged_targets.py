@@ -7,9 +7,10 @@ from training_checklist.instruments import (
     better,
     learnt,
     of_function,
+    of_training_samples,
     with_exchanged_targets,
 )
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
@@ -19,9 +20,7 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
         raise CannotJudge("validation logs nothing whose name tells whether more or less of it is better")
     for name, each in known.items():
         # Of samples unlike those of training, what has been learnt may fit others' targets better by chance.
-        has_risen = each.right > each.before
-        is_clear = abs(each.right - each.wrong) > limits.min_gap * abs(each.wrong)
-        if each.better not in (None, better(name)) and has_risen == (each.better == "max") and is_clear:
+        if each.better not in (None, better(name)) and of_training_samples(run).get(name) == each.better:
             more = "more" if better(name) == "max" else "less"
             yield Hit(
                 f"{name} of a copy that has learnt is {each.right:.4g} with the true targets, and {each.wrong:.4g} "
@@ -47,11 +46,6 @@ PROBE = Probe(
     why="what training makes better makes this worse: the loss, or the metric, has the wrong sign or order",
     detect=detect,
     fix=Fix("look at the sign of the loss, and at what the metric takes for best: the largest, the first, the nearest"),
-    thresholds={
-        "min_gap": Threshold(
-            0.1, "of the value with others' targets: samples unlike those of training move it by some hundredths"
-        )
-    },
     faulty=learnt(type("Reversed", (Ranked,), {"sign": -1.0})),
     healthy=learnt(Ranked),
 )
