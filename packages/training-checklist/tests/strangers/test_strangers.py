@@ -929,6 +929,21 @@ def test_notes_on_a_run_in_a_folder_of_data_are_as_they_were(stranger):
     assert (project.folder / "data/new.json").read_text() == "made"
 
 
+def test_folder_that_a_script_makes_for_its_run_is_put_back_with_all_that_it_has_written_there(stranger):
+    """The places of checkpoints and logs lie in folders within it, which it has made, too."""
+    made = """    folder = os.path.abspath(f"experiments/{time.time_ns()}")
+    os.makedirs(f"{folder}/checkpoints")
+    open(f"{folder}/config.txt", "w").write(str(cfg))
+    callbacks = [pl.callbacks.ModelCheckpoint(f"{folder}/checkpoints")]
+"""
+    old = "    callbacks = [instantiate(each) for each in cfg.callbacks.values()]\n"
+    files = changed("train.py", ("import hydra\n", "import os\nimport time\n\nimport hydra\n"), (old, made))
+    project = stranger(files | {"experiments/first/config.txt": "of an earlier run"})
+    before = project.files()
+    passed(project.check(items="gradients,fast_dev_run"), "gradients", "fast_dev_run")
+    assert {path for path in project.files() - before if path.startswith("experiments")} == set()
+
+
 STORE = """
 
 class MLFlowLogger(pl.loggers.CSVLogger):

@@ -207,11 +207,11 @@ class Writes:
         """Note what the script has written early, if a place or a file of the run lies in a folder that it has made."""
         made = sorted(each for each, is_folder in self.early.items() if is_folder and place.is_relative_to(each))
         for path, is_folder in sorted(self.early.items()) if made else []:  # a folder before what it holds
-            if path in made or path.is_relative_to(made[-1]):  # the innermost; those around it may hold other things
+            if path.is_relative_to(made[0]):  # the outermost, which was not there before
                 self.early.pop(path)
                 paths = {"path": None, "made": [str(path)]} if is_folder else {"path": str(path), "made": []}
                 write_note(self.folder, paths | {"was": None})
-        self.known |= set(made[-1:])
+        self.known |= set(made[:1])
 
     def remove(self, path: Path, frame: FrameType, is_moved: bool) -> None:
         """Note what is about to be removed, and leave something empty in its place; what is moved stays there, too."""

@@ -32,6 +32,7 @@ class Anomaly(Experiment):
         self.watch = NotFinite()
         self.steps = 0
         self.loss = 0.0
+        self.is_spoilt = False  # whether weights are no numbers from here on: what comes after that follows from it
         self.batch: Any = None
         self.returned: Tensor | None = None  # by the step: Lightning goes on with this loss by a factor
 
@@ -48,19 +49,20 @@ class Anomaly(Experiment):
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         self.loss = float(loss.detach().sum())
-        if not torch.isfinite(loss).all():
+        if not torch.isfinite(loss).all() and not self.is_spoilt:
+            self.is_spoilt = True
             forward = self.watch.behind(loss, self.returned)
             self.ask(self.probes, self.numbers, backward=BackwardPasses(self.steps, loss=self.loss, forward=forward))
 
     def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.steps += 1
-        self.seen = f"{self.steps} backward passes, all finite"
         reaches = not finite(weight.grad for weight in pl_module.parameters())
         if self.watch.backward is not None:
             self._judge_backward(reaches)
-        elif reaches and not self.findings and pl_module.automatic_optimization:
+        elif reaches and not self.is_spoilt and not self.findings and pl_module.automatic_optimization:
             with torch.autograd.set_detect_anomaly(True):
                 loss_in(call_step(stand_in(pl_module, trainer), "training_step", self.batch)).sum().backward()
+        self.seen = f"{self.steps} backward passes" + ", all finite" * (not self.findings)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.watching.close()
@@ -81,6 +83,8 @@ class Anomaly(Experiment):
         return "returned nan values" in str(error)  # of autograd's anomaly mode; it has no class
 
     def _judge_backward(self, reaches: bool) -> None:
-        if not self.findings:  # what comes after it follows from it
+        is_first = reaches and not self.is_spoilt  # beside one that reached no weight, too
+        self.is_spoilt |= reaches
+        if is_first or not self.findings:
             passes = BackwardPasses(self.steps, self.watch.backward, self.loss, reaches)
             self.ask(self.probes, self.numbers, backward=passes)

@@ -8,7 +8,7 @@ from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limit
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
     twice = []
     for (first, _), *later in steps.batch_norms:
-        twice += [place for value, place in later if torch.equal(first, value)]
+        twice += [place for value, place in later if torch.equal(first, value)][:1]
     if not steps.pl_module.automatic_optimization:
         raise CannotJudge("in a step that drives its optimizers, a network may answer a second time, for another loss")
     if twice:
