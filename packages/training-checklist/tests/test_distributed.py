@@ -246,24 +246,20 @@ def test_healthy_ranks_have_no_finding(found, variant):
     assert found[variant] == {0: [], 1: []}
 
 
-def test_unused_parameters_are_a_remark_where_the_project_runs_in_one_process():
-    lab, severities = Ranks(), []
-    for asked in (True, False):
-        lab.unused = UnusedParameters(0, ["extra"], 8, asked=asked)
-        severities += [finding.severity for finding in unused_parameters.PROBE.findings(lab, {})]
-    assert severities == [FAILED, REMARK]
-
-
-@pytest.mark.parametrize(
-    ("samples", "asked", "severity"),
-    [(None, True, FAILED), (None, False, REMARK), (64, True, FAILED), (64, False, REMARK)],
-)
-def test_data_that_no_rank_shares_are_a_remark_where_the_project_runs_in_one_process(samples, asked, severity):
-    loaders, batches = [[Loader(samples=samples)], [Loader(samples=samples)]], [list("abcd"), list("abcd")]
-    lab = Ranks()
-    lab.shares = Shares(loaders, batches, asked=asked)
-    [finding] = same_data.PROBE.findings(lab, {})
-    assert (finding.rule, finding.severity) == ("distributed/same-data", severity)
+@pytest.mark.parametrize(("asked", "severity"), [(True, FAILED), (False, REMARK)])
+@pytest.mark.parametrize("samples", [None, 64])
+def test_findings_are_remarks_where_the_project_runs_in_one_process(samples, asked, severity):
+    check, lab = Distributed(**SETTINGS), Ranks()
+    check.asked = asked
+    lab.unused = UnusedParameters(0, ["extra"], 8)
+    lab.shares = Shares([[Loader(samples=samples)], [Loader(samples=samples)]], [list("abcd"), list("abcd")])
+    for probe in (unused_parameters.PROBE, same_data.PROBE):
+        for finding in probe.findings(lab, {}):
+            check.add(finding)
+    assert [(each.rule, each.severity) for each in check.findings] == [
+        ("distributed/unused-parameters", severity),
+        ("distributed/same-data", severity),
+    ]
 
 
 def test_names_whose_numbers_differ_on_any_rank_are_found():

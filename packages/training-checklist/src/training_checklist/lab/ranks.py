@@ -65,7 +65,6 @@ class UnusedParameters:
         total: how many want one.
         batch: of this pass.
         step: of `training_step`.
-        asked: whether the project itself runs in several processes.
     """
 
     rank: int
@@ -73,7 +72,6 @@ class UnusedParameters:
     total: int
     batch: int = 0
     step: Place = NOWHERE
-    asked: bool = True
 
 
 @dataclass
@@ -134,13 +132,11 @@ class LeftRank:
     Args:
         waiting: the rank that tells.
         line: of the project, in which it waits.
-        asked: whether the project itself asks for several processes.
     """
 
     rank: int
     waiting: int
     line: Place = NOWHERE
-    asked: bool = True
 
 
 @dataclass
@@ -236,13 +232,11 @@ class MonitoredValue:
 
     Args:
         watcher: the callback or schedule that monitors it.
-        asked: whether the project itself asks for several processes.
     """
 
     name: str
     watcher: str
     values: list[float]
-    asked: bool = True
 
 
 @dataclass
@@ -278,13 +272,11 @@ class Shares:
         loaders: of each rank.
         batches: digests of each rank's batches of the first epoch, none before it is over.
         sampler_off: whether trainer.use_distributed_sampler=false.
-        asked: whether the project itself asks for several processes.
     """
 
     loaders: list[list[Loader]]
     batches: list[list[str]] = field(default_factory=list)
     sampler_off: bool = False
-    asked: bool = True
 
     def of_one_dataset(self) -> Iterator[tuple[int, int, Loader, Loader]]:
         """Yield two ranks, and loaders of theirs that read from the same dataset."""

@@ -249,7 +249,7 @@ class Distributed(Experiment):
             seen = [answer[name] for answer in answers if name in answer]
             if len(seen) > 1 and name not in self.monitored:
                 found = len(self.findings)
-                self._ask(monitored=[MonitoredValue(name, monitors[name], seen, self.asked)])
+                self._ask(monitored=[MonitoredValue(name, monitors[name], seen)])
                 self.monitored |= {name} if len(self.findings) > found else set()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -302,7 +302,6 @@ class Distributed(Experiment):
             return replace(diagnose(error), severity=REMARK)
         if event is None or isinstance(event, Finding):  # another rank's
             return event
-        event = replace(event, asked=self.asked) if isinstance(event, LeftRank) else event
         self._ask(end=event, batch=self.batch if self.batch >= 0 else None)
         return self.findings[-1] if self.findings else None
 
@@ -403,13 +402,13 @@ class Distributed(Experiment):
         unused = [name for name in weights if name not in self.used]
         if not self.unused_found and not self.unused_allowed:
             self.unused_found = bool(unused)
-            found = UnusedParameters(self.rank, unused, len(weights), self.batch, self.step_place, self.asked)
+            found = UnusedParameters(self.rank, unused, len(weights), self.batch, self.step_place)
             self._ask(unused=found)
 
     def _judge_shares(self, trainer: Trainer, shares: list[Any], batches: list[list[str]] | None = None) -> None:
         self.shares, found = shares, len(self.findings)
         sampler_off = not trainer._accelerator_connector.use_distributed_sampler
-        self._ask(shares=Shares(shares, batches or [], sampler_off, self.asked))
+        self._ask(shares=Shares(shares, batches or [], sampler_off))
         if batches is None and len(self.findings) > found:  # numbers of batches: one would wait for ever
             raise Parted(self.findings[-1])
         for loader in shares[0]:

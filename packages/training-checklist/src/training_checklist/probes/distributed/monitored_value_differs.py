@@ -1,9 +1,7 @@
 from typing import Any
 
 from training_checklist.instruments import EarlyStopping, Example, Ranks, Small, loader
-from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
-
-ALONE = "this project runs in one process; in several, each would judge by its own part"
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
@@ -17,9 +15,7 @@ def detect(ranks: Ranks, limits: Limits) -> Hits:
             yield Hit(
                 f"{value.name}, which {value.watcher} monitors, differs between ranks: {told}",
                 Place(rank=f"0 to {len(value.values) - 1}", source=f"{log}...)", note="not reduced over ranks"),
-                None if value.asked else ALONE,
-                Fix(f"{log}value, sync_dist=True), without rank_zero_only, or log a metric of torchmetrics"),
-                None if value.asked else REMARK,
+                fix=Fix(f"{log}value, sync_dist=True), without rank_zero_only, or log a metric of torchmetrics"),
             )
 
 

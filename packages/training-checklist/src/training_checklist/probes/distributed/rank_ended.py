@@ -4,7 +4,7 @@ from typing import Any
 from torch import Tensor
 
 from training_checklist.instruments import EndedRank, Example, LeftRank, MissingRank, Ranks, Small, loader
-from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
@@ -26,7 +26,6 @@ def detect(ranks: Ranks, limits: Limits) -> Hits:
             event.line.beside(rank=str(event.waiting)),
             "fit, validate, test and predict of a Trainer with several processes begin when all of its ranks call them",
             Fix("call it on every rank, or end the process group and give one rank a Trainer(devices=1) of its own"),
-            severity=None if event.asked else REMARK,
         )
     elif isinstance(event, EndedRank):
         rank, stage = event.waiting

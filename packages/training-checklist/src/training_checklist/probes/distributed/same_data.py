@@ -5,14 +5,13 @@ import torch
 from torch.utils.data import DataLoader
 
 from training_checklist.instruments import Example, Ranks, Shares
-from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 OFF = Fix(
     "or a DistributedSampler of your own in train_dataloader", overrides=("trainer.use_distributed_sampler=true",)
 )
 ITERABLE = Fix("take every world_size-th sample from the rank-th on in __iter__, and split that among the workers")
 DRAWN = Fix("seed + rank for what they are drawn by; in loader workers, seed_everything(seed, workers=True) gives that")
-ALONE = "this project runs in one process, where that is right; in several, each would do the work of one"
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
@@ -26,15 +25,13 @@ def detect(ranks: Ranks, limits: Limits) -> Hits:
             yield Hit(
                 f"ranks {one} and {two} get {what}",
                 shares.where(f"{one} and {two}"),
-                None if shares.asked else ALONE,
-                DRAWN
+                fix=DRAWN
                 if drawn_alike(shares, one, two)
                 else ITERABLE
                 if iterable
                 else OFF
                 if shares.sampler_off
                 else None,
-                None if shares.asked else REMARK,
             )
             return
 
@@ -79,7 +76,7 @@ def reading(same: int) -> Example:
 
 PROBE = Probe(
     question="Does each rank read a different part of the data?",
-    why="several processes do the work of one: no speed-up, and an epoch is as many epochs as there are ranks",
+    why="each process does the work of one: no speed-up, and an epoch is as many epochs as there are ranks",
     fix=Fix("DistributedSampler(dataset, num_replicas=trainer.world_size, rank=trainer.global_rank) on every rank"),
     detect=detect,
     thresholds={

@@ -1,10 +1,7 @@
 from torch import nn
 
 from training_checklist.instruments import Example, Ranks, Small, loader, shown
-from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Probe
-
-ALONE = "this project runs in one process, where that is allowed; in several the strategy waits for the gradient of "
-ALONE += "every parameter"
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
@@ -13,8 +10,6 @@ def detect(ranks: Ranks, limits: Limits) -> Hits:
         yield Hit(
             f"{len(unused.names)} of {unused.total} parameters got no gradient: {shown(unused.names)}",
             unused.step.beside(rank=str(unused.rank), batch=unused.batch, parameter=shown(unused.names)),
-            None if unused.asked else ALONE,
-            severity=None if unused.asked else REMARK,
         )
 
 
