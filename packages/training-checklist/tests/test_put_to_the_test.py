@@ -496,12 +496,18 @@ def test_lines_that_list_folders_unsorted_are_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = ["import os", "from pathlib import Path", "one = os.listdir('.')", "two = sorted(os.listdir('.'))"]
     lines += ["three = list(Path('.').glob('*'))", "def never():", "    return os.listdir('.')"]
+    lines += [
+        "def later():",
+        "    found = Path('.').glob('*')",
+        "    return [each for each in found]",
+        "four = later()",
+    ]
     file = tmp_path / "data.py"
     file.write_text("\n".join(lines), encoding="utf-8")
     with listed_backwards() as listed:
         runpy.run_path(str(file))
-    assert listed == {(str(file), 3), (str(file), 4), (str(file), 5)}
-    assert [place.line for place in salted([file], listed)] == [3, 5]
+    assert listed == {(str(file), 3), (str(file), 4), (str(file), 5), (str(file), 10)}
+    assert [place.line for place in salted([file], listed)] == [3, 5, 9]
     assert salted([file]) == []
 
 

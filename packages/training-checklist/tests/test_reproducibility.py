@@ -1,3 +1,4 @@
+import importlib
 import inspect
 import random
 from copy import deepcopy
@@ -514,6 +515,16 @@ def test_split_by_salted_hash_is_blamed():
     assert (hit.place.file, hit.place.line, hit.place.loader) == ("src/split.py", 7, "train_dataloader")
     assert "hash() of a text" in hit.why
     assert "b.py:2" in hit.why
+
+
+def test_generators_that_a_package_makes_while_it_is_imported_are_none_of_the_projects(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "drawing.py").write_text("import random\nMADE = random.Random()\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(folder)
+    with unseeded() as lines:
+        importlib.import_module("drawing")
+    assert lines == set()
 
 
 def test_lines_that_make_generators_without_a_seed():

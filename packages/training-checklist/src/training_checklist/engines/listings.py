@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from training_checklist.engines.places import own_frame
+from training_checklist.engines.places import own_frame_at_work
 
 
 class Backwards:
@@ -46,7 +46,7 @@ def listed_backwards() -> Iterator[set[tuple[str, int]]]:
         def listed(*given: Any) -> Any:
             if not looking:
                 looking.append(True)
-                frame = own_frame()
+                frame = own_frame_at_work()
                 lines.update([(frame.f_code.co_filename, frame.f_lineno)] if frame is not None else [])
                 looking.clear()
             return list_folder(*given)

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import takewhile
 from traceback import walk_tb
 from types import CodeType, FrameType
 from typing import Any
@@ -84,6 +85,12 @@ def here_and_outwards(outside: CodeType | None = None) -> Iterator[tuple[FrameTy
 def own_frame() -> FrameType | None:
     """Return the innermost frame of the present call that is the project's own."""
     return next((frame for frame, _ in here_and_outwards() if kind(frame.f_code.co_filename) == "own"), None)
+
+
+def own_frame_at_work() -> FrameType | None:
+    """Return the frame that `own_frame` does, or None while that line imports a package, whose code does the rest."""
+    inner = takewhile(lambda file: kind(file) != "own", (frame.f_code.co_filename for frame, _ in here_and_outwards()))
+    return None if any(file.startswith("<frozen importlib") for file in inner) else own_frame()
 
 
 def caller(outside: CodeType | None = None) -> str:

@@ -30,7 +30,7 @@ def salted(files: list[Path], listed: Collection[tuple[str, int]] = ()) -> list[
         lines = text.splitlines()
         if not is_own(str(path)):
             continue
-        listing = {line for line in listing_lines(tree) if (str(path), line) in listed}
+        listing = {line for file, executed in listed if file == str(path) for line in listing_lines(tree, executed)}
         for places, numbers in ((found, set(salted_lines(tree))), (orders, listing)):
             places += [Place(file=shorten(path), line=each, source=lines[each - 1].strip()) for each in sorted(numbers)]
     return found + orders
@@ -63,12 +63,25 @@ def names_of_sets(tree: ast.AST) -> set[str]:
     return {name for name, kinds in given.items() if all(kinds)}
 
 
-def listing_lines(tree: ast.AST) -> Iterator[int]:
+def listing_lines(tree: ast.AST, executed: int) -> Iterator[int]:
+    """Yield the lines of calls whose listing of a folder was read while a line was executed.
+
+    `glob` and `walk` return generators, which list a folder where these are gone through, in a later line.
+    """
     in_order = {id(each) for call in ast.walk(tree) if is_sorted(call) for each in ast.walk(call)}
-    for node in ast.walk(tree):
-        is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if is_method and node.func.attr in LISTS and id(node) not in in_order:
-            yield node.lineno
+    calls = [each for each in ast.walk(tree) if is_listing(each)]
+    there = [each for each in calls if each.lineno == executed]
+    if not there and executed not in {
+        each.lineno for each in ast.walk(tree) if id(each) in in_order and hasattr(each, "lineno")
+    }:
+        functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
+        around = [each for each in functions if each.lineno <= executed <= each.end_lineno]
+        there = [each for each in calls if around and around[-1].lineno <= each.lineno <= executed]
+    yield from (each.lineno for each in there if id(each) not in in_order)
+
+
+def is_listing(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LISTS
 
 
 def is_sorted(node: ast.AST) -> bool:

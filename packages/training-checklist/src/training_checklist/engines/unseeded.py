@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from training_checklist.engines.generator_makers import made_by
-from training_checklist.engines.places import own_frame
+from training_checklist.engines.places import own_frame_at_work
 
 MAKERS = {np.random: ("default_rng", "RandomState", "seed"), random: ("Random", "seed"), torch: ("seed",)}
 
@@ -23,7 +23,7 @@ def unseeded() -> Iterator[set[tuple[str, int]]]:
     lines: set[tuple[str, int]] = set()
 
     def keep(given: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
-        frame = own_frame() if all(each is None for each in (*given, *options.values())) else None
+        frame = own_frame_at_work() if all(each is None for each in (*given, *options.values())) else None
         if frame is not None:
             lines.add((frame.f_code.co_filename, frame.f_lineno))
         return given

@@ -106,6 +106,7 @@ class EndedRank:
 
     Args:
         how: by what signal, or with what exit code.
+        code: its exit code, None where a signal has ended it or nothing is known.
         after: the stage that it had come to.
         waiting: the rank that tells, and where it waits.
     """
@@ -114,6 +115,7 @@ class EndedRank:
     how: str
     after: str
     waiting: tuple[int, str] = (0, "")
+    code: int | None = None
 
 
 @dataclass

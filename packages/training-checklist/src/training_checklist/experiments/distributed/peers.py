@@ -130,7 +130,8 @@ class Peers:
             return SlowPreparation(busy, self.prepare_timeout, signs[busy].at, signs[busy].calls)
         for rank, child in enumerate(self.children, 1):
             if child.poll() not in (None, 0):
-                return EndedRank(rank, ended(child), others[rank].stage if rank in others else "its start", here)
+                stage = others[rank].stage if rank in others else "its start"
+                return EndedRank(rank, ended(child), stage, here, child.returncode if child.returncode > 0 else None)
         for rank, sign in others.items():
             if is_dead(sign):
                 return EndedRank(rank, "has ended without a word", sign.stage, here)

@@ -35,8 +35,9 @@ def is_steady(data: Data, split: Split) -> bool:
 
 PROBE = Probe(
     question="Are validation and test samples the same each time that they are loaded (no random augmentation)?",
-    why="random augmentation of validation or test data: metrics change from one pass to the next",
-    fix=Fix("give this split transforms without randomness"),
+    why="something draws random numbers when they are loaded, such as an augmentation, or the beginning of a window: "
+    "metrics change from one pass to the next",
+    fix=Fix("load this split without randomness, or by a generator with a seed of its own"),
     detect=detect,
     faulty=on_datasets(held_out=lambda: MappedDataset(lambda index, x, y: (x + torch.randn(8), y))),
     healthy=on_datasets(held_out=lambda: MappedDataset(lambda index, x, y: (x + index, y))),

@@ -99,7 +99,10 @@ PROBE = Probe(
     why="the network knows them by heart: its metrics there say nothing about new data",
     may_be_wrong="images that are all alike, such as blank tiles, and records of few columns may be equal without "
     "being one sample",
-    fix=Fix("make the splits disjoint: one permutation of the indices, cut once"),
+    fix=Fix(
+        "make the splits disjoint: one permutation of the indices, cut once; of files of their own, leave out of "
+        "training what is in the others"
+    ),
     detect=detect,
     faulty=of_one(95),
     healthy=of_one(100),

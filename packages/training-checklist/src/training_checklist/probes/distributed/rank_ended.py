@@ -6,6 +6,9 @@ from torch import Tensor
 from training_checklist.instruments import EndedRank, Example, LeftRank, MissingRank, Ranks, Small, loader
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
+# An exit code is the program's own: whoever kills a process does so by a signal.
+ITSELF = Fix("look at what this rank has printed: the program, or a library, has ended it with that exit code itself")
+
 
 def detect(ranks: Ranks, limits: Limits) -> Hits:
     event = ranks.end
@@ -32,6 +35,7 @@ def detect(ranks: Ranks, limits: Limits) -> Hits:
         yield Hit(
             f"rank {event.rank} {event.how}; it had come to {event.after}, and rank {rank} waits at {stage}",
             Place(rank=str(event.rank), note=f"after {event.after}"),
+            fix=None if event.code is None else ITSELF,
         )
 
 
