@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -17,7 +17,11 @@ def detect(stages: Stages, limits: Limits) -> Hits:
     read = {ending for key in stages.config_reads for ending in endings(key)}
     for full_key in unread(job, job.job, "", read):
         name = full_key.rpartition(".")[2]
-        if name not in code.reached and full_key not in unread_keys(job):  # that is config/unread-key
+        if full_key in unread_keys(job) or is_of_menu(
+            job, full_key, read, code.reached
+        ):  # the former: config/unread-key
+            continue
+        if name not in code.reached:
             what = f"the program has come to its end without reading {full_key}, and no code asks a config for {name!r}"
             yield Hit(what, job.place(full_key), fix=Fix(f"pass {full_key} on to what takes it", (f"~{full_key}",)))
 
@@ -54,6 +58,15 @@ def has_target(node: Any) -> bool:
     return is_mapping(node) and "_target_" in node
 
 
+def is_of_menu(job: JobConfig, full_key: str, read: set[str], reached: Collection[str]) -> bool:
+    """Whether what is built beside a key is chosen by names that stand in no code: of a list in the config, say."""
+    parent = full_key.rpartition(".")[0]
+    node = OmegaConf.select(job.job, parent)
+    built = [str(key) for key in node if has_target(node._get_node(key))]
+    chosen = [key for key in built if key not in reached and not read.isdisjoint(endings(f"{parent}.{key}"))]
+    return full_key.rpartition(".")[2] in built and bool(chosen)
+
+
 def passing(arguments: str) -> Job:
     """Return a program that builds a layer by hand, of a config that says its width, and whether it has a bias."""
     code = FILES["train.py"]
@@ -81,6 +94,13 @@ def not_chosen() -> Job:
     return Job((*given, "+logging.other={name: ${name}, folder: logs, owner: me}"), {"train.py": code})
 
 
+def ordered(order: str, code: str) -> Job:
+    """Return a program of two transforms, of which it builds those that a list names, or one by name."""
+    built = FILES["train.py"].replace("    trainer.fit", f"    print({code})\n    trainer.fit", 1)
+    given = "+steps={blurred: {_target_: builtins.dict, by: 3}, turned: {_target_: builtins.dict, by: 90}}"
+    return Job((given, f"+order={order}"), {"train.py": built})
+
+
 PROBE = Probe(
     question="Does the program read every key of the parts of its config that it takes key by key?",
     why="whatever it is set to changes nothing",
@@ -89,7 +109,15 @@ PROBE = Probe(
     fix=Fix("pass it on to what takes it, or take it out"),
     detect=detect,
     faulty=passing("cfg.net.width"),
-    also_faulty=(handed_on("sizes.width, sizes.get('half_width', 0)"),),
+    also_faulty=(
+        handed_on("sizes.width, sizes.get('half_width', 0)"),
+        ordered("[]", "cfg.order, instantiate(cfg.steps.turned)"),
+    ),
     healthy=passing("cfg.net.width, cfg.net.bias"),
-    also_healthy=(not_chosen(), passing("**cfg.net"), handed_on("sizes[each] for each in sizes")),
+    also_healthy=(
+        not_chosen(),
+        passing("**cfg.net"),
+        handed_on("sizes[each] for each in sizes"),
+        ordered("[turned]", "[instantiate(cfg.steps.get(each)) for each in cfg.order]"),
+    ),
 )
