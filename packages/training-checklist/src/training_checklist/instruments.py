@@ -48,6 +48,7 @@ MODULES = {
         "differing_names",
         "first_difference",
     ),
+    "engines.inside": ("asked_for",),
     "engines.instead": ("put",),
     "engines.graph": ("calls_behind", "is_linear", "operation", "walk"),
     "engines.held": ("attributes", "NOWHERE"),

@@ -837,6 +837,12 @@ def set_tracking_uri(other):
 
 
 def start_run():
+    if uri and uri.startswith("file:"):
+        run = os.path.join(uri.removeprefix("file:"), str(os.getpid()))
+        os.makedirs(run)
+        with open(os.path.join(run, "meta.yaml"), "w") as file:
+            file.write("run: 1")
+        return
     with sqlite3.connect(get_tracking_uri().removeprefix("sqlite:///")) as store:
         store.execute("create table if not exists runs (id integer primary key)")
         store.execute("insert into runs default values")
@@ -856,6 +862,15 @@ def test_database_that_the_script_itself_logs_to_has_no_run_of_an_item(stranger,
     done = project.check(items="fast_dev_run,paths,reproducibility,trace")
     assert done.verdict("trace") == "passed", done.output
     assert database.read_bytes() == before
+
+
+def test_store_of_mlflow_keeps_runs_apart_wherever_the_script_has_it(stranger):
+    trained = "    trainer.test(net, data)\n    mlflow.set_tracking_uri('file:kept/store')\n    mlflow.start_run()\n"
+    imports = ("import hydra\n", "import hydra\nimport mlflow\n")
+    files = changed("train.py", ("    trainer.test(net, data)\n", trained), imports) | {"mlflow.py": MLFLOW}
+    done = stranger(files).check(items="paths")
+    passed(done, "paths")
+    assert "its store keeps runs apart by their ids" in done.output.replace("\n", " ")
 
 
 def test_folder_that_tempfile_makes_is_no_place_that_runs_share(stranger):
@@ -1445,3 +1460,20 @@ def test_what_only_several_processes_would_harm_is_remarked_where_a_project_has_
     passed(done, "distributed", "trace")
     assert "distributed/weights-differ" in done.output
     assert project.run("+checklist=distributed").verdict("distributed") == "failed"
+
+
+def test_criteria_are_given_nothing_where_a_batch_has_nothing_for_them(stranger):
+    """As a loss of boxes is, for an image without any."""
+    boxed = """
+    def loss(self, batch):
+        answers, loss = self(batch[0]), 0.0
+        for number in range(6):
+            here = batch[1] == number
+            loss = loss + functional.smooth_l1_loss(answers[here], batch[0][here, :4], reduction="sum") / 16
+            loss = loss + functional.cross_entropy(answers[here], batch[1][here], reduction="sum") / 16
+        return loss
+
+    def training_step"""
+    project = stranger(changed("net.py", ("\n    def training_step", boxed)))
+    items = ("fast_dev_run", "limit_batches", "trace", "overfit", "learning", "gradients", "gradcheck", "device")
+    passed(project.check(items=",".join(items)), *items)

@@ -90,7 +90,10 @@ def called_once(calls: list[CriterionCall]) -> list[CriterionCall]:
 
 
 class Criteria(Listener):
-    """Keeps the calls of criteria. They hold the graph: `calls.clear()` when a step is over."""
+    """Keeps the calls of criteria, but for those of nothing: a batch may have no boxes.
+
+    They hold the graph: `calls.clear()` when a step is over.
+    """
 
     def __init__(self) -> None:
         self.calls: list[CriterionCall] = []
@@ -105,12 +108,15 @@ class Criteria(Listener):
         bound.apply_defaults()
         options = dict(bound.arguments)
         given = [options.pop("input"), options.pop("target")]
+        if any(isinstance(each, Tensor) and not each.numel() for each in given):
+            return
         found = CriterionCall(call.name, given[0], given[1], options, call.place)
         found.look_at_labels()
         self.calls.append(found)
 
     def after(self, call: Call) -> None:
-        if call.name in CRITERIA and call.is_functional:
+        is_kept = call.name in CRITERIA and call.is_functional and self.calls and self.calls[-1].result is None
+        if is_kept:
             self.calls[-1].result = call.result
 
     def leave_out(self, loss: Tensor) -> None:

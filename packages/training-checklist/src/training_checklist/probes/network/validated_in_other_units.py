@@ -25,7 +25,8 @@ class Differences(StepListener):
     def after(self, call: Call) -> None:
         if call.name.strip("_") in {"sub", *DISTANCES} and len(call.given) == 2:
             one, other = call.given
-            if one.shape == other.shape and one.is_floating_point() and other.is_floating_point() and one.ndim:
+            floats = one.is_floating_point() and other.is_floating_point()
+            if one.shape == other.shape and floats and one.ndim and one.numel():
                 self.pairs.append((one, other, call.result.requires_grad, call.place))
 
 

@@ -11,7 +11,18 @@ from typing import Any
 from omegaconf import OmegaConf, open_dict, read_write
 from training_config.walk import value_of, walk
 
-from training_checklist.instruments import OUTPUT_DIR, Asked, Checkpoint, Job, Logger, RunFiles, Written, job, shown
+from training_checklist.instruments import (
+    OUTPUT_DIR,
+    Asked,
+    Checkpoint,
+    Job,
+    Logger,
+    RunFiles,
+    Written,
+    asked_for,
+    job,
+    shown,
+)
 from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Place, Probe
 
 TRAINER = "the Trainer, without a folder of its own,"
@@ -66,8 +77,15 @@ def is_in_store(files: RunFiles, written: Written) -> bool:
     """Whether a file is of a logger's store, which keeps runs apart, or lies in it, as checkpoints do."""
     stores = [each.save_dir for each in files.trainer.loggers if type(each).__name__ == STORE]
     inside = (written.path.is_relative_to(os.path.realpath(files.here / folder)) for folder in stores if folder)
-    by_script = "mlflow" in sys.modules and not STORES.isdisjoint(written.path.parts)
+    store = store_of_mlflow()
+    by_script = store is not None and (written.path.is_relative_to(store) or not STORES.isdisjoint(written.path.parts))
     return type(written.part).__name__ == STORE or any(inside) or by_script
+
+
+def store_of_mlflow() -> Path | None:
+    """Return where the script itself logs by MLflow, if it does."""
+    ask = getattr(sys.modules.get("mlflow"), "get_tracking_uri", None)
+    return None if ask is None else asked_for(Path(os.path.realpath(AS_FILE.sub("", ask()))))
 
 
 def is_of_one_run(files: RunFiles, path: Path) -> bool:
