@@ -623,6 +623,10 @@ def test_class_of_numbers_that_a_dataset_keeps_is_no_column(net, data):
 
 
 def test_test_set_that_differs_beside_one_that_does_not_is_meant_so(net, data):
+    class Net(net):
+        def test_step(self, batch):
+            self.log("test/loss", self.loss(batch))
+
     class Tested(data):
         far = (0.0, 5.0)  # what is added to the inputs of each
 
@@ -635,7 +639,7 @@ def test_test_set_that_differs_beside_one_that_does_not_is_meant_so(net, data):
 
     rule = "data/splits-scaled-differently"
     for kind, severity in ((Tested, "remark"), (Scaled, "failed")):
-        found = check(net(), kind(), items=["limit_batches"])["limit_batches"].findings
+        found = check(Net(), kind(), items=["limit_batches"])["limit_batches"].findings
         assert [each.severity for each in found if each.rule == rule] == [severity]
 
 
@@ -690,3 +694,19 @@ def test_loaders_that_the_project_has_combined_itself_give_the_batches_that_its_
     loaders = {"train_dataloaders": combined(data().train_dataloader()), "val_dataloaders": data().train_dataloader()}
     verdicts = check(Named(), loaders=loaders, items=["overfit", "memory", "learning"]).verdicts
     assert [(verdict.status, verdict.error) for verdict in verdicts] == [("passed", None)] * 3
+
+
+def test_metric_that_one_label_leaves_undefined_is_not_judged_by_one_batch(net, data):
+    """As AUROC is of the first samples of a test set that is read class by class."""
+
+    class Ranked(net):
+        def test_step(self, batch):
+            scores, wanted = self(batch[0])[:, 1], batch[1] == 1
+            self.log("test/auroc", (scores[wanted][:, None] > scores[~wanted]).float().mean())
+
+    class Sorted(data):
+        def test_dataloader(self):
+            return DataLoader(TensorDataset(torch.randn(16, 8), torch.arange(16) // 8), 8)
+
+    verdict = check(Ranked(), Sorted(), items=["fast_dev_run"])["fast_dev_run"]
+    assert verdict.status == "passed", verdict.findings

@@ -1477,3 +1477,92 @@ def test_criteria_are_given_nothing_where_a_batch_has_nothing_for_them(stranger)
     project = stranger(changed("net.py", ("\n    def training_step", boxed)))
     items = ("fast_dev_run", "limit_batches", "trace", "overfit", "learning", "gradients", "gradcheck", "device")
     passed(project.check(items=",".join(items)), *items)
+
+
+def test_test_data_that_no_code_reads_are_not_judged(stranger):
+    net = PLAIN["net.py"].replace(
+        '    def test_step(self, batch):\n        self.log("test/loss", self.loss(batch))\n', ""
+    )
+    net = net.replace("return self.part(3)", "return self.part(1)")
+    for added, verdict in (("", "passed"), ("    print(len(list(data.test_dataloader())))\n", "failed")):
+        code = TRAIN.replace("    trainer.test(net, data)\n", added)
+        done = stranger(PLAIN | {"net.py": net, "train.py": code}).check(items="limit_batches")
+        assert done.verdict("limit_batches") == verdict, done.output
+
+
+def test_what_a_step_drives_past_lightning_is_not_said_to_have_passed(stranger):
+    step = """
+    def training_step(self, batch):
+        optimizer = self.configure_optimizers()
+        optimizer.zero_grad()
+        self.loss(batch).backward()
+        optimizer.step()
+"""
+    init = (
+        "        self.save_hyperparameters()\n",
+        "        self.automatic_optimization = False\n        self.save_hyperparameters()\n",
+    )
+    files = changed("net.py", ("\n    def training_step(self, batch):\n        return self.loss(batch)\n", step), init)
+    done = stranger(files).check(items="gradients,overflow")
+    assert [done.verdict(item) for item in ("gradients", "overflow")] == ["skipped", "skipped"], done.output
+
+
+def test_folder_that_a_network_makes_for_itself_is_gone_after_each_item(stranger):
+    """It has the time in its name, to the second: the next item's would be the same."""
+    made = "        self.save_hyperparameters()\n        os.makedirs('results/of_now')\n"
+    files = changed("net.py", ("        self.save_hyperparameters()\n", made))
+    project = stranger(files | {"net.py": f"import os\n{files['net.py']}"})
+    before = project.files()
+    passed(project.check(items="config,limit_batches,trace,overfit"), "config", "limit_batches", "trace", "overfit")
+    assert project.files() == before
+    assert not (project.folder / "results").exists()
+
+
+def test_classes_of_tasks_that_are_learned_one_after_the_other_are_no_unseen_ones(stranger):
+    """The replay of earlier samples draws from a generator of its own, so that no step gives the same loss twice."""
+    replayed = """
+    def training_step(self, batch):
+        old = self.kept[torch.randint(0, 64, (8,), generator=self.drawn)]
+        return self.loss(batch) + functional.mse_loss(self(old), self.answers[:8])
+"""
+    kept = """        self.save_hyperparameters()
+        self.drawn = torch.Generator().manual_seed(0)
+        self.register_buffer("kept", torch.randn(64, 8))
+        self.register_buffer("answers", torch.randn(64, 4))
+"""
+    net = changed(
+        "net.py",
+        ("\n    def training_step(self, batch):\n        return self.loss(batch)\n", replayed),
+        ("        self.save_hyperparameters()\n", kept),
+        ("        labels = torch.arange(160) % 4", "        labels = torch.arange(160) % 2 + self.first"),
+        ("    def part(self", "    first = 0\n\n    def part(self"),
+        (
+            "return self.part(3)",
+            "return [self.part(3), Data.other().part(3)]\n\n    @classmethod\n    def other(cls):\n"
+            "        made = cls()\n        made.first = 2\n        return made",
+        ),
+        ("def test_step(self, batch):", "def test_step(self, batch, batch_idx, dataloader_idx=0):"),
+    )
+    fits = "    for data.first in (0, 2):\n        trainer = pl.Trainer(**cfg.trainer, default_root_dir=cfg.folder)\n"
+    fits += "        trainer.fit(net, data)\n"
+    files = changed("train.py", ("    trainer.fit(net, data)\n", fits)) | {"net.py": net["net.py"]}
+    passed(stranger(files).check(items="limit_batches,gradcheck"), "limit_batches", "gradcheck")
+
+
+def test_second_view_where_other_splits_have_labels_is_another_part_of_a_sample(stranger):
+    views = """
+    def training_step(self, batch):
+        one, other = (functional.normalize(self(each), dim=1) for each in batch)
+        return 1 + functional.cross_entropy(5 * one @ other.T, torch.arange(len(one)))
+"""
+    paired = "        if shuffle:\n            inputs = (inputs - inputs.mean()) / inputs.std()\n"
+    paired += (
+        "            return DataLoader(TensorDataset(inputs, inputs + 0.1 * torch.randn(160, 8)), 16, shuffle=True)\n"
+    )
+    files = changed(
+        "net.py",
+        ("\n    def training_step(self, batch):\n        return self.loss(batch)\n", views),
+        ("        return DataLoader(TensorDataset((", f"{paired}        return DataLoader(TensorDataset(("),
+    )
+    done = stranger(files).check(items="limit_batches")
+    assert "[data/form-varies]" not in done.output, done.output

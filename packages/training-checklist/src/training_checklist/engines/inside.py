@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Set
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import wraps
 from importlib.util import find_spec
 from inspect import signature
@@ -84,6 +84,7 @@ def writing_inside(folder: Path, services_only: bool = False, here: Path | None 
         stack.callback(when_fitting.remove, writes.begin)
         when_placing.append(writes.take)
         stack.callback(when_placing.remove, writes.take)
+        stack.callback(writes.remove_empty)
         yield
 
 
@@ -212,6 +213,12 @@ class Writes:
                 paths = {"path": None, "made": [str(path)]} if is_folder else {"path": str(path), "made": []}
                 write_note(self.folder, paths | {"was": None})
         self.known |= set(made[:1])
+
+    def remove_empty(self) -> None:
+        """Remove the folders that the script has made early, and in which nothing lies by now."""
+        for path in sorted((each for each, is_folder in self.early.items() if is_folder), reverse=True):
+            with suppress(OSError):
+                path.rmdir()
 
     def remove(self, path: Path, frame: FrameType, is_moved: bool) -> None:
         """Note what is about to be removed, and leave something empty in its place; what is moved stays there, too."""

@@ -1,5 +1,6 @@
 """Where a call comes from: the module of the network, and the line of the project's own code. The only resolver."""
 
+import ast
 import inspect
 import linecache
 import os
@@ -15,6 +16,7 @@ from typing import Any
 from torch import nn
 
 from training_checklist.engines.own_code import is_of_checks, is_own, shorten
+from training_checklist.engines.source_trees import source_tree
 from training_checklist.finding import Place
 
 ENGINES = ("torch", "pytorch_lightning", "lightning", "lightning_fabric", "torchmetrics", "torchvision")
@@ -91,6 +93,23 @@ def own_frame_at_work() -> FrameType | None:
     """Return the frame that `own_frame` does, or None while that line imports a package, whose code does the rest."""
     inner = takewhile(lambda file: kind(file) != "own", (frame.f_code.co_filename for frame, _ in here_and_outwards()))
     return None if any(file.startswith("<frozen importlib") for file in inner) else own_frame()
+
+
+def is_in_loop() -> bool:
+    """Whether a line of the project is in a loop around the present call; what calls `check` is not looked at."""
+    inside = takewhile(lambda each: not is_check(each[0].f_code), here_and_outwards())
+    frames = ((frame.f_code.co_filename, line) for frame, line in inside)
+    return any(line in lines_in_loops(file) for file, line in frames if kind(file) == "own")
+
+
+def is_check(code: CodeType) -> bool:
+    return code.co_name == "check" and is_of_checks(code.co_filename)
+
+
+@cache
+def lines_in_loops(file: str) -> frozenset[int]:
+    loops = [each for each in ast.walk(source_tree(file)) if isinstance(each, (ast.For, ast.While))]
+    return frozenset(line for each in loops for line in range(each.body[0].lineno, each.end_lineno + 1))
 
 
 def caller(outside: CodeType | None = None) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from training_checklist.engines import config_reads, loads
+from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.logged import names_of
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.own_config import own_config
@@ -35,13 +36,17 @@ class FastDevRun(Experiment):
         self.ran: list[str] = []
         self.stages = Stages()
         self.waiting: set[str] = set()  # names of metrics that a later batch of training updates, if any
+        self.alike = False  # whether all samples of the last batch had one label
 
     @property
     def is_over(self) -> bool:
         """A Trainer that finds a learning rate leaves `fit` without a batch, and finds none with fast_dev_run."""
         return super().is_over and "train" in self.ran
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        self.alike = have_one_label(batch)
         self.ran += ["train"] if "train" not in self.ran else []
         logged = names_of(trainer.fit_loop.epoch_loop._results).items()
         self.waiting |= {name for name, each in logged if getattr(each.value, "_update_count", None) == 0}
@@ -50,6 +55,16 @@ class FastDevRun(Experiment):
         if loss is not None and "first_loss" not in self.facts:
             self.facts["first_loss"] = float(loss)
             self.seen = f"first loss {float(loss):.4g}"
+
+    def on_validation_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        self.alike = self.alike or have_one_label(batch)  # what training and validation log is looked at together
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        self.alike = have_one_label(batch)
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         parts = pl_module, trainer.datamodule, *trainer.callbacks
@@ -98,4 +113,11 @@ class FastDevRun(Experiment):
     def _look_at_metrics(self, trainer: Trainer) -> None:
         known = {name: value for name, value in trainer.callback_metrics.items() if name not in self.waiting}
         metrics = {name: float(value) for name, value in known.items() if value.numel() == 1}
-        self.ask(self.probes, self.stages, metrics=metrics)
+        self.ask(self.probes, self.stages, metrics=metrics, alike=self.alike)
+
+
+def have_one_label(batch: Any) -> bool:
+    """Whether all samples of a batch have one label, or it is a single sample: as the first ones of sorted data."""
+    size = batch_size(batch)
+    columns = [each.flatten() for each in leaves(batch).values() if each.numel() == size]
+    return size == 1 or any(bool((column == column[0]).all()) for column in columns)

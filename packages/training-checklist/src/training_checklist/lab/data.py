@@ -1,9 +1,11 @@
 """The loaders of a run and their samples: what the probes of data stand on."""
 
 import math
+import re
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +15,7 @@ from training_checklist.engines.batches import as_real, inside, leaves, with_par
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.splits import CHUNK, Split, splits
 from training_checklist.finding import Finding, Place
+from training_checklist.lab.code_reads import loaded
 from training_checklist.lab.roles import Roles
 from training_checklist.lab.seen import Seen
 from training_checklist.lab.shared import Subject, once
@@ -23,6 +26,8 @@ from training_checklist.probe import CannotJudge
 UNREAD, OVER, RAISED = "on_train_start", "on_fit_end", "on_exception"
 LEAST = 50  # samples by which a split is judged: the standard error of a mean is then 1 / 7 of a deviation
 TOGETHER = 8  # samples that are loaded together and alone: a collate function mixes all of them, or none
+
+ASKS = re.compile(r"(?<!super\(\))\.test_dataloader\(\)")
 
 
 class Data(Subject):
@@ -123,11 +128,18 @@ def tested(data: Data) -> tuple[list[Split], str]:
     """Return the splits that testing would read, and why it could not: the run itself does not need it."""
     if not is_overridden("test_dataloader", data.source):
         return [], ""
+    if not is_overridden("test_step", data.pl_module) and not any(map(gives_test_data, loaded())):
+        return [], ""
     try:
         pass_on(data.source.setup, "test")
         return splits("test", pass_on(data.source.test_dataloader)), ""
     except Exception as error:
         return [], f"{type(error).__name__}: {error}"
+
+
+def gives_test_data(path: Path) -> bool:
+    """Whether the code of a file asks for the loader of tests itself."""
+    return path.is_file() and bool(ASKS.search(path.read_text(encoding="utf-8", errors="replace")))
 
 
 def by_index(split: Split, least: int = 1) -> Split:

@@ -13,6 +13,7 @@ class Stages(Subject):
     Attributes:
         first_loss: that of the first training step, None where it has returned none.
         metrics: that were logged so far.
+        alike: whether all samples of the batch had one label.
         end_of_training: the LightningModule, the DataModule and all callbacks that have trained.
         config_reads: keys of a config that somebody has read, with dots.
         loaded_weights: calls of load_state_dict(strict=False) in the project's code.
@@ -21,6 +22,7 @@ class Stages(Subject):
     pl_module: LightningModule
     first_loss: float | None
     metrics: dict[str, float]
+    alike: bool
     end_of_training: list[Any]
     config_reads: frozenset[str]
     loaded_weights: list[LoadedWeights]

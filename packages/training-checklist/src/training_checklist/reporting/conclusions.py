@@ -34,7 +34,7 @@ class Conclusion:
         return f"{mark}{told}: {self.item} [{self.finding.rule}]" + (f"; seen by {seen}, too" if seen else "")
 
 
-OF_FILES = ("paths/", "reproducibility/pickled-objects")  # how the rules begin that ask about them
+AFTERWARDS = ("paths/", "reproducibility/")  # how the rules begin that ask what is left of a run
 
 
 def conclusions(verdicts: list[Verdict]) -> list[Conclusion]:
@@ -42,7 +42,8 @@ def conclusions(verdicts: list[Verdict]) -> list[Conclusion]:
 
     Findings at one place (a key of the config, a line, a parameter, a module) are one thing. A symptom goes with what
     is known of its place, and where that is nothing with the only cause that there is; else it stands for itself. What
-    only may be wrong explains no failure, and where files lie, or what they hold, explains nothing that is computed.
+    only may be wrong explains no failure; where files lie, what they hold, or whether a run can be had once more,
+    explains nothing that it computes.
     """
     found = [(verdict.item, finding) for verdict in verdicts for finding in verdict.counted]
     found.sort(key=lambda each: each[1].severity != FAILED)
@@ -54,7 +55,7 @@ def conclusions(verdicts: list[Verdict]) -> list[Conclusion]:
         place = gathered.index(one[0]) if one else len(gathered)
         gathered = [each for each in gathered if each not in one]
         gathered.insert(place, Conclusion(*first, others))
-    causes = [each for each in gathered if not each.finding.rule.startswith(OF_FILES)]
+    causes = [each for each in gathered if not each.finding.rule.startswith(AFTERWARDS)]
     for item, finding in [each for each in found if each[1].symptom]:
         grave = [each for each in causes if finding.severity != FAILED or each.severity == FAILED]
         same = next((each for each in gathered if is_one_thing(each, finding)), None)

@@ -165,6 +165,10 @@ class Overflow(Experiment):
             self.seen = (
                 f"{self.steps} steps; largest output {self.largest[path]:.3g} in {path} (FP16 ends at {limit:g})"
             )
+        elif not self.findings:
+            self.skip(
+                "no output of a module was seen before a backward pass by Lightning, such as self.manual_backward"
+            )
 
     def _probe(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Try the step in FP16."""

@@ -14,7 +14,9 @@ def detect(data: Data, limits: Limits) -> Hits:
         key = form.loader, form.leaf
         known, other = first.setdefault(key, form), train.get(form.leaf, form)
         varies = (known.dtype, len(known.shape)) != (form.dtype, len(form.shape))
-        if (varies or other.dtype != form.dtype) and key not in told:
+        # What has other dimensions, too, is another part of a sample: a second view of it, and its label, say.
+        differs = other.dtype != form.dtype and len(other.shape) == len(form.shape)
+        if (varies or differs) and key not in told:
             told.add(key)
             seen = f"{known} in batch {known.batch}" if varies else f"{other} in {other.loader}"
             yield Hit(f"{form.leaf} is {form} here and {seen}", form.place)

@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
+from math import isnan
 from typing import Any
 
 import torch
@@ -77,6 +78,9 @@ def detect(step: CheckedStep, limits: Limits) -> Hits:
                     continue
                 try:
                     call = partial(loss, position=position, normalise=normalisation(value))
+                    once, again = float(call(value)), float(call(value))
+                    if once != again and not (isnan(once) and isnan(again)):
+                        raise CannotJudge("the same step gives another loss: it draws from a generator of its own")
                     slopes = step.slopes(call, value, "training_step")
                 except CannotJudge as error:  # what the loss does not depend on tells nothing
                     reason = reason or error

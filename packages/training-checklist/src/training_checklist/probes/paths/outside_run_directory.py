@@ -33,6 +33,7 @@ CHOICE = "${hydra:runtime.choices."
 STORE = "MLFlowLogger"  # gives each run a folder by its id, and asks for one store of many runs
 STORES = {"mlruns", "mlartifacts", "mlflow.db"}  # as MLflow calls it in the working directory, where nobody says more
 IN_STORE = "its store keeps runs apart by their ids, and what belongs to a run does not all lie in the run's directory"
+KEEP = Fix("keep the store: it is there to compare runs; log the run's directory in it, to find one from the other")
 OF_ONE_RUN = (
     "its name has the time of the run, so that no other run writes there; but what belongs to it lies in two places"
 )
@@ -58,6 +59,7 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
         what = f"{writer} writes outside the run's directory: {shown(names, 3)}"
         fix = fix_of(files, writer, key, line, all_written[0])
         apart = IN_STORE if is_in_store(files, all_written[0]) else None
+        fix = KEEP if apart else fix
         if all(is_of_one_run(files, each.path) for each in all_written):
             apart = OF_ONE_RUN
         yield Hit(what, place, apart, fix, REMARK if apart else None)

@@ -4,20 +4,27 @@ from torch import Tensor
 from torchmetrics import MaxMetric, MinMetric
 
 from training_checklist.instruments import Small, Stages
-from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(stages: Stages, limits: Limits) -> Hits:
+    undefined = []
     for name, value in stages.metrics.items():
         whole = name.removesuffix("_step").removesuffix("_epoch")  # what Lightning makes two more of
         told = whole != name and not math.isfinite(stages.metrics.get(whole, 0.0))
-        if not math.isfinite(value) and not told:
+        if stages.alike and math.isnan(value) and "loss" not in name:
+            undefined.append(name)
+        elif not math.isfinite(value) and not told:
             what, place = f"the metric {name} is {value} after one batch", Place(source=f"self.log({name!r}, ...)")
             path = never_updated(stages, value)
             if path:
                 yield Hit(f"{what}: {path} was never updated", place, fix=Fix(f"self.{path}(...) before its compute()"))
             else:
                 yield Hit(what, place)
+    if undefined:
+        raise CannotJudge(
+            f"{', '.join(undefined)}: all samples of the one batch have one label, of which some need two"
+        )
 
 
 def never_updated(stages: Stages, value: float) -> str:
