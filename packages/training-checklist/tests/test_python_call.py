@@ -710,3 +710,67 @@ def test_metric_that_one_label_leaves_undefined_is_not_judged_by_one_batch(net, 
 
     verdict = check(Ranked(), Sorted(), items=["fast_dev_run"])["fast_dev_run"]
     assert verdict.status == "passed", verdict.findings
+
+
+def test_term_at_its_floor_has_no_gradient_until_it_rises(net, data):
+    """As a KL divergence below its free bits."""
+
+    class Floored(net):
+        def __init__(self):
+            super().__init__()
+            self.prior = nn.Linear(8, 4)
+
+        def training_step(self, batch, batch_idx):
+            term = self.prior(batch[0]).square().mean()
+            return self.loss(batch) + term.clamp(min=100.0)
+
+    verdict = check(Floored(), data(), items=["trace"])["trace"]
+    assert verdict.status == "passed", (verdict.findings, verdict.error)
+
+
+def test_batch_of_an_object_is_given_to_each_step_as_it_was_loaded(net, data):
+    """A network may leave its answers in there."""
+
+    class Batch:
+        def __init__(self, numbers, labels):
+            self.tensors = {"numbers": numbers, "labels": labels}
+
+    class Leaving(net):
+        def transfer_batch_to_device(self, batch, device, dataloader_idx):
+            return batch
+
+        def training_step(self, batch, batch_idx):
+            tensors = batch.tensors
+            tensors["numbers"] = tensors.get("hidden", tensors["numbers"]) * self.head.bias.mean().exp()
+            tensors["hidden"] = tensors["numbers"]
+            return self.loss((tensors["numbers"], tensors["labels"]))
+
+    class Objects(data):
+        def train_dataloader(self):
+            def stacked(pairs):
+                return Batch(*map(torch.stack, zip(*pairs, strict=True)))
+
+            return DataLoader(super().train_dataloader().dataset, 16, collate_fn=stacked)
+
+    results = check(Leaving(), Objects(), items=["overfit", "learning"])
+    assert results["overfit"].error is None, results["overfit"]
+    assert "RuntimeError" not in f"{results['learning'].skipped}", results["learning"]
+
+
+def test_bias_of_an_energy_of_which_only_the_slope_is_used_is_remarked(net, data):
+    class Forces(net):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(32, 1)
+
+        def loss(self, batch):
+            with torch.enable_grad():
+                inputs = batch[0].detach().requires_grad_()
+                energy = self.head(torch.tanh(self.first(inputs)))
+                (forces,) = torch.autograd.grad(energy.sum(), inputs, create_graph=True)
+            return (forces - 1).square().mean()
+
+    findings = check(Forces(), data(), items=["gradients"])["gradients"].findings
+    assert [(each.rule, each.severity) for each in findings if each.rule == "gradients/unused"] == [
+        ("gradients/unused", "remark")
+    ]

@@ -1566,3 +1566,48 @@ def test_second_view_where_other_splits_have_labels_is_another_part_of_a_sample(
     )
     done = stranger(files).check(items="limit_batches")
     assert "[data/form-varies]" not in done.output, done.output
+
+
+def test_folder_that_a_logger_names_by_the_id_of_the_run_is_shared_by_no_other_run(stranger):
+    logger = """
+class Service(pl.loggers.logger.DummyLogger):
+    @property
+    def save_dir(self):
+        return "service"
+
+    @property
+    def name(self):
+        return "project"
+
+    @property
+    def version(self):
+        return self.id
+
+    id = uuid.uuid4().hex[:8]
+
+
+@hydra"""
+    files = changed(
+        "train.py",
+        ("\n@hydra", logger),
+        ("import hydra\n", "import uuid\n\nimport hydra\n"),
+        ("callbacks=callbacks,", "callbacks=callbacks, logger=Service(),"),
+    )
+    done = stranger(files).check(items="paths")
+    passed(done, "paths")
+    assert "the id" in done.output.replace("\n", " ") or "its id" in done.output.replace("\n", " ")
+
+
+def test_fields_of_a_batch_in_the_order_of_a_set_are_the_same_samples(stranger):
+    net = changed(
+        "net.py",
+        ("16, shuffle=shuffle)", "16, shuffle=shuffle, collate_fn=fields)"),
+        (
+            "class Net(",
+            "def fields(pairs):\n    made = dict(zip(('x', 'y'), map(torch.stack, zip(*pairs))))\n"
+            "    return {name: made[name] for name in {'x', 'y'}}\n\n\nclass Net(",
+        ),
+        ("self(batch[0]), batch[1]", "self(batch['x']), batch['y']"),
+    )
+    for _ in range(3):
+        passed(stranger(net).check(items="reproducibility"), "reproducibility")

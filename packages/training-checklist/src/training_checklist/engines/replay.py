@@ -5,6 +5,7 @@ import inspect
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import is_dataclass
 from functools import cache, partial
 from typing import Any
 from unittest.mock import patch
@@ -47,8 +48,13 @@ def in_own_containers(batch: Any, change: Callable[[Tensor], Tensor] = lambda te
         return type(batch)(in_own_containers(each, change) for each in batch)
     if type(batch) is dict:
         return {key: in_own_containers(each, change) for key, each in batch.items()}
-    is_object = hasattr(batch, "to") and not isinstance(batch, (Tensor, Mapping))  # such as a graph
-    return copy.copy(batch) if is_object else mapped(batch, change)
+    if isinstance(batch, (Tensor, Mapping)) or is_dataclass(batch) or not hasattr(batch, "__dict__"):
+        return mapped(batch, change)
+    copied = copy.copy(batch)  # an object such as a graph, which may hold its tensors in a dict of its own
+    for name, value in vars(copied).items():
+        if type(value) in (list, tuple, dict):
+            vars(copied)[name] = in_own_containers(value, change)
+    return copied
 
 
 def as_loaded(batch: Any) -> Any:

@@ -108,8 +108,10 @@ MADE = {"attribute", "layer", "made", "generator", "datamodule"}
 def shares_accelerator(config: DictConfig) -> bool:
     """Whether another key of a config reads trainer.accelerator, or is read by it."""
     trainer = config.get("trainer")
-    reads = OmegaConf.is_dict(trainer) and OmegaConf.is_interpolation(trainer, "accelerator")
-    return reads or JobConfig(config).is_referred_to("trainer.accelerator")
+    is_given = OmegaConf.is_dict(trainer) and "accelerator" in trainer
+    return (is_given and OmegaConf.is_interpolation(trainer, "accelerator")) or JobConfig(config).is_referred_to(
+        "trainer.accelerator"
+    )
 
 
 def last_name(held: str) -> str:

@@ -91,7 +91,7 @@ class Reproducibility(Experiment):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.operations.step = self.step
-        self._record("batch", all_leaves(batch))
+        self._record("batch", by_name(batch))
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         self._record("loss", {"": loss})
@@ -106,7 +106,7 @@ class Reproducibility(Experiment):
         self.step += 1
 
     def on_validation_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any) -> None:
-        self._record("validation batch", all_leaves(batch))
+        self._record("validation batch", by_name(batch))
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         # After the first epoch: a resumed run still has one to go.
@@ -260,3 +260,8 @@ def steady(dataset: Any) -> bool | None:
     """Whether a dataset gives the same for the same position after the same seed; None where it cannot be read so."""
     one = content_of(dataset)
     return None if one is None else one == content_of(dataset)
+
+
+def by_name(batch: Any) -> dict[str, Tensor]:
+    """Return the tensors of a batch in the order of their names: fields may come in that of a set."""
+    return dict(sorted(all_leaves(batch).items()))

@@ -66,7 +66,8 @@ def detect(step: CheckedStep, limits: Limits) -> Hits:
         with unchanged(pl_module), Tracer(pl_module, stops), around_apply(stops.around):
             return loss_in(call_step(pl_module, "training_step", batch)).double()
 
-    with isolated(pl_module), metrics_in_double(pl_module):
+    # Anomaly mode would keep a stack for each operation of some thousand steps.
+    with isolated(pl_module), metrics_in_double(pl_module), torch.autograd.set_detect_anomaly(False):
         for tensor in (*pl_module.parameters(), *pl_module.buffers()):
             tensor.data = double(tensor.data)
         try:

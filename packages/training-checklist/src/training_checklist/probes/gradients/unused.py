@@ -1,18 +1,22 @@
 from torch import Tensor, nn
 
 from training_checklist.instruments import FirstSteps, missing_in_part, several_steps, shown, with_part
-from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import REMARK, WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
-    for group in missing_in_part(steps):
+    groups = [*missing_in_part(steps)]
+    reached = {*steps.holdings.trained} - {name for group in groups for name in group.names}
+    for group in groups:
+        # A bias beside a weight that is used: the step takes a slope of what it is added to, such as forces.
+        cancels = all(name.endswith(".bias") and f"{name[:-4]}weight" in reached for name in group.names)
         if group.cause.how == "unused":
             yield Hit(
                 f"{len(group.names)} of {len(steps.holdings.trained)} parameters get no gradient: {group.path}; "
                 "unused: nothing that the loss is made of depends on it",
                 Place(module=group.path, parameter=shown(group.names)),
                 fix=Fix(f"use it, remove it, or freeze {group.path} with requires_grad_(False)"),
-                severity=WARNING if group.meant else None,
+                severity=REMARK if cancels else WARNING if group.meant else None,
             )
 
 

@@ -1,7 +1,20 @@
 from torch import Tensor, nn
 
-from training_checklist.instruments import Small, Step, of_modules, without_effect
+from training_checklist.instruments import Call, Small, Step, StepListener, of_modules, without_effect
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+
+class Floors(StepListener):
+    """Notes whether a term is held at a least value, as a KL divergence is at free bits: a number, or more than 0."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self.reached = False
+
+    def after(self, call: Call) -> None:
+        least = call.argument("min", 1) if call.name in ("clamp", "clamp_min") and call.given else None
+        if isinstance(least, (int, float)) and call.given[0].requires_grad:
+            self.reached |= (least > 0 or not call.given[0].ndim) and bool((call.given[0] < least).all())
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -9,10 +22,12 @@ def detect(step: Step, limits: Limits) -> Hits:
     if step.modules.zero_start:  # what lies before a layer of zeros gets its gradient from the second step on
         first = step.modules.zero_start[0]
         raise CannotJudge(f"{first} starts from zero, and what lies before it gets its gradient later")
-    for module in modules:
-        if module.zero:
-            number = f"the gradients of its {len(module.parameters)} parameters are exactly 0"
-            yield Hit(f"{module.path} has no effect on the loss: {number}", of_modules([module]))
+    zero = [module for module in modules if module.zero]
+    if zero and step.heard().reached:
+        raise CannotJudge("a term of the loss lies at its floor (clamp), and has no gradient until it rises")
+    for module in zero:
+        number = f"the gradients of its {len(module.parameters)} parameters are exactly 0"
+        yield Hit(f"{module.path} has no effect on the loss: {number}", of_modules([module]))
 
 
 class Zeroed(Small):
@@ -38,6 +53,7 @@ PROBE = Probe(
         "look in the table above for abs-max 0, or for abs-min and abs-max that are the same", items=("gradients",)
     ),
     detect=detect,
+    listener=Floors,
     faulty=Zeroed,
     healthy=Added,
 )

@@ -15,9 +15,11 @@ from training_checklist.instruments import (
     OUTPUT_DIR,
     Asked,
     Checkpoint,
+    CSVLogger,
     Job,
     Logger,
     RunFiles,
+    TensorBoardLogger,
     Written,
     asked_for,
     job,
@@ -35,7 +37,8 @@ STORES = {"mlruns", "mlartifacts", "mlflow.db"}  # as MLflow calls it in the wor
 IN_STORE = "its store keeps runs apart by their ids, and what belongs to a run does not all lie in the run's directory"
 KEEP = Fix("keep the store: it is there to compare runs; log the run's directory in it, to find one from the other")
 OF_ONE_RUN = (
-    "its name has the time of the run, so that no other run writes there; but what belongs to it lies in two places"
+    "its name has the time of the run, or its id, so that no other run writes there; but what belongs to it lies in "
+    "two places"
 )
 NAMES = {"project", "name", "version", "experiment_name"}  # of which loggers make folders, wherever these lie
 
@@ -91,8 +94,11 @@ def store_of_mlflow() -> Path | None:
 
 
 def is_of_one_run(files: RunFiles, path: Path) -> bool:
-    """Whether a path has the time of the run in it: of its command, as keys do, or of now, as code may ask it."""
+    """Whether a path has the id of the run in it, or its time: of its command, as keys do, or of now, as code asks."""
     name = files.short(path)
+    services = [each for each in files.trainer.loggers if not isinstance(each, (CSVLogger, TensorBoardLogger))]
+    if not {str(each.version) for each in services}.isdisjoint(Path(name).parts):  # which they draw anew
+        return True
     now = {} if Asked.current is None else Asked.current.now
     if any("%M" in pattern and text in name for pattern, text in now.items()):
         return True

@@ -15,7 +15,7 @@ def detect(stages: Stages, limits: Limits) -> Hits:
     job = JobConfig(config)
     code = source(job)
     read = {ending for key in stages.config_reads for ending in endings(key)}
-    for full_key in unread(job, job.job, "", read):
+    for full_key in unread(job, job.job, "", read, stages.config_reads):
         name = full_key.rpartition(".")[2]
         if full_key in unread_keys(job) or is_of_menu(
             job, full_key, read, code.reached
@@ -32,10 +32,11 @@ def endings(key: str) -> Iterator[str]:
     return (".".join(parts[at:]) for at in range(len(parts)))
 
 
-def unread(job: JobConfig, node: DictConfig, prefix: str, read: set[str]) -> Iterator[str]:
-    """Yield those keys that were not read, of nodes of which others were."""
+def unread(job: JobConfig, node: DictConfig, prefix: str, read: set[str], whole: Collection[str]) -> Iterator[str]:
+    """Yield those keys that were not read, of nodes of which others were; `whole` has been read, and `read` are its ends."""
     keys = [str(key) for key in node if key not in HYDRA_KEYS]
-    others_are = bool(prefix) and any(not read.isdisjoint(endings(f"{prefix}{key}")) for key in keys)
+    # Of two nodes with a key of one name, what was read of one says nothing of the other.
+    others_are = bool(prefix) and any(each in whole for key in keys for each in endings(f"{prefix}{key}"))
     for key in keys:
         full_key, child = f"{prefix}{key}", node._get_node(key)
         if job.is_of_debug(full_key):
@@ -44,7 +45,7 @@ def unread(job: JobConfig, node: DictConfig, prefix: str, read: set[str]) -> Ite
         if is_referred_to or not read.isdisjoint(endings(full_key)):
             others_are_built = bool(prefix) and any(map(has_target, map(node._get_node, keys)))
             if is_mapping(child) and ("_target_" in child or not others_are_built):
-                yield from unread(job, child, f"{full_key}.", read)
+                yield from unread(job, child, f"{full_key}.", read, whole)
         elif others_are:
             yield full_key
 
@@ -65,6 +66,12 @@ def is_of_menu(job: JobConfig, full_key: str, read: set[str], reached: Collectio
     built = [str(key) for key in node if has_target(node._get_node(key))]
     chosen = [key for key in built if key not in reached and not read.isdisjoint(endings(f"{parent}.{key}"))]
     return full_key.rpartition(".")[2] in built and bool(chosen)
+
+
+def of_one_name() -> Job:
+    """Return a program that reads one of two nodes, which have a key in common."""
+    code = FILES["train.py"].replace("    trainer.fit", "    print(cfg.one.rate)\n    trainer.fit", 1)
+    return Job(("+one={rate: 1}", "+other={rate: 2, layers: 3}"), {"train.py": code})
 
 
 def passing(arguments: str) -> Job:
@@ -116,6 +123,7 @@ PROBE = Probe(
     healthy=passing("cfg.net.width, cfg.net.bias"),
     also_healthy=(
         not_chosen(),
+        of_one_name(),
         passing("**cfg.net"),
         handed_on("sizes[each] for each in sizes"),
         ordered("[turned]", "[instantiate(cfg.steps.get(each)) for each in cfg.order]"),
