@@ -33,7 +33,7 @@ def endings(key: str) -> Iterator[str]:
 
 
 def unread(job: JobConfig, node: DictConfig, prefix: str, read: set[str], whole: Collection[str]) -> Iterator[str]:
-    """Yield those keys that were not read, of nodes of which others were; `whole` has been read, and `read` are its ends."""
+    """Yield those keys that were not read, of nodes of which others were: of `whole`, with the ends `read`."""
     keys = [str(key) for key in node if key not in HYDRA_KEYS]
     # Of two nodes with a key of one name, what was read of one says nothing of the other.
     others_are = bool(prefix) and any(each in whole for key in keys for each in endings(f"{prefix}{key}"))
