@@ -696,17 +696,20 @@ def test_loaders_that_the_project_has_combined_itself_give_the_batches_that_its_
     assert [(verdict.status, verdict.error) for verdict in verdicts] == [("passed", None)] * 3
 
 
-def test_metric_that_one_label_leaves_undefined_is_not_judged_by_one_batch(net, data):
-    """As AUROC is of the first samples of a test set that is read class by class."""
+@pytest.mark.parametrize("pixels", [False, True])
+def test_metric_that_one_label_leaves_undefined_is_not_judged_by_one_batch(net, data, pixels):
+    """As AUROC is of the first samples of a test set that is read class by class, or of pixels without a defect."""
 
     class Ranked(net):
         def test_step(self, batch):
-            scores, wanted = self(batch[0])[:, 1], batch[1] == 1
+            scores, wanted = self(batch[0])[:, 1], (batch[1].amax((1, 2)) if pixels else batch[1]) == 1
             self.log("test/auroc", (scores[wanted][:, None] > scores[~wanted]).float().mean())
 
     class Sorted(data):
         def test_dataloader(self):
-            return DataLoader(TensorDataset(torch.randn(16, 8), torch.arange(16) // 8), 8)
+            labels = torch.arange(16) // 8
+            masks = labels[:, None, None] * torch.ones(16, 4, 4)
+            return DataLoader(TensorDataset(torch.randn(16, 8), masks if pixels else labels), 8)
 
     verdict = check(Ranked(), Sorted(), items=["fast_dev_run"])["fast_dev_run"]
     assert verdict.status == "passed", verdict.findings
@@ -774,3 +777,20 @@ def test_bias_of_an_energy_of_which_only_the_slope_is_used_is_remarked(net, data
     assert [(each.rule, each.severity) for each in findings if each.rule == "gradients/unused"] == [
         ("gradients/unused", "remark")
     ]
+
+
+def test_loss_that_follows_what_the_step_itself_moves_is_not_to_fall(net, data):
+    """As that of a student whose targets are made by a teacher, with a centre that moves."""
+
+    class Moving(net):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("height", torch.ones(()))
+
+        def training_step(self, batch, batch_idx):
+            self.height.mul_(1.05)
+            return 0.01 * self.loss(batch) + self.height.clone()
+
+    verdict = check(Moving(), data(), items=["learning"])["learning"]
+    assert "learning/loss-does-not-fall" not in [each.rule for each in verdict.findings], verdict
+    assert "height" in verdict.unjudged["learning/loss-does-not-fall"]

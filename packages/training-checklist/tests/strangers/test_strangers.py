@@ -1598,6 +1598,14 @@ class Service(pl.loggers.logger.DummyLogger):
     assert "the id" in done.output.replace("\n", " ") or "its id" in done.output.replace("\n", " ")
 
 
+def test_folder_that_is_named_as_the_run_is_shared_by_no_other_run(stranger):
+    config = CONFIG + "run_name: first\nhydra: {run: {dir: 'logs/hydra/${run_name}'}}\n"
+    logger = "callbacks=callbacks, logger=pl.loggers.CSVLogger('logs/csv', cfg.run_name, ''),"
+    files = changed("train.py", ("callbacks=callbacks,", logger)) | {"configs/train.yaml": config}
+    done = stranger(files).check(items="paths")
+    assert "remark: CSVLogger" in done.output, done.output
+
+
 def test_fields_of_a_batch_in_the_order_of_a_set_are_the_same_samples(stranger):
     net = changed(
         "net.py",

@@ -117,7 +117,14 @@ class FastDevRun(Experiment):
 
 
 def have_one_label(batch: Any) -> bool:
-    """Whether all samples of a batch have one label, or it is a single sample: as the first ones of sorted data."""
-    size = batch_size(batch)
-    columns = [each.flatten() for each in leaves(batch).values() if each.numel() == size]
-    return size == 1 or any(bool((column == column[0]).all()) for column in columns)
+    """Whether all samples of a batch have one label, as the first ones of sorted data: a number each, or an empty mask.
+
+    Also of a single sample.
+    """
+    size, parts = batch_size(batch), leaves(batch).values()
+    columns = [each.flatten() for each in parts if each.numel() == size]
+    return (
+        size == 1
+        or any(bool((each == each[0]).all()) for each in columns)
+        or not all(bool(each.any()) for each in parts)
+    )

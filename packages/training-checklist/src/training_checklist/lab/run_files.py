@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,7 @@ def records(files: RunFiles) -> list[RecordFile]:
     hydra, found = files.config.hydra, []
     if hydra.output_subdir is not None:
         found.append(record(".hydra", files.run / hydra.output_subdir / "config.yaml", "hydra.output_subdir"))
-    elif "RANK" not in os.environ:
+    elif "RANK" not in os.environ and not any(map(partial(is_of_config, files), files.run.rglob("*.y*ml"))):
         place = Place(key="hydra.output_subdir", value="null")
         found.append(RecordFile(".hydra", None, False, False, place, "hydra.output_subdir=.hydra"))
     logging = OmegaConf.to_container(hydra.job_logging, resolve=True) or {}
@@ -187,6 +188,15 @@ def records(files: RunFiles) -> list[RecordFile]:
         path = Path(os.path.realpath(files.here / file))
         found.append(record(path.name, path, f"hydra.job_logging.handlers.{name}.filename"))
     return found
+
+
+def is_of_config(files: RunFiles, path: Path) -> bool:
+    """Whether the code itself has saved the whole config in a file."""
+    try:
+        saved = OmegaConf.load(path)
+    except Exception:  # of any kind: it may be anything
+        return False
+    return OmegaConf.is_dict(saved) and {*job(files)} <= {*saved}
 
 
 @once

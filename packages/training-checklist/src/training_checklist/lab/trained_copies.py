@@ -10,7 +10,8 @@ from operator import itemgetter
 from typing import Any
 
 import torch
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
 from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.compared import ROUNDING, Look, replaced
@@ -69,6 +70,7 @@ class RangeTest:
         grad_norm: of the first step.
         learner: the copy that has learnt, None where none has.
         out_of_time: whether there was no time to try all that might help.
+        moved: buffers that the step itself has moved, those of norms aside: the loss may be made of them.
     """
 
     asked: Course
@@ -77,6 +79,7 @@ class RangeTest:
     grad_norm: float = 1.0
     learner: Trial | None = None
     out_of_time: bool = False
+    moved: list[str] = field(default_factory=list)
 
     def better(self, times: float) -> Course | None:
         """Return the training with a change that falls, and so many times as far as what was asked for, or None."""
@@ -235,7 +238,20 @@ def search(run: TwoEpochs, origin: Trial, known: list[Any], warms_up: bool) -> R
             learner, found.asked = asked, course(asked, fall)
     run.notes.append(f"loss {found.asked} on {len(known)} batches")
     found.learner, found.out_of_time = learner, time.monotonic() > run.deadline
+    found.moved = moved_buffers(origin.module, asked.module)
     return found
+
+
+def moved_buffers(one: nn.Module, other: nn.Module) -> list[str]:
+    """Return the names of buffers that differ in two copies, without those of norms."""
+    pairs = zip(one.named_modules(), other.modules(), strict=True)
+    owners = [(path, a, b) for (path, a), b in pairs if not isinstance(a, _NormBase)]
+    return [
+        f"{path}.{name}".lstrip(".")
+        for path, a, b in owners
+        for name, value in a.named_buffers(recurse=False)
+        if value.is_floating_point() and not torch.equal(value, b.get_buffer(name))
+    ]
 
 
 @once

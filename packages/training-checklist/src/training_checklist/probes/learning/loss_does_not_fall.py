@@ -1,6 +1,6 @@
 from torch import Tensor
 
-from training_checklist.instruments import Small, TwoEpochs, range_test, with_sgd
+from training_checklist.instruments import Small, TwoEpochs, range_test, shown, with_sgd
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -8,6 +8,8 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
     is_sound, test = run.is_sound, range_test(run)
     if test.learner is not None:
         return
+    if test.moved:  # as the centre of a teacher's answers: where it goes, the targets go, too
+        raise CannotJudge(f"training_step itself moves {shown(test.moved)}, and the loss with it")
     if not is_sound:
         raise CannotJudge("what was found before may be the cause")
     # A small rate in a long training is no fault: what has begun to fall may go on at its pace.

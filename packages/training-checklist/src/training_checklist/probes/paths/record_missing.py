@@ -1,4 +1,4 @@
-from training_checklist.instruments import Job, RunFiles, records
+from training_checklist.instruments import FILES, Job, RunFiles, records
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
@@ -14,6 +14,15 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
             yield Hit(what, file.place, "the logs of all runs mix there", Fix(overrides=(file.fix,)))
 
 
+SAVED = "    OmegaConf.save(cfg, HydraConfig.get().runtime.output_dir + '/config.yaml')\n    trainer.fit"
+SAVING = FILES["train.py"].replace("    trainer.fit", SAVED, 1)
+SAVING = SAVING.replace(
+    "import hydra\n",
+    "import hydra\nfrom hydra.core.hydra_config import HydraConfig\nfrom omegaconf import OmegaConf\n",
+    1,
+)
+
+
 PROBE = Probe(
     question="Are the config (.hydra) and the log of the run both in its directory?",
     why="nobody can tell later what was run",
@@ -26,5 +35,6 @@ PROBE = Probe(
     also_healthy=(
         Job(("hydra.job_logging.handlers.file.filename=${hydra:runtime.output_dir}/all.log",)),
         Job(("hydra.job_logging.handlers.file.filename=all.log", "hydra.job.chdir=true")),
+        Job(("hydra.output_subdir=null",), {"train.py": SAVING}),
     ),
 )
