@@ -243,7 +243,8 @@ def on_datasets(
         made = make()
         return made if isinstance(made, DataLoader) else DataLoader(made, **{"batch_size": 16, **shuffle, **options})
 
-    parts = {} if test is None else {"test_dataloader": lambda self: loads(test)}
+    tested = {"test_dataloader": lambda self: loads(test), "test_step": module.validation_step}
+    parts = {} if test is None else tested
     return Example(type("Held", (module,), parts), lambda: loads(train, shuffle=True), lambda: loads(held_out))
 
 

@@ -117,6 +117,7 @@ class Drawn(Validated):
         return DataLoader(self.parts[0], 16)
 
     val_dataloader = test_dataloader = lambda self: DataLoader(self.parts[1], 16)
+    test_step = Validated.validation_step
 
 
 class CutAgain(Drawn):
