@@ -57,7 +57,7 @@ MODULES = {
     "engines.own_config": ("own_config",),
     "engines.own_code": ("is_installed", "is_own", "is_own_class", "pass_on", "shorten"),
     "engines.parameter_names": ("counted", "gather", "shown"),
-    "engines.places": ("Places", "is_in_loop", "of_frame", "of_function"),
+    "engines.places": ("Places", "of_frame", "of_function"),
     "engines.replay": ("call_step", "isolated", "loss_in", "seed_all", "unchanged"),
     "engines.sizes": ("GIB", "in_bytes"),
     "engines.slow_code": ("BUILT_IN", "share_in", "slowest", "title_of"),
@@ -109,7 +109,7 @@ MODULES = {
     "lab.history": ("history",),
     "lab.input_scale": ("TWICE", "InputScale", "input_scale"),
     "lab.label_fit": ("agreement", "fits", "is_less", "label_fits", "plain_fit"),
-    "lab.labels": ("class_weights", "classes", "counts", "labels"),
+    "lab.labels": ("class_weights", "classes", "counts", "labels", "only_round"),
     "lab.loading": ("caller_of_numpy", "mixed_by_collate", "reloaded", "seeds_of", "watch"),
     "lab.job_config": (
         *("DOTTED", "JobConfig", "Target"),

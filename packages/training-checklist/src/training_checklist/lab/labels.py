@@ -5,6 +5,7 @@ from collections import Counter
 import torch
 from torch import Tensor
 
+from training_checklist.engines.places import is_in_loop
 from training_checklist.engines.splits import Split
 from training_checklist.lab.class_weights import ClassWeights
 from training_checklist.lab.data import Data, part
@@ -39,6 +40,12 @@ def labels(data: Data, split: Split) -> Tensor:
     if not known.is_floating_point():
         found = stored_labels(split.dataset, own.indices, known)
     return known if found is None else found
+
+
+def only_round() -> None:
+    """Raise `CannotJudge` where the script trains in a loop: what one round lacks may be in another one."""
+    if is_in_loop():
+        raise CannotJudge("the script trains in a loop: other classes may be another round's")
 
 
 @once

@@ -1,12 +1,11 @@
 from collections import Counter
 
-from training_checklist.instruments import Data, Example, MappedDataset, classes, is_in_loop, labels, on_datasets, part
+from training_checklist.instruments import Data, Example, MappedDataset, classes, labels, on_datasets, only_round, part
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
-    if is_in_loop():
-        raise CannotJudge("the script trains in a loop: other classes may be another round's")
+    only_round()
     number, roles, seen = classes(data), data.roles, Counter()
     if number in roles.tables.values():
         raise CannotJudge("the classes are words of a vocabulary")

@@ -1,11 +1,10 @@
-from training_checklist.instruments import CHANCE, Data, MappedDataset, Split, at_least, counts, is_in_loop, on_datasets
+from training_checklist.instruments import CHANCE, Data, MappedDataset, Split, at_least, counts, on_datasets, only_round
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, each_held_out
 
 
 @each_held_out
 def detect(data: Data, split: Split, limits: Limits) -> Hits:
-    if is_in_loop():
-        raise CannotJudge("the script trains in a loop: other classes may be another round's")
+    only_round()
     train = counts(data, data.train)
     if not train:
         raise CannotJudge("no training labels were seen")
