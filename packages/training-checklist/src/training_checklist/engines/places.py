@@ -91,8 +91,12 @@ def own_frame() -> FrameType | None:
 
 def own_frame_at_work() -> FrameType | None:
     """Return the frame that `own_frame` does, or None while that line imports a package, whose code does the rest."""
-    inner = takewhile(lambda file: kind(file) != "own", (frame.f_code.co_filename for frame, _ in here_and_outwards()))
-    return None if any(file.startswith("<frozen importlib") for file in inner) else own_frame()
+    for frame, _ in here_and_outwards():
+        file = frame.f_code.co_filename
+        is_of_project = kind(file) == "own"
+        if is_of_project or file.startswith("<frozen importlib"):
+            return frame if is_of_project else None
+    return None
 
 
 def is_in_loop() -> bool:

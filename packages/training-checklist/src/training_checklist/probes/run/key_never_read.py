@@ -17,11 +17,9 @@ def detect(stages: Stages, limits: Limits) -> Hits:
     read = {ending for key in stages.config_reads for ending in endings(key)}
     for full_key in unread(job, job.job, "", read, stages.config_reads):
         name = full_key.rpartition(".")[2]
-        if full_key in unread_keys(job) or is_of_menu(
-            job, full_key, read, code.reached
-        ):  # the former: config/unread-key
+        if full_key in unread_keys(job):  # that is config/unread-key
             continue
-        if name not in code.reached:
+        if name not in code.reached and not is_of_menu(job, full_key, read, code.reached):
             what = f"the program has come to its end without reading {full_key}, and no code asks a config for {name!r}"
             yield Hit(what, job.place(full_key), fix=Fix(f"pass {full_key} on to what takes it", (f"~{full_key}",)))
 
