@@ -130,6 +130,35 @@ def test_warm_up_of_a_schedule_that_cannot_be_copied_is_no_low_learning_rate(exa
     assert examine("overfit", Warming()).status == "passed"
 
 
+class Placed(examples.Small):
+    """Every unit of its layer is dead, by where the numbers of the layer's weight stand, not by what they are."""
+
+    def __init__(self):
+        super().__init__()
+        with torch.no_grad():
+            self.first.weight.copy_(torch.tensor([-9.0] + 7 * [0.5]).expand(16, 8))
+
+    def forward(self, inputs):
+        return super().forward(inputs.abs() + torch.tensor([5.0] + 7 * [0.0]))
+
+
+class Cold(Placed):
+    """The same by the numbers themselves."""
+
+    def __init__(self):
+        super().__init__()
+        with torch.no_grad():
+            self.first.weight.fill_(-9.0)
+
+
+@pytest.mark.parametrize(("kind", "failed"), [(Placed, False), (Cold, True)])
+def test_one_start_by_chance_is_not_held_against_a_network(kind, failed):
+    example = examples.trained_with(lambda weights: torch.optim.Adam(weights, lr=0.01), kind, {"max_steps": 300})
+    ran = examples.run(probes.load("overfit/unexplained"), example)
+    assert bool(ran.findings) is failed
+    assert ("from another start" in str(ran.unjudged)) is not failed
+
+
 def test_label_smoothing_is_no_failure_to_learn(examine, net):
     class Smoothing(net):
         def __init__(self):

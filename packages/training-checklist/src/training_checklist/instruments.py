@@ -125,7 +125,7 @@ MODULES = {
     "lab.numerical_slopes": ("CheckedStep", "around_apply", "double", "is_float"),
     "lab.one_batch": ("OneBatch", "has_silent_samples", "silent_samples"),
     "lab.one_batch_trials": (
-        *("BY_HAND", "SAME_DRAWS", "ZEROS"),
+        *("BY_HAND", "SAME_DRAWS", "START", "ZEROS"),
         *("explanation", "is_explained", "noise", "trials"),
     ),
     "lab.optimizer_steps": ("OptimizerSteps",),

@@ -74,6 +74,15 @@ class Trial:
             group[key] = group[key] * factor  # not in place: groups may share a tensor
         return trial
 
+    @torch.no_grad()
+    def shuffle_weights(self) -> None:
+        """Put the numbers of every weight that trains into another order, the same one each time."""
+        generator = torch.Generator().manual_seed(0)
+        for weight in self.module.parameters():
+            if weight.requires_grad:
+                order = torch.randperm(weight.numel(), generator=generator).to(weight.device)
+                weight.copy_(weight.flatten()[order].view_as(weight))
+
     def set_rates(self, rates: list[float]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate

@@ -19,6 +19,7 @@ from training_checklist.lightning import isolate_rng
 
 TRIED = 100  # steps of a trial, after as many of which the run itself is given up if its loss falls no further
 BY_HAND, SAME_DRAWS, ZEROS = "steps without hooks and callbacks", "same random numbers", "zeros for inputs"
+START = "another start"
 LOWER = [0.1, 0.01, 0.001, 0.0001]
 BY_TURNS = [10.0, 0.1, 100.0, 0.01, 1000.0, 0.001, 1e4, 1e5]
 
@@ -28,7 +29,8 @@ class Tried:
     """A short training from the same weights on the same batch, with one thing changed.
 
     Args:
-        change: RATE, DECAY, CLIPPING, SAME_DRAWS, ZEROS, or BY_HAND: nothing but the steps, without hooks or schedule.
+        change: RATE, DECAY, CLIPPING, SAME_DRAWS, ZEROS, or BY_HAND: nothing but the steps, without hooks or schedule;
+            START: the numbers of each weight in another order, so that its scale, and what is 0, stays.
         value: of what was changed, in the run.
         given: in the trial.
         loss: the least mean of it.
@@ -131,6 +133,9 @@ def changes(batch: OneBatch) -> Iterator[tuple[Tried, Trial]]:
     rate = max(origin.options("lr"))
     for factor in LOWER if has_risen else BY_TURNS:
         yield Tried(RATE, rate, rate * factor), origin.again(RATE, factor)
+    trial = origin.again()
+    trial.shuffle_weights()
+    yield Tried(START), trial
     if origin.again().targets(batch.batch):  # what is restored from itself would be zeros, too
         yield Tried(ZEROS), origin.again()
 
@@ -141,7 +146,8 @@ def run(batch: OneBatch, tried: Tried, trial: Trial, given: Any = None) -> None:
     if tried.change == ZEROS:
         given = without_inputs(given, trial.again().targets(given))
     losses, shares = [], []
-    steps = min(TRIED, batch.max_steps)
+    # From another start the course is another one, and needs as long as the run's own.
+    steps = batch.max_steps if tried.change == START else min(TRIED, batch.max_steps)
     for _ in range(steps):
         loss = trial.take_step(given)
         call = batch.classification(trial.criteria)

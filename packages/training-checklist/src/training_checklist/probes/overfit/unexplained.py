@@ -4,10 +4,12 @@ from typing import Any
 from torch import Tensor
 
 from training_checklist.instruments import (
+    START,
     ZEROS,
     OneBatch,
     Small,
     batch_size,
+    explanation,
     has_silent_samples,
     is_explained,
     leaves,
@@ -24,7 +26,11 @@ INPUTS = Fix(items=("trace", "limit_batches"))
 
 def detect(batch: OneBatch, limits: Limits) -> Hits:
     is_right = batch.accuracy == 1.0 and batch.course != "diverged"
-    if batch.memorised or has_silent_samples(batch) or is_right or is_explained(batch):
+    if batch.memorised or has_silent_samples(batch) or is_right:
+        return
+    if (trial := explanation(batch, START)) is not None:
+        raise CannotJudge(f"{batch.standing} after {batch.steps} steps; from another start: {trial}")
+    if is_explained(batch):
         return
     tried, reason = trials(batch)
     if batch.memorised:  # without the samples that repeat an id
