@@ -9,6 +9,8 @@ from torch.utils.data import DataLoader
 from training_checklist.engines import tracer
 from training_checklist.lab import effects
 
+RULES = {"trace": "network/module-without-gradient", "gradients": "gradients/unused"}
+
 
 def whats(verdict):
     return [finding.what for finding in verdict.findings]
@@ -629,6 +631,34 @@ def test_line_that_concatenates_in_each_of_several_layers_is_one_finding(examine
 
     [finding] = examine("trace", Deep()).findings
     assert finding.what == "cat joins a tensor of 16x32 with itself"
+
+
+class Growing(nn.Module):
+    """A network that grows: it trains one block after the other, and says itself which."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks, self.stage = nn.ModuleList([nn.Linear(8, 32) for _ in range(3)]), 1
+
+    def forward(self, inputs):
+        return self.blocks[self.stage](inputs)
+
+
+class Stuck(Growing):
+    def forward(self, inputs):
+        return self.blocks[0](inputs)
+
+
+@pytest.mark.parametrize("item", ["trace", "gradients"])
+@pytest.mark.parametrize(("kind", "severity"), [(Growing, "remark"), (Stuck, "warning")])
+def test_block_of_a_later_stage_has_no_gradient_yet(examine, net, item, kind, severity):
+    class Grown(net):
+        def __init__(self):
+            super().__init__()
+            self.first = kind()
+
+    [finding] = examine(item, Grown()).findings
+    assert (finding.rule, finding.severity) == (RULES[item], severity)
 
 
 RESHAPED = {

@@ -1,8 +1,10 @@
 """Which modules have no effect on the loss."""
 
+import ast
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import dedent
 from typing import Any
 
 from torch import Tensor, nn
@@ -15,7 +17,7 @@ from training_checklist.finding import Place
 from training_checklist.lab.shared import once
 from training_checklist.lab.step import Step
 from training_checklist.lightning import LightningModule
-from training_checklist.probe import CannotJudge
+from training_checklist.probe import REMARK, WARNING, CannotJudge
 
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
@@ -29,7 +31,7 @@ class WithoutEffect:
         zero: whether they got gradients, all exactly 0; else they got none.
         called: whether it ran.
         with_grad: whether gradients were recorded while it ran.
-        chosen: whether it is one of a list, of which a step may take some: an expert, a layer that is skipped.
+        leeway: severity of it where it may be meant, None where it may not: see `leeway`.
     """
 
     path: str
@@ -37,7 +39,7 @@ class WithoutEffect:
     zero: bool
     called: bool
     with_grad: bool
-    chosen: bool
+    leeway: str | None
 
 
 @once
@@ -66,11 +68,37 @@ def without_effect(step: Step) -> list[WithoutEffect]:
             if path == inside[0] or not is_called_by_own_code(pl_module, path):
                 continue
             calls = [row for row in step.modules.rows if row.path == path or row.path.startswith(f"{path}.")]
-            owner = path.rpartition(".")[0]
-            chosen = bool(owner) and isinstance(pl_module.get_submodule(owner), (nn.ModuleList, nn.ModuleDict))
             with_grad = any(row.with_grad for row in calls)
-            found.append(WithoutEffect(path, inside, zero, bool(calls), with_grad, chosen))
+            found.append(WithoutEffect(path, inside, zero, bool(calls), with_grad, leeway(pl_module, path)))
     return found
+
+
+def leeway(pl_module: LightningModule, path: str) -> str | None:
+    """Return the severity of leaving a part out of a step, where it is one of a list, of which steps may take some.
+
+    An expert or a layer that is skipped is worth a warning; a remark where the code takes by what its module keeps,
+    `self.blocks[self.stage]`: another stage of the training takes another one.
+    """
+    above, _, name = path.rpartition(".")[0].rpartition(".")
+    if not name or not isinstance(pl_module.get_submodule(path.rpartition(".")[0]), (nn.ModuleList, nn.ModuleDict)):
+        return None
+    owner = pl_module.get_submodule(above)
+    return REMARK if any(takes_by_state(each, name) for each in ast.walk(source_of(type(owner)))) else WARNING
+
+
+def takes_by_state(node: ast.AST, name: str) -> bool:
+    """Whether a node is `self.<name>[...]` with an attribute of self in the brackets."""
+    if not isinstance(node, ast.Subscript) or ast.unparse(node.value) != f"self.{name}":
+        return False
+    return any(isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self" for each in ast.walk(node.slice))
+
+
+def source_of(kind: type) -> ast.Module:
+    """Return the tree of a class; an empty one where its source is not known."""
+    try:
+        return ast.parse(dedent(inspect.getsource(kind)))
+    except (TypeError, OSError, SyntaxError):  # made in a notebook or by exec, or written among parts of a line
+        return ast.Module([], [])
 
 
 def of_modules(modules: Sequence[WithoutEffect]) -> Place:

@@ -14,13 +14,13 @@ from training_checklist.engines.places import of_function
 from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.along_depth import AlongDepth, Signals
 from training_checklist.lab.backward_graph import BackwardGraph
-from training_checklist.lab.effects import copied_parameters
+from training_checklist.lab.effects import copied_parameters, leeway
 from training_checklist.lab.flat_units import FlatUnits
 from training_checklist.lab.holdings import Holdings, is_of_library
 from training_checklist.lab.optimizer_steps import OptimizerSteps
 from training_checklist.lab.shared import Subject, once
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
-from training_checklist.probe import CannotJudge
+from training_checklist.probe import REMARK, WARNING, CannotJudge
 
 MIXERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)  # in which nobody means a constant but 0
 BETWEEN = ("on_after_backward", "on_before_optimizer_step", "configure_gradient_clipping", "optimizer_step")
@@ -157,13 +157,13 @@ class Missing:
     Args:
         path: of the modules that they are, with commas between.
         names: of them.
-        meant: whether that may be meant: one of several in a list, or a step of which other optimizers have a part.
+        x
     """
 
     path: str
     names: list[str]
     cause: Cause
-    meant: bool
+    leeway: str | None
 
 
 @once
@@ -179,10 +179,11 @@ def missing_gradients(steps: FirstSteps) -> list[Missing]:
             causes.setdefault(cause, []).append(name)
     found = []
     for cause, names in causes.items():
-        path = ", ".join(path for path, _ in gather(names, trained))
-        owner = root.get_submodule(path.rpartition(".")[0] if cause.how == "unused" and "," not in path else "")
+        paths = [path for path, _ in gather(names, trained)]
         by_hand = not root.automatic_optimization and not steps.fills_optimizer(names)
-        found.append(Missing(path, names, cause, by_hand or isinstance(owner, (nn.ModuleList, nn.ModuleDict))))
+        in_lists = {leeway(root, path) for path in paths} if cause.how == "unused" else {None}
+        of_lists = next(each for each in (None, WARNING, REMARK) if each in in_lists)  # as the gravest of them
+        found.append(Missing(", ".join(paths), names, cause, of_lists or (WARNING if by_hand else None)))
     return found
 
 

@@ -2,7 +2,7 @@ import torch
 from torch import Tensor
 
 from training_checklist.instruments import FirstSteps, Small, missing_in_part, several_steps, shown
-from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -16,7 +16,7 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
             f"{len(group.names)} of {of} parameters get no gradient: {group.path}; {cause.operation} {does}{between}",
             cause.place.beside(parameter=shown(group.names)),
             fix=Fix(f"take the operation out; if it is meant, freeze {group.path} with requires_grad_(False)"),
-            severity=WARNING if group.meant else None,
+            severity=group.leeway,
         )
 
 

@@ -1,7 +1,7 @@
 from torch import Tensor, nn
 
 from training_checklist.instruments import FirstSteps, missing_in_part, several_steps, shown, with_part
-from training_checklist.probe import REMARK, WARNING, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -16,7 +16,7 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
                 "unused: nothing that the loss is made of depends on it",
                 Place(module=group.path, parameter=shown(group.names)),
                 fix=Fix(f"use it, remove it, or freeze {group.path} with requires_grad_(False)"),
-                severity=REMARK if cancels else WARNING if group.meant else None,
+                severity=REMARK if cancels else group.leeway,
             )
 
 

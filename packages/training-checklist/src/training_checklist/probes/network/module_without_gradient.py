@@ -22,7 +22,7 @@ class Copies(StepListener):
 
 def detect(step: Step, limits: Limits) -> Hits:
     copies, automatic = step.heard().names, step.pl_module.automatic_optimization
-    causes: dict[tuple[str, bool], list[WithoutEffect]] = {}
+    causes: dict[tuple[str, str | None], list[WithoutEffect]] = {}
     for module in without_effect(step):
         if module.zero or (copies.keys() >= set(module.parameters) and not module.with_grad):
             continue
@@ -32,13 +32,13 @@ def detect(step: Step, limits: Limits) -> Hits:
             why = "it is called under torch.no_grad()"
         else:
             why = "it is called, but what it returns never reaches the loss: unused, or cut by .detach() or .data"
-        deliberate = module.chosen or (module.called and not module.with_grad) or not automatic
-        causes.setdefault((why, deliberate), []).append(module)
-    for (why, deliberate), modules in causes.items():
+        deliberate = (module.called and not module.with_grad) or not automatic
+        causes.setdefault((why, module.leeway or (WARNING if deliberate else None)), []).append(module)
+    for (why, severity), modules in causes.items():
         number = f"{sum(len(each.parameters) for each in modules)} parameters that the optimizer holds get no gradient"
         have = f"{modules[0].path} has" if len(modules) == 1 else f"{len(modules)} modules have"
         what = f"{have} no effect on the loss: {number}"
-        yield Hit(what, of_modules(modules), why, severity=WARNING if deliberate else None)
+        yield Hit(what, of_modules(modules), why, severity=severity)
 
 
 class Unused(Small):

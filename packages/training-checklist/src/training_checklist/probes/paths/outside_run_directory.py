@@ -30,6 +30,7 @@ from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Place, Prob
 TRAINER = "the Trainer, without a folder of its own,"
 AS_FILE = re.compile("^file:(//)?")  # as MLflow writes the path of its store
 MADE_BY_TRAINER = {"ModelCheckpoint", "TensorBoardLogger", "CSVLogger"}  # where it is given none
+VERSION = re.compile(r"\bversion_[0-9]+\b")  # as Lightning's loggers count them up, so that none is written over
 MINUTE = timedelta(minutes=1)
 CHOICE = "${hydra:runtime.choices."
 STORE = "MLFlowLogger"  # gives each run a folder by its id, and asks for one store of many runs
@@ -40,6 +41,7 @@ OF_ONE_RUN = (
     "its name has the time of the run, or its id, so that no other run writes there; but what belongs to it lies in "
     "two places"
 )
+COUNTED = "a folder version_N for each run lies there, and nobody knows by its name which run is which"
 NAMES = {"project", "name", "version", "experiment_name"}  # of which loggers make folders, wherever these lie
 
 
@@ -61,11 +63,14 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
         place = place if key or line else Place(file=names[0])
         what = f"{writer} writes outside the run's directory: {shown(names, 3)}"
         fix = fix_of(files, writer, key, line, all_written[0])
-        apart = IN_STORE if is_in_store(files, all_written[0]) else None
-        fix = KEEP if apart else fix
+        why, severity = None, None
+        if all(VERSION.search(name) for name in names):
+            why = COUNTED
+        if is_in_store(files, all_written[0]):
+            why, fix, severity = IN_STORE, KEEP, REMARK
         if all(is_of_one_run(files, each.path) for each in all_written):
-            apart = OF_ONE_RUN
-        yield Hit(what, place, apart, fix, REMARK if apart else None)
+            why, severity = OF_ONE_RUN, REMARK
+        yield Hit(what, place, why, fix, severity)
 
 
 def of_logger(files: RunFiles, written: Written) -> Written:
