@@ -2,7 +2,7 @@ from difflib import get_close_matches
 
 from training_config.targets import takes_any
 
-from training_checklist.instruments import Job, JobConfig, calls, override
+from training_checklist.instruments import Job, JobConfig, calls, override, provenance
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -10,18 +10,29 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
     for call in calls(config):
         if takes_any(call.parameters):
             for name in (each for each in call.given() if each not in {*call.parameters, *config.code.popped}):
-                others = [each for each in call.parameters if each not in call.node]  # a name beside it is none of it
-                near = get_close_matches(name, others, n=1, cutoff=limits.min_likeness)
                 key, value = f"{call.key}.{name}", override(call.node, name)
+                others = [each for each in call.parameters if not are_of_one_file(config, key, f"{call.key}.{each}")]
+                near = get_close_matches(name, others, n=1, cutoff=limits.min_likeness)
                 if near:
                     what = f"{key}={value} is no parameter of {call.callee}; did you mean {near[0]}?"
                     fix = Fix(overrides=(f"~{key}", f"++{call.key}.{near[0]}={value}"))
                     yield Hit(what, config.place(key), fix=fix)
 
 
+def are_of_one_file(config: JobConfig, *keys: str) -> bool:
+    """Whether one file sets both keys: who has written one name beside another means both."""
+    settings = [provenance(config).history.get(tuple(key.split(".")), []) for key in keys]
+    return all(settings) and len({each[-1].file for each in settings}) == 1
+
+
 def logger(name: str) -> Job:
     node = f"{{_target_: pytorch_lightning.loggers.TensorBoardLogger, save_dir: logs, {name}: false}}"
     return Job((f"+logger.events={node}",))
+
+
+def beside_the_right_name(*overrides: str, in_file: str = "") -> Job:
+    option = f"_target_: pytorch_lightning.loggers.TensorBoardLogger\nsave_dir: logs\nsub_dir: a\n{in_file}"
+    return Job(overrides, {"conf/logger_/events.yaml": option}, ("_self_", "logger_@logger.events: events"))
 
 
 PROBE = Probe(
@@ -40,5 +51,7 @@ PROBE = Probe(
         )
     },
     faulty=logger("subdir"),
+    also_faulty=(beside_the_right_name("+logger.events.subdir=b"),),
     healthy=logger("log_grad"),
+    also_healthy=(beside_the_right_name(in_file="subdirs: b\n"),),
 )
