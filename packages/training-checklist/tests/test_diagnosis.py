@@ -812,6 +812,23 @@ def test_network_of_another_size_on_another_rank_is_laid_to_what_one_rank_sets()
     assert "setup()" in told(finding)
 
 
+@pytest.mark.parametrize(("rank", "rule"), [("1", "crash/prepared-on-one-rank"), ("0", "crash/unknown")])
+def test_rank_that_lacks_what_prepare_data_sets_is_told_where_it_is_set(rank, rule):
+    class Prepared(LightningDataModule):
+        samples = None
+
+        def prepare_data(self):
+            self.samples = [1, 2]
+
+        def setup(self, stage):
+            self.first = self.samples[0]
+
+    with patch.dict(os.environ, LOCAL_RANK=rank):
+        finding = diagnosed(Prepared().setup, "fit")
+    assert finding.rule == rule
+    assert (rank == "0") or "Prepared.prepare_data" in finding.where
+
+
 def test_unknown_exception_is_placed_and_admitted():
     def own_code():
         raise LookupError("something new")

@@ -1,5 +1,6 @@
 """Why training stops: gradients, memory, loader workers, monitors, checkpoints, and processes that wait for others."""
 
+import dis
 import inspect
 import platform
 import re
@@ -506,6 +507,21 @@ def ranks_built_apart(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def prepared_on_one_rank(crash: Crash, match: re.Match) -> Cause | None:
+    """Of a line that reads what prepare_data has set, on a rank that did not run it."""
+    for step in crash.steps if launched_rank() > 0 else ():
+        function = inspect.unwrap(getattr(type(step.instance), "prepare_data", len))
+        if step.is_own and inspect.isfunction(function) and is_own(function.__code__.co_filename):
+            made = {each.argval for each in dis.get_instructions(function) if each.opname == "STORE_ATTR"}
+            if read := [name for name in sorted(made) if re.search(rf"\bself\.{name}\b", step.source)]:
+                return Cause(
+                    f"prepare_data sets self.{read[0]}, and Lightning calls that on rank 0 alone: no other rank has it",
+                    "download and write files in prepare_data; set attributes in setup(), which every rank runs",
+                    of_function(function),
+                )
+    return None
+
+
 def timed_out(crash: Crash, match: re.Match) -> Cause:
     return Cause(
         "the processes did not all arrive at the same collective operation in time: one died, one runs other code "
@@ -730,6 +746,7 @@ PATTERNS: list[Pattern] = [
         r"|^(?:ModuleNotFound|Import)Error: .*?(?P<command>pip install [\w.\[\]-]+)",
         import_failed,
     ),
+    (r"^(?:Attribute|Type|Value|Index|Key)Error: ", prepared_on_one_rank),
     (r"^AttributeError: module '([\w.]+)' has no attribute '(\w+)'", attribute_missing),
     (r"The closure hasn't been executed", closure_not_called),
     (r"^TypeError: \S*?(\w+)\(\) (?:missing \d+ required positional|takes .*positional)", hook_arguments),
