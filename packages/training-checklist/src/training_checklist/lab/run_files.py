@@ -134,11 +134,11 @@ class RunFiles(Subject):
         return Place(file=file, line=int(number)) if number else Place(note=type(logger).__name__)
 
     def built(self, name: str) -> str:
-        """Return "file:line" of the first call of a class in the project's code, or ""."""
+        """Return "file:line" of the first call of a class in the code of this run, or ""."""
         return self.line_of(lambda node: isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == name)
 
     def line_of(self, wanted: Callable[[ast.AST], bool]) -> str:
-        """Return "file:line" of the first part of the project's code that is wanted, or ""."""
+        """Return "file:line" of the first part of the code of this run that is wanted, or ""."""
         for path, tree in parsed(self):
             for node in ast.walk(tree):
                 if wanted(node):
@@ -157,11 +157,11 @@ def job(files: RunFiles) -> DictConfig:
 
 @once
 def parsed(files: RunFiles) -> list[tuple[Path, ast.AST]]:
-    """Return the project's own source files, first those that this run has imported."""
+    """Return those of the project's own source files that this run has imported: others are of another program."""
     checks = Path(__file__).parents[1]
     imported = {os.path.realpath(getattr(module, "__file__", None) or "") for module in [*sys.modules.values()]}
-    paths = (path for path in sources(files.here) or () if checks not in path.parents)
-    return [(path, source_tree(str(path))) for path in sorted(paths, key=lambda path: str(path) not in imported)]
+    paths = (path for path in sources(files.here) or () if checks not in path.parents and str(path) in imported)
+    return [(path, source_tree(str(path))) for path in sorted(paths)]
 
 
 @once
