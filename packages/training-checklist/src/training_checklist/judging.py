@@ -16,7 +16,7 @@ from training_checklist.engines.own_code import (
     is_tool_error,
     last_frames,
 )
-from training_checklist.finding import REMARK, Crashed, Finding, Verdict
+from training_checklist.finding import Crashed, Finding, Verdict
 
 
 def conclude(experiments: Iterable[Any], folder: Path) -> None:
@@ -55,7 +55,6 @@ def _judge(item: str, question: str, error: Exception | None, started: float) ->
         finding = explained or diagnose(error)
         finding = finding if experiment is None else experiment.placed(finding)
         verdict.findings = [*(known for known in verdict.findings if known != finding), finding]
-        verdict.skipped = verdict.skipped if finding.severity == REMARK else None
     elif experiment is None:
         verdict.skipped = f"nothing has built callbacks.debug_{item}: the training function must use cfg.callbacks"
     return verdict

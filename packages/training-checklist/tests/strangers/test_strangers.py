@@ -1619,3 +1619,36 @@ def test_fields_of_a_batch_in_the_order_of_a_set_are_the_same_samples(stranger):
     )
     for _ in range(3):
         passed(stranger(net).check(items="reproducibility"), "reproducibility")
+
+
+def test_item_that_has_judged_nothing_has_passed_nothing_whatever_its_script_misses_then(stranger):
+    """A script asks for the score of checkpoints, which `overfit` leaves out, and its optimizers work by hand."""
+    by_hand = """
+    def training_step(self, batch):
+        for optimizer in self.optimizers():
+            optimizer.zero_grad()
+            self.manual_backward(self.loss(batch))
+            optimizer.step()
+
+    def configure_optimizers(self):
+        return [torch.optim.SGD(self.parameters(), lr=0.1) for _ in range(2)]
+
+    def configured"""
+    net = changed(
+        "net.py",
+        (
+            "        self.save_hyperparameters()\n",
+            "        self.save_hyperparameters()\n        self.automatic_optimization = False\n",
+        ),
+        ("\n    def training_step(self, batch):\n        return self.loss(batch)\n", ""),
+        ("\n    def configure_optimizers", by_hand),
+    )["net.py"]
+    train = TRAIN.replace(
+        "in cfg.callbacks.values()]",
+        "in cfg.callbacks.values()]\n    best = pl.callbacks.ModelCheckpoint(monitor='val/loss')",
+    )
+    train = train.replace("callbacks=callbacks", "callbacks=[*callbacks, best]").replace(
+        "    trainer.test(net, data)", "    print(float(best.best_model_score))"
+    )
+    done = stranger(PLAIN | {"net.py": net, "train.py": train}).check(items="overfit")
+    assert done.verdict("overfit") == "skipped", done.output
