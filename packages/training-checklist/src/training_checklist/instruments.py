@@ -74,7 +74,7 @@ MODULES = {
     "lab.accelerator": ("WHY", "AcceleratorStep"),
     "lab.arguments": ("unknown_arguments",),
     "lab.class_weights": ("ClassWeights",),
-    "lab.code_reads": ("Code", "read_code", "sources"),
+    "lab.code_reads": ("Code", "loaded", "read_code", "sources"),
     "lab.compared_tensors": ("ComparedTensor", "compared_tensors"),
     "lab.criterion_inputs": ("SUM", "CriterionInput", "criterion_inputs"),
     "lab.data": (

@@ -1652,3 +1652,11 @@ def test_item_that_has_judged_nothing_has_passed_nothing_whatever_its_script_mis
     )
     done = stranger(PLAIN | {"net.py": net, "train.py": train}).check(items="overfit")
     assert done.verdict("overfit") == "skipped", done.output
+
+
+def test_seed_that_code_asks_a_config_for_is_to_be_given(stranger):
+    code = TRAIN.replace(
+        "pl.seed_everything(0)", 'if cfg.get("seed"):\n        pl.seed_everything(cfg.seed, workers=True)'
+    )
+    done = stranger(PLAIN | {"train.py": code}).check(items="reproducibility")
+    assert "train.py +checklist=reproducibility +seed=42" in " ".join(done.output.split()), done.output

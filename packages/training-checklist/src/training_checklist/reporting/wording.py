@@ -142,7 +142,7 @@ def reaching(config: DictConfig | None, override: str) -> str | None:
     if config is None:
         return override if sign != "~" and key.startswith((f"{TRAINER}.", f"{KEY}.")) else None
     keys = [each for each, _, _ in walk(config) if not each.startswith("hydra.")]
-    if key in keys or sign == "~" or key.startswith("hydra."):
+    if key in keys or sign == "~" or key.startswith("hydra.") or (sign == "+" and not owner):
         return override
     if key.startswith(f"{KEY}."):
         return f"++{key}{value or ''}"

@@ -1,8 +1,10 @@
+import ast
+import re
 from dataclasses import replace
 
 import torch
 
-from training_checklist.instruments import SeededRuns, Small
+from training_checklist.instruments import SeededRuns, Small, loaded, source_tree
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -14,17 +16,29 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     place = key.beside(parameter=row.name) if row.kind == "initial weight" else key
     # Of the lines that come out differently in each process, one may make the seed; others matter when there is one.
     place, why = replace(runs, salted=[line for line in runs.salted if "seed" in line.source]).at(place, PROBE.why)
-    unset = key.value == "null"
+    unset, missing = key.value == "null", None if key.key else key_that_seeds()
     given = f"although the config has {key.key}={key.value}, " if key.key and not unset else ""
     yield Hit(
         f"{given}no seed is set, or another one in each run: torch's was {runs.one.seed} and {runs.two.seed}, and the "
         f"runs part in the {f'{row.kind} {row.name}'.strip()} of step {row.step}: {runs.numbers()}",
         place,
         why,
-        fix=Fix(overrides=(f"{key.key}=42",)) if unset else Fix(WHATEVER_IT_IS) if given else None,
+        fix=Fix(overrides=(f"{key.key}=42",)) if unset else Fix(WHATEVER_IT_IS) if given else missing,
     )
 
 
+def key_that_seeds() -> Fix | None:
+    """Return the override that gives the program a seed where it asks a config for one that has none."""
+    for tree in map(source_tree, sorted(map(str, loaded()))):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith("seed_everything"):
+                asked = OF_CONFIG.fullmatch(ast.unparse(node.args[0]))
+                if asked is not None:
+                    return Fix(overrides=(f"+{asked[1] or asked[2]}=42",))
+    return None
+
+
+OF_CONFIG = re.compile(r"""\w+\.(\w*seed\w*)|\w+(?:\.get\(|\[)['"](\w*seed\w*)['"][\])]""")
 WHATEVER_IT_IS = (
     "seed_everything(cfg.seed, workers=True) whatever its value: `if cfg.seed:` leaves out 0, a seed as any"
 )

@@ -1,11 +1,15 @@
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from training_config.targets import HYDRA_KEYS
+from training_config.walk import value_of
 
-from training_checklist.instruments import FILES, Job, JobConfig, Stages, own_config, source, unread_keys
+from training_checklist.instruments import FILES, Job, JobConfig, Stages, own_config, shown, source, unread_keys
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
+
+SWITCH = re.compile("(is_)?(enabled?|active|used?|on)")
 
 
 def detect(stages: Stages, limits: Limits) -> Hits:
@@ -15,13 +19,18 @@ def detect(stages: Stages, limits: Limits) -> Hits:
     job = JobConfig(config)
     code = source(job)
     read = {ending for key in stages.config_reads for ending in endings(key)}
+    nodes: dict[str, list[str]] = {}
     for full_key in unread(job, job.job, "", read, stages.config_reads):
-        name = full_key.rpartition(".")[2]
+        parent, _, name = full_key.rpartition(".")
         if full_key in unread_keys(job):  # that is config/unread-key
             continue
         if name not in code.reached and not is_of_menu(job, full_key, read, code.reached):
-            what = f"the program has come to its end without reading {full_key}, and no code asks a config for {name!r}"
-            yield Hit(what, job.place(full_key), fix=Fix(f"pass {full_key} on to what takes it", (f"~{full_key}",)))
+            nodes.setdefault(parent, []).append(name)
+    for parent, names in nodes.items():
+        keys, quoted = [f"{parent}.{name}" for name in names], shown(map(repr, names))
+        what = f"the program has come to its end without reading {shown(keys)}, and no code asks a config for {quoted}"
+        off = tuple(f"~{key}" for key in keys) if len(keys) == 1 else ()
+        yield Hit(what, job.place(keys[0]), fix=Fix(f"pass {shown(keys)} on to what takes it", off))
 
 
 def endings(key: str) -> Iterator[str]:
@@ -35,6 +44,7 @@ def unread(job: JobConfig, node: DictConfig, prefix: str, read: set[str], whole:
     keys = [str(key) for key in node if key not in HYDRA_KEYS]
     # Of two nodes with a key of one name, what was read of one says nothing of the other.
     others_are = bool(prefix) and any(each in whole for key in keys for each in endings(f"{prefix}{key}"))
+    others_are &= not any(is_switched_off(node, key) for key in keys)
     for key in keys:
         full_key, child = f"{prefix}{key}", node._get_node(key)
         if job.is_of_debug(full_key):
@@ -46,6 +56,11 @@ def unread(job: JobConfig, node: DictConfig, prefix: str, read: set[str], whole:
                 yield from unread(job, child, f"{full_key}.", read, whole)
         elif others_are:
             yield full_key
+
+
+def is_switched_off(node: DictConfig, key: str) -> bool:
+    """Whether a key switches its part of the config off, as `enabled: false` does."""
+    return SWITCH.fullmatch(key) is not None and value_of(node, key) is False
 
 
 def is_mapping(node: Any) -> bool:
@@ -82,6 +97,14 @@ def passing(arguments: str) -> Job:
     return Job(("+net={width: 8, bias: false}",), {"train.py": code})
 
 
+def switched(enabled: str) -> Job:
+    """Return a program that makes something of a part of its config where that is switched on."""
+    asked = "    print(stops(cfg.early.patience) if cfg.early.enabled else None)\n    trainer.fit"
+    code = FILES["train.py"].replace("    trainer.fit", asked, 1)
+    code = code.replace("@hydra", "def stops(patience, gain=0.1):\n    return patience, gain\n\n\n@hydra", 1)
+    return Job((f"+early={{enabled: {enabled}, gain: 0.2, patience: 3}}",), {"train.py": code})
+
+
 def handed_on(keys: str) -> Job:
     """Return a program in which Hydra hands a part of the config on, as it is, to what reads some of its keys."""
     code = FILES["train.py"].replace("    trainer.fit", "    instantiate(cfg.net)\n    trainer.fit", 1)
@@ -116,12 +139,14 @@ PROBE = Probe(
     faulty=passing("cfg.net.width"),
     also_faulty=(
         handed_on("sizes.width, sizes.get('half_width', 0)"),
+        switched("true"),
         ordered("[]", "cfg.order, instantiate(cfg.steps.turned)"),
     ),
     healthy=passing("cfg.net.width, cfg.net.bias"),
     also_healthy=(
         not_chosen(),
         of_one_name(),
+        switched("false"),
         passing("**cfg.net"),
         handed_on("sizes[each] for each in sizes"),
         ordered("[turned]", "[instantiate(cfg.steps.get(each)) for each in cfg.order]"),
