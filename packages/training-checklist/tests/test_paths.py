@@ -332,6 +332,15 @@ def test_trainer_without_a_folder_is_named_once_and_leaves_nothing(judge, tmp_pa
     assert not (tmp_path / "project" / "lightning_logs").exists()
 
 
+def test_folder_that_a_trainer_is_given_is_told_as_such(judge):
+    train = TRAIN.replace("Trainer(", "Trainer(default_root_dir='results', ", 1)
+    found = finding(judge("~callbacks", "+callbacks={}", "~logger", "+logger={}", files={"train.py": train}))
+    assert found["what"].startswith("the Trainer, in the default_root_dir that it is given, writes outside")
+    assert "results/lightning_logs/version_0" in found["what"]
+    assert "version_N" in found["why"]
+    assert "default_root_dir=HydraConfig.get().runtime.output_dir" in found["fix"]
+
+
 def test_logger_built_in_code_is_told_its_argument_and_so_are_the_checkpoints_in_its_folder(judge):
     train = TRAIN.replace("loggers = [", "loggers = [pl.loggers.CSVLogger('logs')] or [")
     verdict = judge("~callbacks", "+callbacks={}", "~logger", "+logger={}", files={"train.py": train})

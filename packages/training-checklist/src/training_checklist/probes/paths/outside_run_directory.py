@@ -28,6 +28,7 @@ from training_checklist.instruments import (
 from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Place, Probe
 
 TRAINER = "the Trainer, without a folder of its own,"
+GIVEN_ROOT = "the Trainer, in the default_root_dir that it is given,"
 AS_FILE = re.compile("^file:(//)?")  # as MLflow writes the path of its store
 MADE_BY_TRAINER = {"ModelCheckpoint", "TensorBoardLogger", "CSVLogger"}  # where it is given none
 VERSION = re.compile(r"\bversion_[0-9]+\b")  # as Lightning's loggers count them up, so that none is written over
@@ -137,7 +138,8 @@ def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
             logger = logger_above(files, written.part)
             if logger is not None:
                 return f"{name}, in the folder of {type(logger).__name__},", key, files.built(type(logger).__name__)
-            return TRAINER, key, files.built("Trainer")
+            given = os.path.realpath(files.trainer.default_root_dir) != os.path.realpath(files.here)
+            return GIVEN_ROOT if given else TRAINER, key, files.built("Trainer")
         if isinstance(written.part, Checkpoint) and written.part in files.undirected:
             return f"{name} without a dirpath", key, ""
         return f"{name}, built in code,", key, built or line
@@ -190,12 +192,14 @@ def fix_of(files: RunFiles, writer: str, key: str, line: str, written: Written) 
     part = logger or written.part
     arguments = signature(type(part)).parameters if part is not None else ()
     folder = "HydraConfig.get().runtime.output_dir"
+    if writer == GIVEN_ROOT and line:
+        return Fix(f"in {line}: default_root_dir={folder}")
     name = "dirpath" if path.suffix == ".ckpt" else "save_dir"
     if key and last != key and name in arguments:
         # A file that does not lie where the config says: code has set the folder since.
         set_in = attribute_set(files, name) if OmegaConf.select(job(files), f"{key}.{name}", default=None) else ""
         return Fix(f"in {set_in}: {name} = {folder}") if set_in else Fix(overrides=(f"++{key}.{name}={OUTPUT_DIR}",))
-    if writer != TRAINER:
+    if writer not in (TRAINER, GIVEN_ROOT):
         taken = [f"{name}={folder}" for name in ("tracking_uri", "save_dir", "dirpath") if name in arguments]
         return Fix(f"in {line}: {taken[0] if taken else f'Path({folder}) / {path.name!r}'}") if line else None
     mark = "" if "default_root_dir" in (job(files).get("trainer") or {}) else "+"
