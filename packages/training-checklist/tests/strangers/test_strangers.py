@@ -1660,3 +1660,16 @@ def test_seed_that_code_asks_a_config_for_is_to_be_given(stranger):
     )
     done = stranger(PLAIN | {"train.py": code}).check(items="reproducibility")
     assert "train.py +checklist=reproducibility +seed=42" in " ".join(done.output.split()), done.output
+
+
+@pytest.mark.parametrize("test", ["true", "false"])
+def test_test_set_without_samples_is_told_where_the_config_asks_for_tests(stranger, test):
+    net = changed(
+        "net.py",
+        ("return self.part(3)", "return DataLoader(TensorDataset(torch.zeros(0, 8), torch.zeros(0).long()), 16)"),
+    )
+    code = TRAIN.replace("    trainer.test(net, data)\n", "    if cfg.test:\n        trainer.test(net, data)\n")
+    done = stranger(net | {"train.py": code, "configs/train.yaml": CONFIG + f"test: {test}\n"}).check(
+        items="limit_batches"
+    )
+    assert ("test_dataloader has no batch: 0 samples" in done.output) is (test == "true"), done.output
