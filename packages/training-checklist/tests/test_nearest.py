@@ -57,3 +57,13 @@ def test_loaders_that_a_script_makes_lead_to_the_call_that_is_given_them(told):
     loaders = {"train_dataloaders": DataLoader(spoiled(), 16), "val_dataloaders": DataLoader(spoiled(), 16)}
     file, line = told(None, loaders=loaders)
     assert (file, line.startswith("check(net(), datamodule")) == (Path(__file__).name, True)
+
+
+def test_metric_leads_to_the_line_that_logs_it(net, data, tmp_path):
+    class Odd(net):
+        def validation_step(self, batch, batch_idx):
+            self.log("val/odd", torch.tensor(float("nan")))
+
+    check(Odd(), data(), items=["fast_dev_run"], folder=tmp_path)
+    [item] = json.loads((tmp_path / "report.json").read_text())["items"]
+    assert [each["near"]["source"] for each in item["findings"]] == ['self.log("val/odd", torch.tensor(float("nan")))']
