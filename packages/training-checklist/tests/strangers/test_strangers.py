@@ -1673,3 +1673,21 @@ def test_test_set_without_samples_is_told_where_the_config_asks_for_tests(strang
         items="limit_batches"
     )
     assert ("test_dataloader has no batch: 0 samples" in done.output) is (test == "true"), done.output
+
+
+def test_crash_of_validation_is_told_and_not_what_a_schedule_of_few_steps_raises(stranger):
+    """A crash is looked for once more without the item, in a run as short as the item's."""
+    optimizer = (
+        "        return torch.optim.Adam(self.parameters(), lr=self.hparams.lr)\n",
+        """        optimizer = torch.optim.Adam(self.parameters(), lr=self.hparams.lr)
+        steps = int(self.trainer.estimated_stepping_batches)
+        return [optimizer], [torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.01, total_steps=steps, pct_start=0.2)]
+""",
+    )
+    crash = (
+        '        self.log("val/loss", self.loss(batch))\n',
+        "        torch.autograd.grad(self.loss(batch), self.head.weight)\n",
+    )
+    done = stranger(changed("net.py", optimizer, crash)).check(items="limit_batches")
+    assert "crash/detached" in done.output, done.output
+    assert "ZeroDivisionError" not in done.output

@@ -4,10 +4,11 @@ from typing import Any
 
 from training_checklist.ending import FitEnded
 from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.short_runs import schedules_of_short_runs
 from training_checklist.engines.stages import has_stage
 from training_checklist.experiments.experiment import Experiment, keep_every_epoch, stop, without
 from training_checklist.experiments.fast_dev_run import STAGES
-from training_checklist.lightning import LightningModule, Trainer
+from training_checklist.lightning import LightningModule, Trainer, is_overridden
 
 STEPS = 25  # more than an item takes before it has seen every hook once; overfit and learning go on from there
 
@@ -32,9 +33,11 @@ class Without(Experiment):
         self.state = trainer.state
         trainer.callbacks = without(trainer, self.drops)  # as under an item, else another one may raise before
         keep_every_epoch(trainer)
+        if stage == "fit" and is_overridden("configure_optimizers", pl_module):
+            self.watching.enter_context(schedules_of_short_runs(trainer, pl_module))
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        pass
+        self.watching.close()
 
     def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
         self.steps += 1
