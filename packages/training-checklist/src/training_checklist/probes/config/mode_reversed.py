@@ -2,6 +2,7 @@ from training_config.walk import value_of
 
 from training_checklist.direction import better
 from training_checklist.instruments import Job, JobConfig, callbacks, monitor_of
+from training_checklist.lightning import EarlyStopping
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -13,10 +14,12 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
         best = better(monitor)
         if best is not None and mode in ("min", "max") and mode != best:
             direction, mark = "better" if best == "max" else "worse", "" if is_given else "+"
+            stops = issubclass(call.found, EarlyStopping)
             yield Hit(
                 f"{call.key}.mode is {mode}, but more of {monitor} is {direction}",
                 config.place(f"{call.key}.{'mode' if is_given else 'monitor'}"),
-                fix=Fix(overrides=(f"{mark}{call.key}.mode={best}",)),
+                "it takes every step forward for none, and stops while the metric gets better" if stops else None,
+                Fix(overrides=(f"{mark}{call.key}.mode={best}",)),
             )
 
 
