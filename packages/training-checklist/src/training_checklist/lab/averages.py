@@ -34,12 +34,14 @@ class Average:
         name: of what keeps them: "EMA.shadow['net.weight']".
         shares: of the way, each time that they went.
         times: that they will in the whole training.
+        asked: whether a training step asks what keeps them: a target network is slow on purpose.
     """
 
     name: str
     shares: list[float]
     times: float
     place: Place = NOWHERE
+    asked: bool = False
 
     def is_steady(self, most: float) -> bool:
         """Whether the shares are one number, and no decay that is still rising."""
@@ -82,7 +84,7 @@ class Averages(EpochListener):
         self.moves = 0  # batches that have changed the weights
         self._last: list[Tensor] = []
         self._shared: dict[str, Tensor] = {}
-        self.asked: set[str] = set()  # modules that a training step asks: a target network is slow on purpose
+        self.asked: set[str] = set()  # modules that a training step asks
         self.copies = list(self._copies())
         for path, module in run.pl_module.named_modules():
             if any(not parameter.requires_grad for parameter in module.parameters(recurse=False)):
@@ -180,9 +182,15 @@ class Averages(EpochListener):
         """Return the average of the weights, if there is one: all its tensors go alike, so that it has the first."""
         return [
             # The first are of differences that are hardly more than their roundings.
-            Average(name, shares[len(shares) // 2 :], self.run.steps * len(shares) / self.moves, Place(parameter=name))
+            Average(
+                name,
+                shares[len(shares) // 2 :],
+                self.run.steps * len(shares) / self.moves,
+                Place(parameter=name),
+                name.rpartition(".")[0] in self.asked,
+            )
             for name, shares in self.shares.items()
-            if name not in self.others and self.moves and name.rpartition(".")[0] not in self.asked
+            if name not in self.others and self.moves
         ][:1]
 
 

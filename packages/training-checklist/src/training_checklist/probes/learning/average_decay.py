@@ -1,6 +1,8 @@
 from training_checklist.instruments import Average, Averages, averaging, of_each
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
+ROUNDING = 1e-6  # of a share, as it is measured
+
 
 @of_each(lambda run: run.heard().found(), "nothing was seen to go towards the weights")
 def detect(average: Average, limits: Limits) -> Hits:
@@ -8,13 +10,13 @@ def detect(average: Average, limits: Limits) -> Hits:
         return
     share = sum(average.shares) / len(average.shares)
     left = (1 - share) ** average.times
-    if left > limits.max_beginning:
+    if left > limits.max_beginning and not average.asked:
         yield Hit(
             f"after all {average.times:g} updates {left:.0%} of {average.name} are still what it began with: each goes "
             f"{share:.2g} of the way to the weights",
             average.place,
         )
-    elif limits.max_last < share < 1:
+    elif limits.max_last < share < 1 - ROUNDING:  # a copy, made anew each time, is another's question
         yield Hit(
             f"{average.name} goes {share:.2g} of the way to the weights each time: it is what they were in the last "
             "step, and averages nothing",
