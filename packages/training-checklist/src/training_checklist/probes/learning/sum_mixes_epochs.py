@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from training_checklist.instruments import EpochListener, TwoEpochs, Validated, is_own_class, of_function
+from training_checklist.instruments import EpochListener, TwoEpochs, Validated, is_own_class, of_function, shown
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
@@ -55,15 +55,17 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
         raise CannotJudge("there were no two epochs of validation")
     (begun, ended, batches), (again, last, _) = epochs
     for function in ending_hooks(type(run.pl_module)):
+        kept = []
         for name in sorted(ended.keys() & function.__code__.co_names):
             is_list = isinstance(getattr(run.pl_module, name), list)
             grown = ended[name] - begun.get(name, 0.0)
             goes_on = again.get(name) == ended[name] and last[name] > ended[name]
             # What grows by one a batch numbers the batches, unless it is a list.
             if grown > 0 and goes_on and (is_list or grown != batches):
-                held = f"{'holds' if is_list else 'is'} {ended[name]:g}"
-                what = f"self.{name} {held} when an epoch of validation begins, as the one before has left it"
-                yield Hit(f"{what}, and its batches add to it", of_function(function))
+                kept.append(f"self.{name} {'holds' if is_list else 'is'} {ended[name]:g}")
+        if kept:
+            what = f"{shown(kept)} when an epoch of validation begins, as the one before has left it"
+            yield Hit(f"{what}, and its batches add to it", of_function(function))
 
 
 def ending_hooks(kind: type) -> Iterator[FunctionType]:
