@@ -598,6 +598,30 @@ class TestFault:
         assert "numpy()" in finding.what
         assert finding.fix.advice.endswith("tensor.detach().cpu().numpy()")
 
+    def test_numpy_that_takes_a_tensor_off_first_is_no_mistake(self, examine, net):
+        class Exporting(net):
+            def training_step(self, batch, batch_idx):
+                self.seen = batch[0].numpy(force=True)
+                return self.loss(batch)
+
+        assert examine("device", Exporting()).status == "passed"
+
+    def test_function_that_holds_its_module_goes_with_the_copy(self, examine, net):
+        class Choosing(net):
+            def __init__(self):
+                super().__init__()
+
+                def scaled(inputs):
+                    return self.first(inputs) * self.first.weight.mean()
+
+                self.chosen = lambda inputs: scaled(inputs).relu()
+
+            def forward(self, inputs):
+                return self.head(self.chosen(inputs))
+
+        verdict = examine("device", Choosing())
+        assert verdict.status == "passed", verdict.findings
+
     def test_detour_over_the_cpu(self, examine, net):
         class Detour(net):
             def forward(self, inputs):

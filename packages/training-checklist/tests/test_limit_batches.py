@@ -1,4 +1,5 @@
 import json
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -664,6 +665,39 @@ def test_sharing_is_found_in_a_list_of_paths(examine, net, data):
 
     found = whats(examine("limit_batches", net(), Listed()))
     assert "10 of 40 samples of val_dataloader are in the training set too" in found
+
+
+@pytest.mark.parametrize("first", [0, 8])
+def test_files_of_one_name_in_two_folders_are_two(examine, net, data, tmp_path, first):
+    """Names are listed from a folder that the dataset keeps; what counts is what the files hold."""
+    numbers = torch.randn(40, 8, generator=torch.Generator().manual_seed(1))
+    for folder, held in (("train", numbers[:32]), ("val", numbers[32 - first :][:8])):
+        (tmp_path / folder).mkdir()
+        for index, row in enumerate(held):
+            (tmp_path / folder / f"{index}.txt").write_text(" ".join(map(str, row.tolist())))
+
+    class Folder(Dataset):
+        def __init__(self, folder):
+            self.folder, self.names = str(folder), sorted(os.listdir(folder))
+
+        def __len__(self):
+            return len(self.names)
+
+        def __getitem__(self, index):
+            with open(os.path.join(self.folder, self.names[index])) as file:
+                return torch.tensor(list(map(float, file.read().split()))), index % 4
+
+    class Filed(data):
+        def train_dataloader(self):
+            return DataLoader(Folder(tmp_path / "train"), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(Folder(tmp_path / "val"), 8)
+
+    found = "8 of 8 samples of val_dataloader are in the training set too" in whats(
+        examine("limit_batches", net(), Filed())
+    )
+    assert found is (first == 8)
 
 
 @pytest.mark.parametrize(("value", "kind"), [(0.0, "exactly 0"), (float("nan"), "nan")])

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from copy import copy as shallow_copy
 from copy import deepcopy
-from types import CellType, FunctionType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 from unittest.mock import patch
 
@@ -47,7 +47,7 @@ def stand_in(pl_module: LightningModule, trainer: Trainer, copies: dict[int, Any
     copies |= {id(tensor): tensor.detach() for tensor in kept if has_graph(tensor)} | {id(trainer): trainer}
     with unwatched(pl_module):
         copy = deepcopy(pl_module, copies)
-    drop_methods_of_original(copy, copies)
+    let_go_of_original(copy, copies)
     copy.trainer = trainer
     for name in MUTED:
         setattr(copy, name, ignore)
@@ -58,16 +58,39 @@ def stand_in(pl_module: LightningModule, trainer: Trainer, copies: dict[int, Any
     return copy
 
 
-def drop_methods_of_original(copy: nn.Module, copies: Mapping[int, Any]) -> None:
-    """Give every module its class's own method where an attribute wraps that of the original.
+def let_go_of_original(copy: nn.Module, copies: Mapping[int, Any]) -> None:
+    """Give every module functions of its own where an attribute is one that holds a part of the original.
 
-    Functions are not copied with their object. `trainer.fit(torch.compile(model))` puts such wrappers into the model:
-    the copy's steps would train the original.
+    Functions are not copied with their object: `self.scale = lambda x: self.net(x)` would go on asking the original.
+    `trainer.fit(torch.compile(model))` puts wrappers of methods into the model, with which the copy's steps would train
+    the original: it gets its class's own method.
     """
     for module in copy.modules():
         for name, value in [*vars(module).items()]:
-            if isinstance(value, FunctionType) and hasattr(type(module), name) and reaches(value, copies):
-                delattr(module, name)
+            if isinstance(value, FunctionType) and reaches(value, copies):
+                if hasattr(type(module), name):
+                    delattr(module, name)
+                else:
+                    vars(module)[name] = of_copies(value, copies)
+
+
+def of_copies(function: FunctionType, copies: Mapping[int, Any]) -> FunctionType:
+    """Return a function that holds the copies where another one holds their originals."""
+
+    def copied(held: Any) -> Any:
+        if isinstance(held, FunctionType) and held is not function:
+            return of_copies(held, copies)
+        if isinstance(held, MethodType) and id(held.__self__) in copies:
+            return MethodType(held.__func__, copies[id(held.__self__)])
+        return copies.get(id(held), held) if isinstance(held, nn.Module) else held
+
+    cells = tuple(
+        cell if cell == CellType() else CellType(copied(cell.cell_contents)) for cell in function.__closure__ or ()
+    )
+    own = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
+    own.__kwdefaults__ = function.__kwdefaults__
+    vars(own).update(vars(function))
+    return own
 
 
 def reaches(function: FunctionType, copies: Mapping[int, Any]) -> bool:

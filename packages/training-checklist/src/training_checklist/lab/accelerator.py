@@ -210,7 +210,8 @@ class Far(Tensor):
         raise RuntimeError(f"{function} outside of the pretended accelerator")
 
     def numpy(self, **options: Any) -> Any:
-        self.on_numpy("numpy()")
+        if not options.get("force"):  # which takes it off the accelerator first
+            self.on_numpy("numpy()")
         return self.near.numpy(**options)
 
     def tolist(self) -> Any:

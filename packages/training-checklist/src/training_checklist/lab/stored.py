@@ -239,7 +239,7 @@ def shared_samples(data: Data, train: Split, split: Split) -> SharedSamples:
         raise CannotJudge(f"a sample holds something that cannot be compared: {kind}") from None
     if not rows or not others:
         raise CannotJudge(f"{split.name} or {train.name} keeps nothing that tells its samples apart")
-    keys, other_keys = files_told_apart(rows, others, data.until)
+    keys, other_keys = files_told_apart(rows, others, (folders(base), folders(other)), data.until)
     counts = Counter(keys)
     repeated = sum(count for count in counts.values() if count > 1)
     named = all(name_in(row) is not None for row in rows[:COMPARED])
@@ -308,14 +308,23 @@ def told_apart(row: Any) -> Any:
     return tuple(map(digest_row, row.pieces)) if isinstance(row, Loaded) else digest_row(row)
 
 
-def files_told_apart(rows: list[Any], others: list[Any], until: float) -> tuple[list[Any], list[Any]]:
+def files_told_apart(
+    rows: list[Any], others: list[Any], within: tuple[list[str], list[str]], until: float
+) -> tuple[list[Any], list[Any]]:
     """Return what tells rows from others: of files their contents, as far as time allows, of all else the row itself.
 
     Files of different sizes have different contents, so that few are read.
+
+    Args:
+        within: folders that each of the two datasets keeps, from which its names may be.
     """
-    paths, other_paths = ([name_in(row) for row in each] for each in (rows, others))
-    if not all(path is not None and os.path.isfile(path) for path in (*paths, *other_paths)):
-        return list(map(told_apart, rows)), list(map(told_apart, others))
+    both_named = ([name_in(row) for row in each] for each in (rows, others))
+    paths, other_paths = (files_in(names, each) for names, each in zip(both_named, within, strict=True))
+    if paths is None or other_paths is None:
+        apart = ("", "") if within[0] == within[1] or not all(within) else map(str, within)
+        return tuple(
+            [(folder, told_apart(row)) for row in each] for folder, each in zip(apart, (rows, others), strict=True)
+        )
     sizes, other_sizes = ([os.path.getsize(path) for path in each] for each in (paths, other_paths))
     both = set(sizes) & set(other_sizes)
 
@@ -325,6 +334,20 @@ def files_told_apart(rows: list[Any], others: list[Any], until: float) -> tuple[
         return blake2b(Path(path).read_bytes()).digest()
 
     return list(map(key, paths, sizes)), list(map(key, other_paths, other_sizes))
+
+
+def folders(dataset: Any) -> list[str]:
+    """Return the folders that a dataset names."""
+    texts = [str(value) for value in attributes(dataset) if isinstance(value, str) or hasattr(value, "__fspath__")]
+    return [text for text in texts if 0 < len(text) <= LONGEST_PATH and os.path.isdir(text)]
+
+
+def files_in(names: list[str | None], within: list[str]) -> list[str] | None:
+    """Return the files of some names, from here or from one of some folders; None where one is none."""
+    for folder in ("", *within):
+        if all(name is not None and os.path.isfile(os.path.join(folder, name)) for name in names):
+            return [os.path.join(folder, str(name)) for name in names]
+    return None
 
 
 def name_in(row: Any) -> str | None:
