@@ -606,6 +606,26 @@ class TestFault:
 
         assert examine("device", Exporting()).status == "passed"
 
+    def test_tensors_of_data_that_are_told_their_device_lie_where_the_program_wants_them(self, examine, net, data):
+        class Target:
+            def __init__(self, device):
+                self.device, self.centre = device, torch.zeros(4, device=device)
+
+            def loss(self, answers):
+                return (answers - self.centre).square().mean() * torch.tensor([1.0], device=self.device)
+
+        class Sampled(data):
+            def __init__(self):
+                super().__init__()
+                self.target = Target("cuda" if torch.cuda.is_available() else "cpu")
+
+        class Drawn(net):
+            def loss(self, batch):
+                return self.trainer.datamodule.target.loss(self(batch[0])).sum()
+
+        verdict = examine("device", Drawn(), Sampled())
+        assert verdict.status == "passed", verdict.findings
+
     def test_function_that_holds_its_module_goes_with_the_copy(self, examine, net):
         class Choosing(net):
             def __init__(self):

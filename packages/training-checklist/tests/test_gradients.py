@@ -337,6 +337,13 @@ class TestFault:
         assert finding.where.startswith("first to head")
         assert "most of it from deep." in finding.where
 
+    def test_depth_behind_a_layer_that_starts_from_zero_is_not_judged(self, examine, net):
+        torch.manual_seed(0)
+        module = deep(net, 12, nn.Sigmoid)
+        nn.init.zeros_(module.head.weight)
+        verdict = examine("gradients", module)
+        assert "began at 0" in verdict.unjudged["gradients/uneven-along-depth"]
+
     def test_exploding_along_depth(self, examine, net):
         finding = self.judge(examine, deep(net, 8, nn.Identity, weight=1.0), gradient_clip_val=1e-3)
         assert finding.what.startswith("gradients explode along depth")

@@ -6,7 +6,7 @@ Where the machine has one, what lies there in earnest, a dataset or what the run
 
 import ast
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -247,7 +247,9 @@ class Accelerator(TorchDispatchMode):
     def __init__(self, model: nn.Module, told: set[Any], kept: set[tuple[str, str]]) -> None:
         super().__init__()
         self.places, self.told, self.made_before = Places(model), told, kept
-        self.root, self.placed = type(model).__name__, placed_attributes()
+        nodes = own_nodes()
+        self.asks = any(isinstance(node, ast.Attribute) and node.attr == "is_available" for node in nodes)
+        self.root, self.placed = type(model).__name__, placed_attributes(nodes) if self.asks else set()
         self.owners: dict[int, Origin] = {}  # of tensors that were there before
         self.kept: list[Tensor] = []
         self.mixes: list[Mix] = []
@@ -288,8 +290,9 @@ class Accelerator(TorchDispatchMode):
     def register_datamodule(self, datamodule: Any) -> None:
         """Remember which attribute each of its tensors is: nothing moves them."""
         for name, value in vars(datamodule).items() if datamodule is not None else ():
+            chosen = self.asks and "device" in getattr(value, "__dict__", ())  # it is told where to keep its tensors
             for inner, tensor, _ in held(value, f"{type(datamodule).__name__}.{name}"):
-                self._own(tensor, "datamodule", inner)
+                self._own(tensor, "asked" if chosen else "datamodule", inner)
 
     def register_batch(self, batch: Any) -> None:
         """Remember which parts of a batch the transfer has left behind."""
@@ -384,6 +387,7 @@ class Accelerator(TorchDispatchMode):
         if name == "_to_copy":
             return Origin("moved" if names_cpu else "asked", "cpu()", place)
         follows = (device is not None and "device" in place.source) or is_put_on_device(place.file, place.line)
+        follows |= self.asks and "device=" in place.source  # of torch.tensor, no operation is given one
         if follows and not names_cpu:
             return Origin("asked", name, place)
         if of_others and name != "lift_fresh":
@@ -392,16 +396,18 @@ class Accelerator(TorchDispatchMode):
         return Origin("made", call, place)
 
 
-def placed_attributes() -> set[str]:
-    """Return the attributes that hold what the project's code has put on a device for which it asks `is_available()`.
+def own_nodes() -> list[ast.AST]:
+    """Return all that the project's code is made of."""
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    trees = [source_tree(file) for file in files if isinstance(file, str) and is_own(file)]
+    return [node for tree in trees for node in ast.walk(tree)]
+
+
+def placed_attributes(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the attributes that hold what code has put on a device.
 
     The device of a module or a tensor, as `self.device`, is the CPU while the module is made, on every machine.
     """
-    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    trees = [source_tree(file) for file in files if isinstance(file, str) and is_own(file)]
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    if not any(isinstance(node, ast.Attribute) and node.attr == "is_available" for node in nodes):
-        return set()
     return {
         target.attr
         for node in nodes

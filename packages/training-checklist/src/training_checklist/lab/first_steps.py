@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from training_checklist.engines.graph import leaf_tensors
 from training_checklist.engines.own_code import is_own
-from training_checklist.engines.parameter_names import gather
+from training_checklist.engines.parameter_names import gather, shown
 from training_checklist.engines.places import of_function
 from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.along_depth import AlongDepth, Signals
@@ -88,6 +88,9 @@ class FirstSteps(Subject):
         self.ask_for_symptoms()
         if len(self.trainer.optimizers) > 1:
             raise CannotJudge("of several losses, none has one depth")
+        zeros = [name for name, is_other in self.constant.items() if not is_other]
+        if zeros:
+            raise CannotJudge(f"{shown(zeros)} began at 0, and gradients pass as it grows")
         return AlongDepth(self.signals.medians())
 
     def with_updates(self) -> list[OptimizerSteps]:
