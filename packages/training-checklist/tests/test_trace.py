@@ -633,6 +633,17 @@ def test_line_that_concatenates_in_each_of_several_layers_is_one_finding(examine
     assert finding.what == "cat joins a tensor of 16x32 with itself"
 
 
+def test_samples_that_all_choose_one_code_at_first_are_not_judged(examine, net):
+    class Quantised(net):
+        def forward(self, inputs):
+            answers, codes = super().forward(inputs), 100 * torch.arange(4.0)[:, None]
+            chosen = codes[torch.cdist(answers.mean(1, keepdim=True), codes).argmin(1)].expand(-1, 4)
+            return answers + (chosen - answers).detach()
+
+    verdict = examine("trace", Quantised())
+    assert "nearest of several codes" in verdict.unjudged["network/same-output-for-all-samples"]
+
+
 class Growing(nn.Module):
     """A network that grows: it trains one block after the other, and says itself which."""
 

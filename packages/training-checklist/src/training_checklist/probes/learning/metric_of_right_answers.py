@@ -1,3 +1,4 @@
+import math
 import re
 
 from training_checklist.instruments import (
@@ -14,6 +15,8 @@ BEST = dict.fromkeys(
 ) | dict.fromkeys(("mae", "mse", "rmse", "error", "err"), 0.0)
 OVERLAPS = {"iou", "miou", "jaccard", "dice"}  # a term of a loss has such a name, too, and is 1 less the overlap
 OF_BAYES = {"prior", "posterior"}  # whose precision is one over the variance
+MOST = 1e3  # that a percentage comes to, or a count of what is right in a batch
+ROUNDING = 1e-3  # of one over what is next to nothing
 UNITS = (1.0, 100.0)  # of a share, and of percent
 
 
@@ -29,7 +32,7 @@ def detect(answered: Answered, limits: Limits) -> Hits:
         if name in changing and OVERLAPS & set(words_of(name)) and abs(right) <= limits.from_best:
             continue
         near = any(abs(right - best * unit) <= limits.from_best * scale_of(best, unit, wrong) for unit in UNITS)
-        if name in changing and not near:
+        if name in changing and not near and not (best and is_reciprocal(right)):
             yield Hit(
                 f"{name} is {right:.4g} where each answer is the very one that the criterion asks for: the best is "
                 f"{best:g}",
@@ -47,6 +50,11 @@ def changes(answered: Answered, name: str, limits: Limits) -> bool:
     """Whether a metric is another number where answers are wrong."""
     right, wrong = answered.right[name], answered.wrong.get(name)
     return wrong is None or abs(right - wrong) > limits.from_best * abs(right)
+
+
+def is_reciprocal(value: float) -> bool:
+    """Whether a value is a power of ten that no share is: one over an error of 0, to which 1e-6 was added."""
+    return value > MOST and math.isclose(value, 10 ** round(math.log10(value)), rel_tol=ROUNDING)
 
 
 def scale_of(best: float, unit: float, wrong: float | None) -> float:
@@ -75,6 +83,13 @@ def accurate(factor: float, name: str = "acc", best: float = 0) -> type[Validate
     return Accurate
 
 
+class Reciprocal(Validated):
+    """Calls one over its loss an accuracy."""
+
+    def validation_step(self, batch: list, batch_idx: int) -> None:
+        self.log("val/acc", 1 / (self.loss(self(batch[0]), batch[1]) + 1e-6))
+
+
 PROBE = Probe(
     question="Does each metric reach its best value when all predictions are right?",
     why="the metric looks at something else than the criterion, in another unit, or along another dimension",
@@ -90,5 +105,5 @@ PROBE = Probe(
     },
     faulty=accurate(0.985),
     healthy=accurate(0.993),
-    also_healthy=(accurate(1, "dice", best=1),),
+    also_healthy=(accurate(1, "dice", best=1), Reciprocal),
 )

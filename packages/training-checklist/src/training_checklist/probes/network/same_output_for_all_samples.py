@@ -3,11 +3,22 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from training_checklist.instruments import SAME, CriterionCall, ModuleCall, Step, spread
+from training_checklist.instruments import SAME, Call, CriterionCall, ModuleCall, Step, StepListener, spread
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
+class Choices(StepListener):
+    """Sees whether the step takes the nearest of several things, such as the codes of a quantised network."""
+
+    nearest = False
+
+    def after(self, call: Call) -> None:
+        self.nearest |= call.name == "argmin"
+
+
 def detect(step: Step, limits: Limits) -> Hits:
+    if step.heard().nearest:
+        raise CannotJudge("each sample chooses the nearest of several codes: at first one may be nearest to all")
     if step.modules.zero_start:
         raise CannotJudge(f"{step.modules.zero_start[0]} starts from zero, and learns to tell samples apart")
     if all(spread(call.input) is None for call in step.learned):
@@ -59,6 +70,7 @@ PROBE = Probe(
     why="an output that all samples share cannot tell them apart",
     fix=Fix("look at abs-min and abs-max in the table above"),
     thresholds={"same_output": SAME},
+    listener=Choices,
     symptom=True,
     detect=detect,
     faulty=lambda answers, labels: functional.cross_entropy(nearly_ones(answers, 2.4e-7), labels),
