@@ -170,7 +170,7 @@ MODULES = {
     "lab.step_times": ("StepTimes", "loading", "reading"),
     "lab.stored": ("are_unlikely_to_repeat", "digest_row", "origin", "row_size", "shared_samples"),
     "lab.tables": ("MOST", "scaling", "shift", "tables", "whole_table"),
-    "lab.texts": ("Reader", "Tagger", "tagged", "texts"),
+    "lab.texts": ("PAD", "Reader", "Tagger", "tagged", "texts"),
     "lab.tokens": ("confusion_of_tokens", "halves", "pairs", "tokens_of", "words"),
     "lab.weighed_classes": ("with_class_weights",),
     "lab.whole_training": ("WholeTraining", "ends", "looked_at", "measured", "parts"),
