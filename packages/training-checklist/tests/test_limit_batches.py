@@ -667,6 +667,40 @@ def test_sharing_is_found_in_a_list_of_paths(examine, net, data):
     assert "10 of 40 samples of val_dataloader are in the training set too" in found
 
 
+@pytest.mark.parametrize(("shared", "beside"), [(0, False), (12, False), (12, True)])
+def test_sharing_is_found_in_lists_of_numbers_that_are_no_indices(examine, net, data, shared, beside):
+    """Sessions of items, of which training is given all positions and validation the last one."""
+    generator = torch.Generator().manual_seed(0)
+    sessions = [torch.randint(1, 90, (9 + number % 4,), generator=generator).tolist() for number in range(160)]
+
+    class Sessions(Dataset):
+        def __init__(self, sessions):
+            self.sessions = sessions
+            self.items = torch.zeros(500, 8) if beside else None
+
+        def __len__(self):
+            return len(self.sessions)
+
+        def __getitem__(self, index):
+            return torch.tensor(self.sessions[index][:8]) / 90, self.sessions[index][-1] % 4
+
+    class Held(Sessions):
+        def __getitem__(self, index):
+            return torch.tensor(self.sessions[index][:8]) / 90 + 1e-3, self.sessions[index][-1] % 4
+
+    class Split(data):
+        def train_dataloader(self):
+            return DataLoader(Sessions(sessions[: 120 + shared]), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(Held(sessions[120:]), 16)
+
+    found = "12 of 40 samples of val_dataloader are in the training set too" in whats(
+        examine("limit_batches", net(), Split())
+    )
+    assert found is (shared == 12 and not beside)
+
+
 @pytest.mark.parametrize("first", [0, 8])
 def test_files_of_one_name_in_two_folders_are_two(examine, net, data, tmp_path, first):
     """Names are listed from a folder that the dataset keeps; what counts is what the files hold."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,12 @@ def raw_row(dataset: Any) -> Callable[[int], Any] | None:
     None where nothing is found; augmentation plays no part in what is stored.
     """
     best, size = None, SMALLEST_ROW - 1
+    kept = [value for value in attributes(dataset) if isinstance(value, (list, tuple)) or getattr(value, "shape", ())]
     for column in columns(dataset):
         weight = row_size(column[0])
+        # Numbers beside something else that is kept may be indices into it, such as the ends of windows.
+        if isinstance(column[0], (list, tuple)) and are_numbers(column[0]) and len(kept) > 1:
+            continue
         if weight > size:
             best, size = column, weight
     return None if best is None else lambda index: best[index]
@@ -82,18 +87,22 @@ def row_size(row: Any) -> int:
     if isinstance(row, (str, bytes)):
         return len(row)
     if isinstance(row, (list, tuple)):
-        return max(map(row_size, row), default=0)
+        return len(row) if are_numbers(row) else max(map(row_size, row), default=0)
     if hasattr(row, "__fspath__"):
         return len(str(row))
     shape = getattr(row, "shape", ())
     return int(torch.Size(shape).numel()) if shape else 0
 
 
+def are_numbers(row: Any) -> bool:
+    """Whether a list holds numbers alone, as that of the items in a session does."""
+    return all(isinstance(value, Number) for value in row)
+
+
 def digest_row(row: Any) -> int:
     """Hash the part of a row that is largest, so that a label beside it does not count."""
     if isinstance(row, (list, tuple)):
-        numbers = all(isinstance(value, (int, float)) for value in row)
-        return hash(tuple(row)) if numbers else digest_row(largest(row))
+        return hash(tuple(row)) if are_numbers(row) else digest_row(largest(row))
     if isinstance(row, Tensor):
         row = bytes_in(row.detach())
     return hash(row.tobytes() if hasattr(row, "tobytes") else str(row))
@@ -101,7 +110,7 @@ def digest_row(row: Any) -> int:
 
 def largest(row: Any) -> Any:
     row = row.pieces if isinstance(row, Loaded) else row
-    return max(row, key=row_size) if isinstance(row, (list, tuple)) else row
+    return max(row, key=row_size) if isinstance(row, (list, tuple)) and not are_numbers(row) else row
 
 
 class Unseen(Exception):
