@@ -1691,3 +1691,15 @@ def test_crash_of_validation_is_told_and_not_what_a_schedule_of_few_steps_raises
     done = stranger(changed("net.py", optimizer, crash)).check(items="limit_batches")
     assert "crash/detached" in done.output, done.output
     assert "ZeroDivisionError" not in done.output
+
+
+def test_checkpoint_that_a_script_removes_before_it_trains_is_put_back_among_data(stranger):
+    removed = """    weights = pathlib.Path("data/weights")
+    for old in weights.glob("best*.ckpt"):
+        old.unlink()
+    trainer.fit(net, data)
+"""
+    code = "import pathlib\n" + TRAIN.replace("    trainer.fit(net, data)\n", removed)
+    project = stranger(PLAIN | {"train.py": code, "data/weights/best.ckpt": "the best of all"})
+    passed(project.check(items="fast_dev_run"), "fast_dev_run")
+    assert (project.folder / "data/weights/best.ckpt").read_text() == "the best of all"

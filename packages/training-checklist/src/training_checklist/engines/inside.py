@@ -228,7 +228,11 @@ class Writes:
         has_nothing = not any(path.iterdir()) if is_folder else path.lstat().st_mtime_ns >= self.since
         if has_nothing:  # of before
             return
-        self.add(path, not is_moved, frame)
+        written = attribute(path, frame) if not is_moved and may_be_of_a_run(path, self.here) else None
+        if written is not None and written.line:  # whatever else lies in its folder, it was there before
+            self._note(path, True)
+        else:
+            self.add(path, not is_moved, frame)
         if not os.path.lexists(path):
             path.mkdir() if is_folder else path.touch()
 
