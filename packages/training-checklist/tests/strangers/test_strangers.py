@@ -1700,6 +1700,7 @@ def test_checkpoint_that_a_script_removes_before_it_trains_is_put_back_among_dat
     trainer.fit(net, data)
 """
     code = "import pathlib\n" + TRAIN.replace("    trainer.fit(net, data)\n", removed)
-    project = stranger(PLAIN | {"train.py": code, "data/weights/best.ckpt": "the best of all"})
+    weights = "the best of all" * 2**17  # more than what is small enough to be notes
+    project = stranger(PLAIN | {"train.py": code, "data/weights/best.ckpt": weights})
     passed(project.check(items="fast_dev_run"), "fast_dev_run")
-    assert (project.folder / "data/weights/best.ckpt").read_text() == "the best of all"
+    assert (project.folder / "data/weights/best.ckpt").read_text() == weights
