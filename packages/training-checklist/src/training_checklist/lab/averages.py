@@ -18,6 +18,7 @@ from training_checklist.experiments.watch.look import sample
 from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.epochs import EpochListener
 from training_checklist.lab.examples import Example, Small, several_steps
+from training_checklist.lab.schedules import times_cut
 from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import LightningModule, Trainer
 
@@ -33,7 +34,7 @@ class Average:
     Args:
         name: of what keeps them: "EMA.shadow['net.weight']".
         shares: of the way, each time that they went.
-        times: that they will in the whole training.
+        times: that they will in the whole training, as the project's files have it.
         asked: whether a training step asks what keeps them: a target network is slow on purpose.
     """
 
@@ -185,7 +186,7 @@ class Averages(EpochListener):
             Average(
                 name,
                 shares[len(shares) // 2 :],
-                self.run.steps * len(shares) / self.moves,
+                times_cut(self.run.trainer) * self.run.steps * len(shares) / self.moves,
                 Place(parameter=name),
                 name.rpartition(".")[0] in self.asked,
             )

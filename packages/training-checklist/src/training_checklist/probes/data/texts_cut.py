@@ -24,7 +24,7 @@ def detect(data: Data, limits: Limits) -> Hits:
         if not lengths:  # images are no texts: none of them is worth loading
             break
     known = max(lengths.values(), key=len, default=[])
-    if len(known) < LEAST or len(set(known)) < 2:
+    if len(known) < LEAST or len(set(known)) < limits.least_lengths:
         raise CannotJudge("samples are no texts of several lengths")
     longest, cut = max(known), known.count(max(known))
     if cut > limits.max_cut * len(known):
@@ -34,11 +34,11 @@ def detect(data: Data, limits: Limits) -> Hits:
         )
 
 
-def cut(number: int) -> Example:
-    """Return 100 texts, of which so many have the greatest length."""
+def cut(number: int, others: int = 8) -> Example:
+    """Return 100 texts, of which so many have the greatest length, and the rest one of some others."""
 
     def texts() -> list[Tensor]:
-        return [torch.randint(1, 100, (12 if index < number else 4 + index % 8,)) for index in range(100)]
+        return [torch.randint(1, 100, (12 if index < number else 4 + index % others,)) for index in range(100)]
 
     def collate(samples: list[Tensor]) -> list[Tensor]:
         padded = pad_sequence(samples, batch_first=True)
@@ -56,6 +56,13 @@ PROBE = Probe(
     faulty=cut(80),
     healthy=cut(30),
     thresholds={
-        "max_cut": Threshold(0.5, "of the texts: then the median text is one that is cut, and not an exception")
+        "max_cut": Threshold(0.5, "of the texts: then the median text is one that is cut, and not an exception"),
+        "least_lengths": Threshold(
+            3,
+            "different lengths: texts of two templates have two, and the longest is none that is cut",
+            factor=1.5,
+            faulty=cut(80, others=3),
+            healthy=cut(80, others=1),
+        ),
     },
 )
