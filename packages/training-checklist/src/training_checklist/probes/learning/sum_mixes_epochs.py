@@ -1,4 +1,7 @@
+import inspect
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from types import FunctionType
 from typing import Any
 
@@ -10,6 +13,7 @@ from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 LOGS = {"log", "log_dict"}
+ADDS = re.compile(r"self\.(\w+)\s*\+=|self\.(\w+)\.(?:append|extend|add_)\(|self\.(\w+) = self\.\3 \+")
 ENDS = ("on_validation_epoch_end", "on_validation_end")
 
 
@@ -54,9 +58,10 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
     if len(epochs) < 2:
         raise CannotJudge("there were no two epochs of validation")
     (begun, ended, batches), (again, last, _) = epochs
+    added = added_to(type(run.pl_module))
     for function in ending_hooks(type(run.pl_module)):
         kept = []
-        for name in sorted(ended.keys() & function.__code__.co_names):
+        for name in sorted(ended.keys() & added & {*function.__code__.co_names}):
             is_list = isinstance(getattr(run.pl_module, name), list)
             grown = ended[name] - begun.get(name, 0.0)
             goes_on = again.get(name) == ended[name] and last[name] > ended[name]
@@ -66,6 +71,17 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
         if kept:
             what = f"{shown(kept)} when an epoch of validation begins, as the one before has left it"
             yield Hit(f"{what}, and its batches add to it", of_function(function))
+
+
+def added_to(kind: type) -> set[str]:
+    """Return the attributes of self that code of a class adds to, and does not only assign."""
+    parts = [part for each in kind.__mro__ if is_own_class(each) for part in vars(each).values()]
+    found = set()
+    for function in parts:
+        if isinstance(function, FunctionType):
+            with suppress(OSError, TypeError):  # made by exec
+                found.update(*ADDS.findall(inspect.getsource(function)))
+    return found
 
 
 def ending_hooks(kind: type) -> Iterator[FunctionType]:
@@ -113,6 +129,18 @@ class Listed(Validated):
         self.log("val/loss", sum(self.losses) / len(self.losses))
 
 
+class Latest(Validated):
+    """Logs what the last batch has left: nothing is added up."""
+
+    latest = 0.0
+
+    def validation_step(self, batch: list, batch_idx: int) -> None:
+        self.latest = self.trainer.global_step + batch_idx
+
+    def on_validation_epoch_end(self) -> None:
+        self.log("val/latest", self.latest)
+
+
 PROBE = Probe(
     question="Is what a module adds up over an epoch of validation set back before the next one?",
     why="what is logged of it mixes epochs: it changes less with each, and the best epoch cannot be told",
@@ -124,4 +152,5 @@ PROBE = Probe(
     faulty=Summed,
     also_faulty=(Listed,),
     healthy=type("Reset", (Summed,), {"resets": True}),
+    also_healthy=(Latest,),
 )
