@@ -1,18 +1,20 @@
 import torch
 from torch import Tensor, nn
 
-from training_checklist.instruments import PaddingMasks, Small, Step
+from training_checklist.instruments import PaddingMasks, Small, Step, is_whole, leaves
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
+    ids = [leaf for leaf in leaves(step.batch).values() if is_whole(leaf)]
     for mask in step.heard().masks():
         if mask.inverted or mask.tokens is None:
             continue
         kept = (~mask.left_out).long()
         between = mask.left_out & (kept.cumsum(1) > 0) & (kept.flip(1).cumsum(1).flip(1) > 0)
         found = mask.tokens[between].unique()
-        if len(found) == 1:  # of several ids it is no padding that is left out
+        # Of several ids it is no padding that is left out; one that no batch holds is put there by the step itself.
+        if len(found) == 1 and any(bool((leaf == found).any()) for leaf in ids):
             rows = f"{int(between.any(1).sum())} of {len(between)} sequences"
             yield Hit(f"padding stands between other tokens in {rows}: token {int(found)}", mask.place)
             return
