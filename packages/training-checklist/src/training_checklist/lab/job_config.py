@@ -122,7 +122,8 @@ def source(config: JobConfig) -> Code:
 def beaten(config: JobConfig) -> list[tuple[str, list[Setting], Setting]]:
     """Return (key, its settings, the beaten one) where a file that nobody chose has the last word.
 
-    The beaten one is what the user chose, or else what the main file says and an option with a package replaces.
+    The beaten one is what the user chose, or else what the main file says and an option with a package replaces, or
+    what a file says and one replaces that it lists itself.
     """
     found = []
     for key, settings in provenance(config).history.items():
@@ -130,8 +131,9 @@ def beaten(config: JobConfig) -> list[tuple[str, list[Setting], Setting]]:
         others = [each for each in others if each.option not in provenance(config).items]
         chosen = [each for each in others if each.chosen]
         primary = [each for each in others if each.primary and last.package and not last.primary]
-        if not last.chosen and key[0] != KEY and (chosen or primary):
-            found.append((".".join(key), settings, chosen[-1] if chosen else primary[0]))
+        listing = [each for each in others if last.parent == each.option and not each.primary]
+        if not last.chosen and key[0] != KEY and (chosen or primary or listing):
+            found.append((".".join(key), settings, chosen[-1] if chosen else (primary or listing)[0]))
     return found
 
 

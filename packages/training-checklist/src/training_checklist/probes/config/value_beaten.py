@@ -29,8 +29,10 @@ def order(config: JobConfig, key: str, last: Setting, chosen: Setting) -> str:
     return f"put {group} below {last.option.rpartition('/')[0] or last.option} in the defaults list of {main}"
 
 
-def composed(*defaults: str, experiment: bool = True) -> Job:
+def composed(*defaults: str, experiment: bool = True, longer: str = "") -> Job:
     files = {"conf/experiment/noted.yaml": "# @package _global_\nquiet: true\n"}
+    files |= {"conf/trainer/longer.yaml": f"defaults: [{longer}]\nmax_epochs: 25\n"}
+    files |= {"conf/trainer/short.yaml": "accelerator: cpu\nenable_progress_bar: false\nmax_epochs: 1\n"}
     files |= {"conf/trainer/auto.yaml": "accelerator: auto\n"}
     return Job(("experiment=noted",) if experiment else (), files, defaults)
 
@@ -43,7 +45,13 @@ PROBE = Probe(
     aliases=("config/chosen-value-beaten", "config/main-file-beaten"),
     detect=detect,
     faulty=composed("experiment: null", "_self_"),
-    also_faulty=(composed("_self_", "trainer: auto", experiment=False),),
+    also_faulty=(
+        composed("_self_", "trainer: auto", experiment=False),
+        composed("trainer: longer", "_self_", experiment=False, longer="_self_, short"),
+    ),
     healthy=composed("_self_", "experiment: null"),
-    also_healthy=(composed("trainer: auto", "_self_", experiment=False),),
+    also_healthy=(
+        composed("trainer: auto", "_self_", experiment=False),
+        composed("trainer: longer", "_self_", experiment=False, longer="short"),
+    ),
 )
