@@ -58,7 +58,7 @@ MODULES = {
     "engines.own_code": ("is_installed", "is_own", "is_own_class", "pass_on", "shorten"),
     "engines.parameter_names": ("counted", "gather", "shown"),
     "engines.places": ("Places", "of_frame", "of_function", "of_line"),
-    "engines.replay": ("call_step", "isolated", "loss_in", "seed_all", "unchanged"),
+    "engines.replay": ("as_loaded", "call_step", "isolated", "loss_in", "seed_all", "unchanged"),
     "engines.sizes": ("GIB", "in_bytes"),
     "engines.slow_code": ("BUILT_IN", "share_in", "slowest", "title_of"),
     "engines.source_trees": ("source_tree",),
