@@ -908,19 +908,24 @@ class TestEpoch:
         assert finding.where == "self.log('val/loss', ...) in validation"
         assert "the mean over batches" in finding.what
 
-    def test_sum_that_is_kept_over_epochs(self, examine, net):
+    @pytest.mark.parametrize("in_dict", [False, True])
+    def test_sum_that_is_kept_over_epochs_is_told_once(self, examine, net, in_dict):
         class Keeping(net):
             def __init__(self):
                 super().__init__()
-                self.losses = []
+                self.losses, self.others = [], {"loss": []}
 
             def validation_step(self, batch, batch_idx):
-                self.losses.append(self.loss(batch))
+                if in_dict:
+                    self.others["loss"].append(self.loss(batch))
+                else:
+                    self.losses.append(self.loss(batch))
 
             def on_validation_epoch_end(self):
-                self.log("val/loss", torch.stack(self.losses).mean())
+                self.log("val/loss", torch.stack(self.others["loss"] or self.losses).mean())
 
-        assert "the mean over all epochs so far" in judge(examine, Keeping()).what
+        told = "the mean over all epochs so far" if in_dict else "self.losses holds"
+        assert told in judge(examine, Keeping()).what
 
     def test_one_metric_for_two_stages(self, examine, net):
         class Sharing(Measured, net):

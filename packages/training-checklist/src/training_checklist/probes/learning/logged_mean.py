@@ -9,6 +9,7 @@ from training_checklist.instruments import (
     Criteria,
     Example,
     MetricStates,
+    Sums,
     TwoEpochs,
     Validated,
     batch_size,
@@ -85,7 +86,7 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
         others = {"the mean over batches, whatever their size": mean([(each, 1) for each, _ in series])}
         if kind == "loss":  # an accuracy is too easily the same by chance
             others["the value of the last batch alone"] = series[-1][0]
-        if len(epochs) > 1:
+        if len(epochs) > 1 and not any(run.epochs.made[Sums].kept() if Sums in run.epochs.made else ()):
             others["the mean over all epochs so far"] = mean([pair for epoch in epochs for pair in epoch])
         far = {
             meaning: other

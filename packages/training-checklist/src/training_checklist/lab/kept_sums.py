@@ -1,0 +1,100 @@
+"""What a module adds up over an epoch of validation by itself, and has not set back when the next one begins."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from types import FunctionType
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from training_checklist.engines.own_code import is_own_class
+from training_checklist.lab.epochs import EpochListener
+from training_checklist.lab.two_epochs import TwoEpochs
+from training_checklist.lightning import LightningModule, Trainer
+
+LOGS = {"log", "log_dict"}
+ADDS = re.compile(r"self\.(\w+)\s*\+=|self\.(\w+)\.(?:append|extend|add_)\(|self\.(\w+) = self\.\3 \+")
+ENDS = ("on_validation_epoch_end", "on_validation_end")
+
+
+class Sums(EpochListener):
+    """Keeps numbers, and lengths of lists, that the module has among its attributes in each epoch of validation.
+
+    Attributes:
+        epochs: what they were before its first batch and after its last one, and how many batches there were.
+    """
+
+    def __init__(self, run: TwoEpochs) -> None:
+        super().__init__(run)
+        self.epochs: list[tuple[dict[str, float], dict[str, float], int]] = []
+
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        if batch_idx == dataloader_idx == 0:
+            self.epochs.append((sizes(pl_module), {}, 0))
+
+    def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        begun, _, batches = self.epochs[-1]
+        self.epochs[-1] = begun, sizes(pl_module), batches + 1
+
+    def kept(self) -> Iterator[tuple[FunctionType, list[str]]]:
+        """Yield the functions in which an epoch ends, with what they read of before: "self.seen is 64"."""
+        if len(self.epochs) < 2:
+            return
+        (begun, ended, batches), (again, last, _) = self.epochs[-2:]
+        module = self.run.pl_module
+        added = added_to(type(module))
+        for function in ending_hooks(type(module)):
+            found = []
+            for name in sorted(ended.keys() & added & {*function.__code__.co_names}):
+                is_list = isinstance(getattr(module, name, None), list)
+                grown = ended[name] - begun.get(name, 0.0)
+                goes_on = again.get(name) == ended[name] and last[name] > ended[name]
+                # What grows by one a batch numbers the batches, unless it is a list.
+                if grown > 0 and goes_on and (is_list or grown != batches):
+                    found.append(f"self.{name} {'holds' if is_list else 'is'} {ended[name]:g}")
+            if found:
+                yield function, found
+
+
+def sizes(module: nn.Module) -> dict[str, float]:
+    """Return the numbers of a module's own attributes, and the lengths of its lists, by name."""
+    found = {}
+    buffers = [each for each in module.named_buffers(recurse=False) if not is_lazy(each[1])]
+    for name, value in (*vars(module).items(), *buffers):
+        if isinstance(value, list):
+            found[name] = float(len(value))
+        elif isinstance(value, (int, float)) or (
+            isinstance(value, Tensor) and value.shape == () and not value.is_complex()
+        ):
+            found[name] = float(value)
+    return found
+
+
+def added_to(kind: type) -> set[str]:
+    """Return the attributes of self that code of a class adds to, and does not only assign."""
+    parts = [part for each in kind.__mro__ if is_own_class(each) for part in vars(each).values()]
+    found = set()
+    for function in parts:
+        if isinstance(function, FunctionType):
+            with suppress(OSError, TypeError):  # made by exec
+                found.update(*ADDS.findall(inspect.getsource(function)))
+    return found
+
+
+def ending_hooks(kind: type) -> Iterator[FunctionType]:
+    """Yield the functions of a class of the project in which an epoch of validation ends, if they log anything."""
+    waiting, found = list(ENDS), {}
+    while waiting:
+        name = waiting.pop()
+        owner = next((each for each in kind.__mro__ if name in vars(each)), object)
+        function = vars(owner).get(name)
+        if is_own_class(owner) and isinstance(function, FunctionType) and name not in found:
+            found[name] = function
+            waiting += function.__code__.co_names
+    if any(not LOGS.isdisjoint(each.__code__.co_names) for each in found.values()):
+        yield from found.values()
