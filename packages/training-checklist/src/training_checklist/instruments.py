@@ -61,7 +61,7 @@ MODULES = {
     "engines.replay": ("as_loaded", "call_step", "isolated", "loss_in", "seed_all", "unchanged"),
     "engines.sizes": ("GIB", "in_bytes"),
     "engines.slow_code": ("BUILT_IN", "share_in", "slowest", "title_of"),
-    "engines.source_trees": ("source_tree",),
+    "engines.source_trees": ("source_tree", "tree_of"),
     "engines.splits": ("Split", "as_in", "load_items", "splits"),
     "engines.stand_in": ("stand_in",),
     "engines.trial": ("CLIPPING", "DECAY", "RATE", "Trial", "exchanged"),
@@ -74,7 +74,7 @@ MODULES = {
     "lab.accelerator": ("WHY", "AcceleratorStep"),
     "lab.arguments": ("unknown_arguments",),
     "lab.class_weights": ("ClassWeights",),
-    "lab.code_reads": ("Code", "loaded", "read_code", "sources"),
+    "lab.code_reads": ("Code", "calls_in_code", "loaded", "read_code", "sources"),
     "lab.compared_tensors": ("ComparedTensor", "compared_tensors"),
     "lab.criterion_inputs": ("SUM", "CriterionInput", "criterion_inputs"),
     "lab.data": (

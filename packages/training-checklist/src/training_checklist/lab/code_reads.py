@@ -257,6 +257,14 @@ def loaded() -> Iterator[Path]:
             yield path
 
 
+def calls_in_code(*names: str) -> Iterator[tuple[Path, ast.Call]]:
+    """Yield the calls, with their files, of what has one of some last names, in the code of `loaded`."""
+    for path in sorted(loaded()):
+        for node in ast.walk(source_tree(str(path))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in names:
+                yield path, node
+
+
 def takes_configs(module: ModuleType) -> bool:
     """Whether a module names OmegaConf's class: a library that reads keys of the project's config does."""
     return vars(module).get("DictConfig") is DictConfig and module.__name__.partition(".")[0] not in FRAMEWORKS

@@ -4,7 +4,6 @@ import ast
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from textwrap import dedent
 from typing import Any
 
 from torch import Tensor, nn
@@ -13,6 +12,7 @@ from torch.nn.parameter import is_lazy
 from training_checklist.engines.batches import as_real
 from training_checklist.engines.own_code import is_own
 from training_checklist.engines.parameter_names import gather, shown
+from training_checklist.engines.source_trees import tree_of
 from training_checklist.finding import Place
 from training_checklist.lab.shared import once
 from training_checklist.lab.step import Step
@@ -83,7 +83,7 @@ def leeway(pl_module: LightningModule, path: str) -> str | None:
     if not name or not isinstance(pl_module.get_submodule(path.rpartition(".")[0]), (nn.ModuleList, nn.ModuleDict)):
         return None
     owner = pl_module.get_submodule(above)
-    return REMARK if any(takes_by_state(each, name) for each in ast.walk(source_of(type(owner)))) else WARNING
+    return REMARK if any(takes_by_state(each, name) for each in ast.walk(tree_of(type(owner)))) else WARNING
 
 
 def takes_by_state(node: ast.AST, name: str) -> bool:
@@ -91,14 +91,6 @@ def takes_by_state(node: ast.AST, name: str) -> bool:
     if not isinstance(node, ast.Subscript) or ast.unparse(node.value) != f"self.{name}":
         return False
     return any(isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self" for each in ast.walk(node.slice))
-
-
-def source_of(kind: type) -> ast.Module:
-    """Return the tree of a class; an empty one where its source is not known."""
-    try:
-        return ast.parse(dedent(inspect.getsource(kind)))
-    except (TypeError, OSError, SyntaxError):  # made in a notebook or by exec, or written among parts of a line
-        return ast.Module([], [])
 
 
 def of_modules(modules: Sequence[WithoutEffect]) -> Place:

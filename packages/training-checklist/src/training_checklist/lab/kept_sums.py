@@ -46,19 +46,17 @@ class Sums(EpochListener):
         if len(self.epochs) < 2:
             return
         (begun, ended, batches), (again, last, _) = self.epochs[-2:]
-        module = self.run.pl_module
-        added = added_to(type(module))
-        for function in ending_hooks(type(module)):
-            found = []
-            for name in sorted(ended.keys() & added & {*function.__code__.co_names}):
-                is_list = isinstance(getattr(module, name, None), list)
-                grown = ended[name] - begun.get(name, 0.0)
-                goes_on = again.get(name) == ended[name] and last[name] > ended[name]
-                # What grows by one a batch numbers the batches, unless it is a list.
-                if grown > 0 and goes_on and (is_list or grown != batches):
-                    found.append(f"self.{name} {'holds' if is_list else 'is'} {ended[name]:g}")
-            if found:
-                yield function, found
+        kind, told = type(self.run.pl_module), dict[str, str]()
+        for name in sorted(ended):
+            is_list = isinstance(getattr(self.run.pl_module, name, None), list)
+            grown = ended[name] - begun.get(name, 0.0)
+            # What grows by one a batch numbers the batches, unless it is a list.
+            if again.get(name) == ended[name] < last.get(name, 0.0) and grown > 0 and (is_list or grown != batches):
+                told[name] = f"self.{name} {'holds' if is_list else 'is'} {ended[name]:g}"
+        added = added_to(kind) & told.keys() if told else ()
+        for function in ending_hooks(kind) if added else ():
+            if read := [told[name] for name in sorted(added) if name in function.__code__.co_names]:
+                yield function, read
 
 
 def sizes(module: nn.Module) -> dict[str, float]:

@@ -1,12 +1,11 @@
 import ast
 import inspect
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
 
-from training_checklist.instruments import LayerModes, TwoEpochs, is_own_class, of_function, with_part
+from training_checklist.instruments import LayerModes, TwoEpochs, is_own_class, of_function, tree_of, with_part
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
@@ -66,13 +65,6 @@ def functions_amid_training(kind: type) -> Iterator[Any]:
 
 def owner_of(kind: type, name: str) -> type:
     return next((each for each in kind.__mro__ if name in vars(each)), object)
-
-
-def tree_of(function: Any) -> ast.AST:
-    try:
-        return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
-    except (OSError, TypeError, SyntaxError):
-        return ast.Module([], [])
 
 
 def lone_evals(function: Any) -> list[ast.Call]:

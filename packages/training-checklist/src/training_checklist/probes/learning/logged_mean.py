@@ -78,6 +78,8 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
     logged = {key: value for key, value in seen.logged.items() if key[1] == "loss" or not mixes}
     if not logged:
         raise CannotJudge("validation logs no loss and no accuracy of its batches")
+    sums = run.epochs.made.get(Sums)
+    mixes_epochs = sums is not None and any(sums.kept())  # which is another question's, too
     for (name, kind), value in logged.items():
         epochs = [epoch[kind] for epoch in seen.epochs]
         series = epochs[-1]
@@ -86,7 +88,7 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
         others = {"the mean over batches, whatever their size": mean([(each, 1) for each, _ in series])}
         if kind == "loss":  # an accuracy is too easily the same by chance
             others["the value of the last batch alone"] = series[-1][0]
-        if len(epochs) > 1 and not any(run.epochs.made[Sums].kept() if Sums in run.epochs.made else ()):
+        if len(epochs) > 1 and not mixes_epochs:
             others["the mean over all epochs so far"] = mean([pair for epoch in epochs for pair in epoch])
         far = {
             meaning: other

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from training_checklist.instruments import SeededRuns, Small, loaded, source_tree
+from training_checklist.instruments import SeededRuns, Small, calls_in_code
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -29,12 +29,10 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
 
 def key_that_seeds() -> Fix | None:
     """Return the override that gives the program a seed where it asks a config for one that has none."""
-    for tree in map(source_tree, sorted(map(str, loaded()))):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith("seed_everything"):
-                asked = OF_CONFIG.fullmatch(ast.unparse(node.args[0]))
-                if asked is not None:
-                    return Fix(overrides=(f"+{asked[1] or asked[2]}=42",))
+    for _, call in calls_in_code("seed_everything"):
+        asked = OF_CONFIG.fullmatch(ast.unparse(call.args[0])) if call.args else None
+        if asked is not None:
+            return Fix(overrides=(f"+{asked[1] or asked[2]}=42",))
     return None
 
 

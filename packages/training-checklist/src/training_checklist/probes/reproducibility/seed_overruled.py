@@ -1,10 +1,8 @@
 import ast
 from collections.abc import Iterator
 
-from training_checklist.instruments import FILES, Job, SeededRuns, loaded, of_line, source_tree
+from training_checklist.instruments import FILES, Job, SeededRuns, calls_in_code, of_line
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
-
-SETS_SEED = ("manual_seed", "seed_everything")
 
 
 def detect(seeded: SeededRuns, limits: Limits) -> Hits:
@@ -18,12 +16,10 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
 
 def lines_setting(seed: int) -> Iterator[Place]:
     """Yield the lines of the project's code that set this very number as the seed of everything."""
-    for file in sorted(map(str, loaded())):
-        for node in ast.walk(source_tree(file)):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(SETS_SEED):
-                given = [*node.args, *(each.value for each in node.keywords)]
-                if any(isinstance(each, ast.Constant) and each.value == seed for each in given):
-                    yield of_line(file, node.lineno)
+    for file, call in calls_in_code("manual_seed", "seed_everything"):
+        given = [*call.args, *(each.value for each in call.keywords)]
+        if any(isinstance(each, ast.Constant) and each.value == seed for each in given):
+            yield of_line(str(file), call.lineno)
 
 
 def seeded_by(number: str) -> Job:
