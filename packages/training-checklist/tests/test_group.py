@@ -97,3 +97,9 @@ def test_program_that_composes_its_config_itself_is_told_so_and_does_not_train(p
     (tmp_path / "train.py").write_text(f"import sys\n{with_main}")
     asked = project("+checklist=fast_dev_run")
     assert "fast_dev_run │ passed" in asked.stdout, asked.stdout + asked.stderr
+    at_first = COMPOSED.replace(
+        "def main", f"hydra.core.global_hydra.GlobalHydra.instance().clear()\n\n{decorated}def main"
+    )
+    (tmp_path / "train.py").write_text("import sys\n" + FILES["train.py"].replace(f"{decorated}def main", at_first))
+    asked = project("+checklist=fast_dev_run")
+    assert "fast_dev_run │ passed" in asked.stdout, asked.stdout + asked.stderr

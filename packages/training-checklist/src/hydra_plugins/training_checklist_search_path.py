@@ -52,13 +52,14 @@ class Items(ConfigSource):
         return self.inside.available()
 
     def load_config(self, config_path: str) -> ConfigResult:
-        from training_checklist.group import DOOR, composed_by_hand, group_name
+        from training_checklist.group import DOOR, composed_by_hand, goes_on_to_main, group_name
 
-        if self.path == DOOR and composed_by_hand():
+        by_hand = self.path == DOOR and composed_by_hand()
+        if by_hand and not goes_on_to_main():
             raise HydraException(NOT_BY_HAND.format(config_path.removesuffix(".yaml").replace("/", "=")))
         found = self.inside.load_config(self._own(config_path))
         if self.path != group_name() and "hydra" in found.config:
-            found.config = OmegaConf.masked_copy(found.config, ["hydra"])
+            found.config = OmegaConf.masked_copy(found.config, [] if by_hand else ["hydra"])
         return found
 
     def is_group(self, config_path: str) -> bool:

@@ -243,6 +243,21 @@ class Verdict:
             return ERROR
         return worst([finding.severity for finding in self.counted]) or (SKIPPED if self.skipped else PASSED)
 
+    def then(self, name: str, further: "Verdict") -> "Verdict":
+        """Return what it came to in this training and a further one, of the module class `name`."""
+        judged = {*self.judged, *further.judged}
+        return replace(
+            self,
+            findings=[*self.findings, *(each for each in further.findings if each not in self.findings)],
+            seen=f"{self.skipped or self.seen}; then {name}: {further.skipped or further.seen}",
+            skipped=further.skipped and self.skipped,
+            facts=self.facts | {name: further.facts},
+            judged=sorted(judged),
+            unjudged={rule: why for rule, why in (further.unjudged | self.unjudged).items() if rule not in judged},
+            silenced=[*self.silenced, *(each for each in further.silenced if each not in self.silenced)],
+            error=self.error or further.error,
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain data, as report.json has it."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}

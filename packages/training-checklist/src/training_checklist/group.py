@@ -23,6 +23,7 @@ ALL, CHECKLIST = "all", "checklist"  # what all items together are called in DOO
 PROVIDER = "training-checklist"  # of all groups, in Hydra's search path
 VARIABLE = "TRAINING_CHECKLIST_GROUP"
 ASKED = re.compile(rf"\+{{1,2}}{DOOR}(@[\w.]*)?=|{DOOR}=")
+MAIN = re.compile(r"^\s*@(hydra\.main|main)\(", re.MULTILINE)
 
 _configs: Path | None = None  # the folder of the configs of the application that Hydra has started last
 
@@ -82,9 +83,16 @@ def typed_group() -> str | None:
 
 
 def composed_by_hand() -> bool:
-    """Whether the program itself calls `hydra.compose`, and no `hydra.main`, whose callbacks run the items."""
+    """Whether `hydra.compose` is at work, and no `hydra.main`, whose callbacks run the items."""
     names = {(frame.f_globals.get("__name__"), frame.f_code.co_name) for frame, _ in walk_stack(None)}
     return ("hydra.compose", "compose") in names and ("hydra._internal.utils", "_run_hydra") not in names
+
+
+def goes_on_to_main() -> bool:
+    """Whether code that is at work decorates with `hydra.main`: a program may compose its config once before."""
+    files = {Path(frame.f_code.co_filename) for frame, _ in walk_stack(None)}
+    own = [path for path in files if "hydra" not in path.parts and path.is_file()]
+    return any(MAIN.search(path.read_text(encoding="utf-8", errors="replace")) for path in own)
 
 
 def group_of(item: str) -> str:

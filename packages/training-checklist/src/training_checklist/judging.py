@@ -46,7 +46,8 @@ def _judge(item: str, question: str, error: Exception | None, started: float) ->
     experiment, explained = session.find(item), None
     if error is not None and experiment is not None:
         try:
-            explained = experiment.explain(error)
+            explanations = (each.explain(error) for each in (*reversed(experiment.further), experiment))
+            explained = next(filter(None, explanations), None)
         except Exception as mistake:
             experiment.fail_itself(mistake, f"{item}, asked about {type(error).__name__}")
     verdict = Verdict(item, question) if experiment is None else experiment.verdict(question)

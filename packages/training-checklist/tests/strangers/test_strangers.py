@@ -574,6 +574,32 @@ def test_schedule_of_the_second_training_of_a_script_is_rehearsed_too(stranger, 
     assert ("schedule/counted-in-steps" in done.output) == (verdict == "failed")
 
 
+PROBING = """
+
+class Probing(Net):
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.{trained}.parameters(), lr={lr})
+"""
+
+
+@pytest.mark.parametrize(("trained", "lr", "status"), [("head", 0.01, "passed"), ("first", 1e-9, "failed")])
+def test_training_of_another_module_is_looked_at_by_itself(stranger, trained, lr, status):
+    second = """    net = Probing()
+    net.first.requires_grad_({wanted})
+    trainer = pl.Trainer(**cfg.trainer, default_root_dir=cfg.folder)
+    trainer.fit(net, data)
+"""
+    tested, imports = "    trainer.test(net, data)\n", ("import Data, Net\n", "import Data, Net, Probing\n")
+    files = changed("train.py", (tested, second.format(wanted=trained == "first") + tested), imports)
+    files["net.py"] += PROBING.format(trained=trained, lr=lr)
+    done = stranger(files).check(items="fast_dev_run,gradients,overfit,learning")
+    assert done.verdict("gradients") == status, done.output
+    assert done.verdict("overfit") == status, done.output
+    assert "ran train, validate, test; then Probing: first loss" in done.output, done.output
+    for rule in ("gradients/held-by-none", "learning/loss-does-not-fall"):
+        assert (f"[{rule}]" in done.output) == (status == "failed"), done.output
+
+
 BY_EPOCHS = """        optimizer = torch.optim.Adam(self.parameters(), lr=self.hparams.lr)
         return [optimizer], [torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, {length})]
 """

@@ -63,6 +63,8 @@ class Experiment(Callback):
     # Whether the training function ends where it would go on to test. What it reads after training, such as a metric of
     # validation or the best checkpoint, need not be there then, and proves nothing where it is missing.
     ends_with_fit: ClassVar[bool] = False
+    # Whether a further training of the run, of a module of another class, is looked at by itself.
+    begins_anew: ClassVar[bool] = False
     eager: ClassVar[bool] = True  # whether compiled networks run as they are written: hooks see no modules of them else
 
     def __init__(self, topics: Sequence[str] = ()) -> None:
@@ -77,6 +79,8 @@ class Experiment(Callback):
         self.skipped: str | None = None
         self.facts: dict[str, Any] = {}
         self.earlier: Experiment | None = None  # of the same item, in an earlier Trainer of this run
+        self.further: list[Experiment] = []  # of the same item, each by itself in a later training
+        self.module: type[LightningModule] | None = None  # class of what its Trainer fits
         self.rank, self.world_size = launched_rank(), 1
         self.fits = False  # whether its Trainer has begun to fit
         self.resumes = True  # whether `fit` is given a ckpt_path, be it None
@@ -155,11 +159,10 @@ class Experiment(Callback):
         return False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if self.earlier is not None and self.earlier.is_over and not self.asks_of_further(pl_module, stage):
+        if stage == "fit":
+            self._begin(type(pl_module))
+        if self.earlier is not None and self.earlier.is_over:
             end()
-        if stage == "fit" and self.earlier is not None and not self.earlier.fits:
-            session.lead(self)
-        self.fits = self.fits or stage == "fit"
         self.rank, self.world_size, self.state = trainer.global_rank, trainer.world_size, trainer.state
         self.nearest = Nearest(trainer)
         if stage == "fit" and is_overridden("configure_optimizers", pl_module):
@@ -169,6 +172,17 @@ class Experiment(Callback):
         keep_every_epoch(trainer)
         if self.no_workers and stage == "fit":
             self.loading.__enter__()
+
+    def _begin(self, module: type[LightningModule]) -> None:
+        """Take note of a training that begins, and of whether it is the first one, or one to be looked at by itself."""
+        self.fits, self.module, first = True, module, self.earlier
+        if first is None:
+            return
+        if not first.fits:
+            session.lead(self)
+        elif self.begins_anew and module not in (first.module, *(each.module for each in first.further)):
+            self.earlier, self.findings, self.judged, self.unjudged = None, [], set(), {}
+            first.further.append(self)
 
     def after_fit(self, trainer: Trainer) -> None:
         """Do what an item asks for when `trainer.fit` has come to its end, before the training function goes on."""
@@ -218,7 +232,7 @@ class Experiment(Callback):
         skipped = self.skipped
         if self.probes and not self.judged and not self.findings and skipped is None and self.error is None:
             skipped = next(iter(self.unjudged.values()), "no hook of it has run, so that there is nothing to judge by")
-        return Verdict(
+        verdict = Verdict(
             self.item,
             question,
             counted,
@@ -231,10 +245,9 @@ class Experiment(Callback):
             silenced,
             self.error,
         )
-
-    def asks_of_further(self, pl_module: LightningModule, stage: str) -> bool:
-        """Whether it asks something of what a script does when the training is over that it has judged."""
-        return False
+        for each in self.further:
+            verdict = verdict.then(each.module.__name__, each.verdict(question))
+        return verdict
 
     @property
     def is_over(self) -> bool:

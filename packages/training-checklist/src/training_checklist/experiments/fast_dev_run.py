@@ -29,6 +29,7 @@ class FastDevRun(Experiment):
     item = "fast_dev_run"
     shapes_run = True
     ends_with_fit = True
+    begins_anew = True
     no_workers = True
 
     def __init__(self, topics: Sequence[str] = ()) -> None:

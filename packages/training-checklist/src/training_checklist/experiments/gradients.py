@@ -77,6 +77,7 @@ class Gradients(Experiment):
     """Watches the first steps: every operation and the graph of the first one, gradients and weights of all."""
 
     item = "gradients"
+    begins_anew = True
 
     def __init__(self, topics: Sequence[str]) -> None:
         super().__init__(topics)

@@ -10,7 +10,7 @@ from training_checklist import probes, session
 from training_checklist.direction import COUNTED
 from training_checklist.engines.lazy import has_lazy
 from training_checklist.engines.own_code import pass_on
-from training_checklist.experiments.experiment import Experiment, end
+from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import Finding
 from training_checklist.lab.epochs import Epochs
 from training_checklist.lab.mode_switches import ModeSwitches, Switches
@@ -38,7 +38,6 @@ from training_checklist.lightning import (
 from training_checklist.probe import CannotJudge
 
 IN_NAME = re.compile(r"\{([^:}]+)[:}]")  # as ModelCheckpoint reads its filename
-SCHEDULES = "schedule/"  # how the ids of probes begin that ask about them
 
 
 class Learning(Experiment):
@@ -61,6 +60,7 @@ class Learning(Experiment):
     shapes_run = True
     is_whole = True
     ends_with_fit = True
+    begins_anew = True
     no_workers = True
     drops: tuple[type[Callback], ...] = (EarlyStopping, Checkpoint, ProgressBar)
 
@@ -114,10 +114,6 @@ class Learning(Experiment):
             self.switches = ModeSwitches.current or self.watching.enter_context(Switches())
         super().setup(trainer, pl_module, stage)
 
-    def asks_of_further(self, pl_module: LightningModule, stage: str) -> bool:
-        judged = self.earlier.run
-        return stage == "fit" and judged is not None and type(pl_module) is not type(judged.pl_module)
-
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if has_lazy(pl_module):  # they cannot be copied, and get their shapes where the user's own run has them from
             trainer.num_sanity_val_steps = 1
@@ -133,10 +129,6 @@ class Learning(Experiment):
         by_hand = not pl_module.automatic_optimization or len(trainer.optimizers) != 1
         with isolate_rng():
             rehearsed = [] if by_hand else self._rehearse(trainer)
-            if self.earlier is not None and self.earlier.is_over:
-                asked = [probe for probe in self.probes if probe.id.startswith(SCHEDULES)]
-                self.ask(asked, run, rehearsed=[each for _, each, _ in rehearsed])
-                end()
             if not pl_module.automatic_optimization and trainer.max_steps < 0 and not session.shortened_by():
                 self.if_by_hand = {each: self._rehearse(trainer, each) for each in ("step", "epoch")}
             self._ask(

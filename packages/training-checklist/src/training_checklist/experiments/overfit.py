@@ -70,6 +70,7 @@ class Overfit(Experiment):
     item = "overfit"
     shapes_run = True
     ends_with_fit = True
+    begins_anew = True
     drops: tuple[type[Callback], ...] = (EarlyStopping, Checkpoint, ProgressBar)
 
     def __init__(self, topics: Sequence[str], **limits: Any) -> None:

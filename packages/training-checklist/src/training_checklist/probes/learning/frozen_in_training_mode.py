@@ -7,12 +7,17 @@ from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Pro
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     """Dropout inside of a network that trains in part, such as one with adapters, is left to it."""
+    frozen, moving, dropping = [], [], []
     for path, norms, dropouts in run.heard().of_frozen():
-        is_whole_network = "." not in path
-        does = [f"the running statistics of {shown(norms)} move"] * bool(norms)
-        does += [f"{shown(dropouts)} leaves values out at random"] * bool(dropouts and is_whole_network)
-        if does:
-            yield Hit(f"{path} is frozen, and runs in training mode: {', and '.join(does)}", Place(module=path))
+        dropouts = [] if "." in path else dropouts
+        frozen += [path] * bool(norms or dropouts)
+        moving, dropping = [*moving, *norms], [*dropping, *dropouts]
+    if frozen:
+        does = [f"the running statistics of {shown(moving)} move"] * bool(moving)
+        does += [f"{shown(dropping)} leaves values out at random"] * bool(dropping)
+        is_what = "is frozen, and runs" if len(frozen) == 1 else "are frozen, and run"
+        what = f"{shown(frozen)} {is_what} in training mode: {', and '.join(does)}"
+        yield Hit(what, Place(module=shown(frozen)))
 
 
 class Teacher(nn.Sequential):

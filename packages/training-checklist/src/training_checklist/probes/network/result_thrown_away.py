@@ -20,14 +20,21 @@ class Dropped(StepListener):
 
 @cache
 def statements(file: str) -> set[tuple[int, str]]:
-    """Return the lines of a file that do nothing but call a function or method, each with its name."""
-    calls = [
-        node.value
-        for node in ast.walk(source_tree(file))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-    ]
-    names = [(call, getattr(call.func, "attr", getattr(call.func, "id", ""))) for call in calls]
-    return {(line, name) for call, name in names for line in range(call.lineno, (call.end_lineno or call.lineno) + 1)}
+    """Return the lines of a file that do nothing but call a function or method, each with its name.
+
+    A statement that calls another one of this name inside is none: `self.log("loss", answers.log().mean())` uses that.
+    """
+    found = set()
+    for statement in (node for node in ast.walk(source_tree(file)) if isinstance(node, ast.Expr)):
+        names = [name_of(node) for node in ast.walk(statement) if isinstance(node, ast.Call)]
+        if isinstance(statement.value, ast.Call) and names.count(names[0]) == 1:
+            found |= {(line, names[0]) for line in range(statement.lineno, (statement.end_lineno or 0) + 1)}
+    return found
+
+
+def name_of(call: ast.Call) -> str:
+    """Return the name of the function or method that a call calls."""
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
 def forgetful(answers: Tensor, labels: Tensor) -> Tensor:
@@ -40,6 +47,19 @@ def in_place(answers: Tensor, labels: Tensor) -> Tensor:
     return functional.cross_entropy(answers, labels)
 
 
+class Scores:
+    def __init__(self) -> None:
+        self.kept: list[Tensor] = []
+
+    def log(self, score: Tensor) -> None:
+        self.kept.append(score)
+
+
+def logged(answers: Tensor, labels: Tensor) -> Tensor:
+    Scores().log(answers.softmax(-1).amax(-1).log())
+    return functional.cross_entropy(answers, labels)
+
+
 PROBE = Probe(
     question="Is the result of every out-of-place call, such as x.masked_fill(...) or x.clamp(...), assigned or used?",
     why="the line does nothing: the variant with an underscore at its end changes the tensor itself",
@@ -48,4 +68,5 @@ PROBE = Probe(
     steps=STEPS,
     faulty=forgetful,
     healthy=in_place,
+    also_healthy=(logged,),
 )

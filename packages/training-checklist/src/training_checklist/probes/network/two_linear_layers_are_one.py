@@ -62,7 +62,8 @@ class LinearPairs(StepListener):
             sizes, held_by = (weight.shape[1], weight.shape[0]), self.optimizers.get(id(weight))
             made = Made(node, sizes, weight.requires_grad, held_by, call.place)
             self.made[id(node)] = made
-            if origins and origins[0] is not None:
+            # One that begins at 0 adds to what another layer gives, as an adapter (LoRA) does: a product is meant.
+            if origins and origins[0] is not None and weight.any():
                 self.pairs.append((origins[0], made))
 
     def _origin(self, tensor: Tensor) -> Made | None:
@@ -109,6 +110,17 @@ class Bent(Straight):
     between = nn.ReLU()
 
 
+class Adapted(Small):
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.up = nn.Linear(16, 8, bias=False), nn.Linear(8, 4, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        between = self.first(inputs).relu()
+        return self.head(between) + self.up(self.down(between))
+
+
 PROBE = Probe(
     question="Is there an activation between each linear layer and the next one?",
     why="the product of two linear layers is one matrix: the second adds nothing that the first could not do",
@@ -118,4 +130,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Straight,
     healthy=Bent,
+    also_healthy=(Adapted,),
 )
