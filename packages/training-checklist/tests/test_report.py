@@ -86,7 +86,9 @@ def test_items_together_give_a_verdict_each(train):
 
 def test_items_that_exclude_each_other_are_refused_in_one_sentence(failing, capsys):
     run = failing("+debug=[overfit,fast_dev_run]")
-    assert "+debug=[overfit,fast_dev_run]: each of them decides how long the run lasts" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "fast_dev_run and overfit cannot share a run: each of them decides how long it lasts" in told
+    assert "train.py +debug=checklist" in told
     assert not (run / "debug").exists()  # nothing is left of it
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from training_checklist.ending import Refused
 from training_checklist.settings import Settings
 
 _experiments: list[Any] = []
@@ -24,19 +23,9 @@ def settings() -> Settings:
 
 
 def add(experiment: Any) -> None:
-    """Have an experiment take part, once. Of a further Trainer's, the findings go to the first of the same item.
-
-    Raises:
-        Refused: it and another one both decide how long the run lasts.
-    """
+    """Have an experiment take part, once. Of a further Trainer's, the findings go to the first of the same item."""
     if any(experiment is other for other in _experiments):
         return
-    others = [other.item for other in _experiments if other.shapes_run and other.item != experiment.item]
-    if experiment.shapes_run and others:
-        raise Refused(
-            f"+debug=[{others[0]},{experiment.item}]: each of them decides how long the run lasts; "
-            f"run them one after the other, or everything with +debug=checklist"
-        )
     first = find(experiment.item)
     if first is not None:
         experiment.follow(first)

@@ -226,5 +226,6 @@ class Learning(Experiment):
             return None
         logged = said.partition("Available metrics are: ")[2].partition("]")[0]
         self.run.monitors, self.run.named = [("ReduceLROnPlateau", said.split(" ")[0])], []
+        self.run.validated = []
         self.run.logged = [name.strip("'\" []") for name in logged.split(",") if name.strip("'\" []")]
         return next(iter(probes.load("learning/monitor-not-logged").findings(self.run, {})), None)

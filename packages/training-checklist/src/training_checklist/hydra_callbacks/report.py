@@ -16,6 +16,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.types import TaskFunction
+from hydra.utils import get_class
 from omegaconf import DictConfig, open_dict, read_write
 from training_config.processes import device_count, needs_processes
 from training_config.secret_values import secret_values
@@ -26,6 +27,7 @@ from training_checklist.ending import CheckFailed, FitEnded, Refused, ToolError,
 from training_checklist.engines.own_code import back_to_root, is_tool_error
 from training_checklist.engines.own_config import own_config
 from training_checklist.finding import ERROR, FAILED, Finding, Verdict
+from training_checklist.group import CHECKLIST
 from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
 from training_checklist.hydra_callbacks.one_device import force_one_device, without_fp16
 from training_checklist.reporting.files import masked, with_code, write_report
@@ -40,7 +42,7 @@ from training_checklist.reporting.ranks import (
     write_rank,
 )
 from training_checklist.reporting.terminal import print_report
-from training_checklist.reporting.wording import with_commands
+from training_checklist.reporting.wording import command, with_commands
 from training_checklist.settings import read_settings
 from training_checklist.starting.arguments import same
 from training_checklist.starting.check import CHECK_FAILED, TOOL_FAILED, Check, refuse, refused_by
@@ -153,7 +155,9 @@ class Report(Callback):
             own = not OWN_PLACES.isdisjoint(self.items)
             here = Path(config.hydra.runtime.cwd)
             self.given.enter_context(writing_inside(own_folder(config), services_only=own, here=here))
-        self.given.enter_context(every_trainer(*self._asked(config), self.forms_group))
+        parts, arguments = self._asked(config)
+        refuse_two_lengths(config, parts)
+        self.given.enter_context(every_trainer(parts, arguments, self.forms_group))
         self.given.enter_context(recorded_loads(self.items))
         self.given.enter_context(recorded_reads(self.items))
 
@@ -242,6 +246,17 @@ class Report(Callback):
         trainer = None if config is None else config.get("trainer")
         # A strategy of several processes may be asked for with one device.
         return needs_processes(trainer) and (device_count(trainer, 2) > 1 or int(trainer.get("num_nodes") or 1) > 1)
+
+
+def refuse_two_lengths(config: DictConfig, parts: dict[str, Any]) -> None:
+    """End the process where two of some experiments, by their keys in `callbacks`, decide how long the run lasts."""
+    targets = {key: get_class(part["_target_"]) for key, part in parts.items() if part}
+    items = [each.item for each in targets.values() if getattr(each, "shapes_run", False)]
+    if len(items) > 1:
+        refused_by(
+            f"{items[0]} and {items[1]} cannot share a run: each of them decides how long it lasts; run them one after "
+            f"the other, or everything with {command(config, CHECKLIST)}"
+        )
 
 
 def met_alone(finding: Finding) -> Finding:

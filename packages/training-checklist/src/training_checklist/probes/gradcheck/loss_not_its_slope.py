@@ -44,7 +44,7 @@ def detect(step: CheckedStep, limits: Limits) -> Hits:
     # What the last of the outermost modules that learn answers with is what the loss is of.
     learned = (module for module, answer in reversed(kept) if [*module.parameters()] and any(answers_in(answer)))
     last = next(learned, None)
-    if not kept:
+    if not any([*module.parameters()] for module, _ in kept):  # criteria may be called, too
         raise not_checked(step, "training_step calls the forward of modules, and none as module(...), which runs hooks")
     if last is None:
         raise not_checked(step, "no part of the network answers with tensors that have a gradient")

@@ -8,7 +8,7 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
     if not run.monitors and not run.named:
         raise CannotJudge("no callback monitors a metric")
     for who, metric in (each for each in run.monitors if each[1] not in run.logged):
-        near = get_close_matches(metric, run.logged, n=1, cutoff=0)
+        near = nearest(metric, run)
         advice = f"monitor one of these; the nearest is {near[0]}" if near else "log it with self.log"
         yield Hit(
             f"{who} monitors {metric}, which nobody logs; logged: {', '.join(run.logged) or 'nothing'}",
@@ -16,7 +16,7 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
             fix=Fix(advice),
         )
     for who, metric in (each for each in run.named if each[1] not in run.logged):
-        near = get_close_matches(metric, run.logged, n=1, cutoff=0)
+        near = nearest(metric, run)
         yield Hit(
             f"{who} writes {metric} into the names of checkpoints, and nobody logs it; logged: "
             f"{', '.join(run.logged) or 'nothing'}",
@@ -25,6 +25,12 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
             Fix(f"name one of these; the nearest is {near[0]}" if near else "log it with self.log"),
             WARNING,
         )
+
+
+def nearest(metric: str, run: TwoEpochs) -> list[str]:
+    """Return the name of what is logged that is most like another one: of a metric of validation, one of those."""
+    of_validation = metric.startswith("val") and run.validated
+    return get_close_matches(metric, run.validated if of_validation else run.logged, n=1, cutoff=0)
 
 
 class Named(Monitored):
