@@ -12,6 +12,7 @@ LESS |= {"epe", "mpjpe", "ade", "fde", "rmsle", "wape", "mase", "bpd"}
 COUNTED = ("epoch", "step")  # which ModelCheckpoint adds to what is logged
 AT_RANK = re.compile(r"@\d+(?![.\d])")  # recall@1, hits@10: of the first answers of a ranking
 
+KEEPS = {"MinMetric": "min", "MaxMetric": "max"}  # of torchmetrics, which keep the best of another metric
 WORDS_OF_CLASS = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]*\d*")
 
 
@@ -25,4 +26,9 @@ def better(name: str) -> str | None:
 
 def better_of_class(name: str) -> str | None:
     """Return "max" or "min" as the name of a metric's class tells, such as `RelativeError`, or None."""
-    return better(" ".join(WORDS_OF_CLASS.findall(name)))
+    return KEEPS.get(name) or better(" ".join(WORDS_OF_CLASS.findall(name)))
+
+
+def attribute_of(metric: str) -> str:
+    """Return the name that an attribute with what is logged as `val/acc` has by custom, val_acc."""
+    return re.sub(r"\W", "_", metric)

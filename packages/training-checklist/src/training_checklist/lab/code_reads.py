@@ -48,6 +48,8 @@ class Code:
         splats: (file, dotted callee, b or a) of each `callee(**cfg.b)` and `callee(**a)`.
         assigned: the keys of the config that are assigned to.
         logged: names given to `self.log`, each as a pattern.
+        made: class of what is made in the code, by the attribute that keeps it: `self.val_acc = Accuracy()`.
+        metrics: names of the project's own classes of metrics.
         logs_more: whether other names are logged, which are made while the code runs.
         loops: whether the whole config is gone through key by key.
     """
@@ -68,6 +70,8 @@ class Code:
     splats: set[tuple[str, str, str]] = field(default_factory=set)
     assigned: set[str] = field(default_factory=set)
     logged: set[str] = field(default_factory=set)
+    made: dict[str, str] = field(default_factory=dict)
+    metrics: set[str] = field(default_factory=set)
     logs_more: bool = False
     loops: bool = False
 
@@ -115,6 +119,10 @@ class Code:
             self.words.update(found)
             self.reached.update(found)
             self.whole.update(found)
+        elif isinstance(node, ast.ClassDef) and any(name(base) == "Metric" for base in node.bases):
+            self.metrics.add(node.name)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            self.made |= {each.attr: name(node.value.func) for each in node.targets if isinstance(each, ast.Attribute)}
         elif isinstance(node, ast.Dict):
             written = zip(node.keys, node.values, strict=True)
             self.composes |= any(

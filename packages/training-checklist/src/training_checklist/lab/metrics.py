@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
 
+import torch
 from torch import Tensor
 from torchmetrics import CatMetric, MaxMetric, Metric, MinMetric, SumMetric
 from torchmetrics.metric import CompositionalMetric
@@ -103,6 +104,18 @@ class MetricState:
         return self.known > 0 and self.held >= self.known + self.batches
 
 
+def updates_held(metric: Metric) -> int:
+    """Return how many updates the states of a metric hold; a `reset` of the project's own may leave the counter."""
+    states = ((getattr(metric, name), default) for name, default in metric._defaults.items())
+    return 0 if all(is_default(state, default) for state, default in states) else metric._update_count
+
+
+def is_default(state: Any, default: Any) -> bool:
+    if isinstance(state, Tensor) and isinstance(default, Tensor):
+        return torch.equal(state.cpu(), default.cpu())
+    return isinstance(state, list) and not state
+
+
 class MetricStates(MetricListener):
     """Keeps `states`, by the metric's path."""
 
@@ -129,7 +142,7 @@ class MetricStates(MetricListener):
     def _begin(self, stage: str, batch_idx: int) -> None:
         self.batches[stage] = batch_idx + 1
         if batch_idx == 0:
-            self.updates[stage] = {path: metric._update_count for path, metric in self.metrics()}
+            self.updates[stage] = {path: updates_held(metric) for path, metric in self.metrics()}
 
     def _look(self, path: str, metric: Metric, *arguments: Any, **options: Any) -> None:
         for stage, before in self.updates.items():

@@ -13,12 +13,13 @@ from unittest.mock import patch
 
 from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR
+from torchmetrics import Metric
 
-from training_checklist.direction import better_of_class
+from training_checklist.direction import attribute_of, better_of_class
 from training_checklist.engines.hooks import restore
 from training_checklist.engines.instead import put
 from training_checklist.engines.logged import names_of
-from training_checklist.engines.own_code import is_own, pass_on
+from training_checklist.engines.own_code import is_own, is_own_class, pass_on
 from training_checklist.engines.own_config import in_files
 from training_checklist.engines.places import of_frame, of_function
 from training_checklist.engines.rehearsal import rehearse, waits_for_a_metric
@@ -327,12 +328,17 @@ def validated(trainer: Trainer) -> list[str]:
     return sorted(names_of(trainer.fit_loop.epoch_loop.val_loop._results))
 
 
-def directions(trainer: Trainer) -> dict[str, str]:
-    """Return "max" or "min" for each metric that was logged as one and whose class, as of torchmetrics, tells it."""
-    loop = trainer.fit_loop.epoch_loop
+def directions(trainer: Trainer) -> dict[str, str | None]:
+    """Return "max" or "min" for each metric that was logged, or whose attribute has its name, as its class tells it.
+
+    None where the class is the project's own and does not tell: the name may be that of a metric before it.
+    """
+    loop, module = trainer.fit_loop.epoch_loop, trainer.lightning_module
     results = names_of(loop._results) | names_of(loop.val_loop._results)
-    known = {name: direction(each.value) for name, each in results.items() if not each.is_tensor}
-    return {name: best for name, best in known.items() if best is not None}
+    metrics = {name: getattr(module, attribute_of(name), None) for name in results}
+    metrics |= {name: each.value for name, each in results.items() if not each.is_tensor}
+    known = {name: (direction(each), each) for name, each in metrics.items() if isinstance(each, Metric)}
+    return {name: best for name, (best, each) in known.items() if best is not None or is_own_class(type(each))}
 
 
 def direction(metric: Any) -> str | None:

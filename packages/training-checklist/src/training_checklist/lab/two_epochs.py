@@ -27,7 +27,7 @@ class TwoEpochs(Schedules):
         switches: knows which line has put a module into eval mode.
         validated: names of what validation has logged.
         logged: names of all that was logged.
-        directions: "max" or "min" by the names of metrics whose class tells what is better.
+        directions: "max" or "min" by the names of metrics whose class tells what is better; None of unknown ones.
         is_sound: whether nothing was found before the first step that could be the cause of what else is seen.
         untrained: why no copy of the network could be trained, "" where one could.
         notes: for the report's line.
@@ -39,7 +39,7 @@ class TwoEpochs(Schedules):
     epochs: "Listeners"
     validated: list[str]
     logged: list[str]
-    directions: dict[str, str]
+    directions: dict[str, str | None]
     least_gains: dict[str, float]
     monitors: list[tuple[str, str]]
     named: list[tuple[str, str]]

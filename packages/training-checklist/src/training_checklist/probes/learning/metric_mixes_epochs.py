@@ -1,3 +1,4 @@
+import torch
 from torchmetrics import MeanMetric
 
 from training_checklist.instruments import MetricState, MetricStates, Validated, of_each
@@ -30,6 +31,21 @@ class Averaged(Validated):
             self.mean.reset()
 
 
+class Counting(MeanMetric):
+    """Sets its states back, and not what torchmetrics counts."""
+
+    def reset(self) -> None:
+        self.mean_value, self.weight = torch.zeros(()), torch.zeros(())
+
+
+class ResetByItself(Averaged):
+    resets = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = Counting()
+
+
 PROBE = Probe(
     question="Is each metric reset between epochs, and between training and validation?",
     why="its value mixes epochs, or training with validation",
@@ -38,4 +54,5 @@ PROBE = Probe(
     fix=Fix("reset() it at the end of each epoch, and give each stage a metric of its own"),
     faulty=Averaged,
     healthy=type("Reset", (Averaged,), {"resets": True}),
+    also_healthy=(ResetByItself,),
 )

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from torch.optim.lr_scheduler import ReduceLROnPlateau
-from torchmetrics import MeanMetric, R2Score
+from torchmetrics import MeanMetric, MinMetric, R2Score
 
 from training_checklist.instruments import (
     EarlyStopping,
@@ -20,7 +20,7 @@ WHY = {"ReduceLROnPlateau": "it lowers the learning rate for as long as training
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     reason = None
     for who, metric, mode in watchers(run):
-        told = run.directions.get(metric) or better(metric)
+        told = run.directions[metric] if metric in run.directions else better(metric)
         try:
             best = told or measured(run, metric)
         except CannotJudge as error:  # others may have names that tell
@@ -102,6 +102,28 @@ class NamedAccuracy(Stopped):
         self.log("val/acc", self.error)
 
 
+class PointDistance(MeanMetric):
+    """An error that does not say so."""
+
+
+class KeptAsAccuracy(Stopped):
+    """Stops by the least error so far, in attributes that once held an accuracy."""
+
+    monitor = "val/acc_best"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.val_acc, self.val_acc_best = PointDistance(), MinMetric()
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.val_acc.update((self(batch[0])[:, 0] - batch[0][:, 0]).abs())
+        self.log("val/acc", self.val_acc)
+
+    def on_validation_epoch_end(self) -> None:
+        self.val_acc_best(self.val_acc.compute())
+        self.log("val/acc_best", self.val_acc_best.compute())
+
+
 PROBE = Probe(
     question="Is the mode of ModelCheckpoint, EarlyStopping and ReduceLROnPlateau right for their metric?",
     why="it takes the worst epoch for the best",
@@ -110,5 +132,5 @@ PROBE = Probe(
     faulty=waiting("max"),
     healthy=waiting("min"),
     also_faulty=(Explained,),
-    also_healthy=(type("Maximised", (Explained,), {"mode": "max"}), NamedAccuracy),
+    also_healthy=(type("Maximised", (Explained,), {"mode": "max"}), NamedAccuracy, KeptAsAccuracy),
 )
