@@ -27,6 +27,28 @@ def test_nothing_but_the_report_is_left_and_it_is_named_from_where_the_user_is(s
     assert not list(project.folder.rglob("*.ckpt")) + list(project.folder.rglob("version_*"))
 
 
+def test_folder_that_a_callback_would_have_made_is_there_for_what_the_script_writes_beside(stranger):
+    built = (
+        "    callbacks.append(ModelCheckpoint('kept/best', monitor='val/loss', mode='max'))\n    trainer = pl.Trainer("
+    )
+    tested = "    trainer.test(net, data)\n"
+    code = changed(
+        "train.py",
+        ("    trainer = pl.Trainer(", f"    callbacks.append({best})\n    trainer = pl.Trainer("),
+        ("import Data, Net\n", "import Data, Net\nfrom pytorch_lightning.callbacks import ModelCheckpoint\n"),
+        ("    trainer.fit(", "    trainer.validate(net, data)\n    trainer.fit("),
+        (tested, f"{tested}    open('kept/best/answers.csv', 'w').close()\n"),
+    )
+    project = stranger(code)
+    before = project.files()
+    done = project.check(items="limit_batches,learning")
+    assert done.verdict("limit_batches") == "passed", done.output
+    assert done.verdict("learning") == "failed", done.output
+    assert "ModelCheckpoint has mode=max, but more of val/loss is worse" in done.output
+    assert project.files() == before
+    assert not (project.folder / "kept").exists()
+
+
 def test_data_of_a_stage_that_the_run_never_comes_to_leave_nothing(stranger):
     predicted = """
     def predict_dataloader(self):

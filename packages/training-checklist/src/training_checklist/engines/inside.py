@@ -36,6 +36,7 @@ from training_checklist.starting.own_files import note_folder, set_aside, write_
 NOTE = 1 << 20  # bytes: a config, metrics, what a run is called
 LOCK = ".lock"  # of a file that processes hold, and that has no content
 ELSEWHERE = "elsewhere"  # in the check's directory: what the project has outside of the directory of its run
+FOLDERS = frozenset({"dirpath", "save_dir", "default_root_dir"})
 PLACES = frozenset({"save_dir", "tracking_uri", "artifact_location"})  # arguments of loggers
 ADDRESSES = ("sqlite:///", "file://", "file:")  # of what is a path behind that; others are no places of this machine
 SERVERS = ("databricks", "databricks-uc")  # names that MLflow knows
@@ -46,6 +47,7 @@ before_writing: list[Callable[[], object]] = []  # before a run first writes a f
 when_fitting: list[Callable[[], object]] = []  # as a Trainer fits, or is asked to where nothing is trained
 when_placing: list[Callable[[Path], object]] = []  # as a place is asked for that is moved
 _moved: dict[Path, Path] = {}  # places in the check's directory, with those that were asked for
+_folders: set[Path] = set()  # those of them that the run would have made, and files may be written to besides
 
 
 @contextmanager
@@ -157,6 +159,11 @@ class Writes:
         self.has_begun = True
         for place in _moved.values():
             self.take(place)
+        for place in sorted(_folders):
+            for made in (each for each in (*reversed(place.parents), place) if not each.exists()):
+                self.known.add(made)
+                note_folder(made, self.folder)
+                made.mkdir()
 
     def by_trainer(self, save: Any) -> Any:
         """Return `Trainer.save_checkpoint` that notes its file first."""
@@ -284,7 +291,9 @@ def moved(init: Any, names: Set[str], folder: Path) -> Any:
         for name in names & takes.parameters.keys():
             given = bound.arguments.get(name, takes.parameters[name].default)
             if isinstance(given, (str, os.PathLike)):
-                bound.arguments[name] = place_of(given, folder)
+                bound.arguments[name] = place = place_of(given, folder)
+                asked = _moved.get(Path(place).resolve())
+                _folders.update([asked] if name in FOLDERS and asked is not None else [])
             elif given is None and name == "default_root_dir":  # else the working directory
                 bound.arguments[name] = folder
         pass_on(init, *bound.args, **bound.kwargs)

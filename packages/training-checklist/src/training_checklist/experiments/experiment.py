@@ -167,8 +167,8 @@ class Experiment(Callback):
         self.nearest = Nearest(trainer)
         if stage == "fit" and is_overridden("configure_optimizers", pl_module):
             self.watching.enter_context(schedules_of_short_runs(trainer, pl_module, not self.is_whole))
-        # A new list: Lightning is going through the old one.
-        trainer.callbacks = without(trainer, self.drops)
+        if stage == "fit":  # a script may validate before; a new list, as Lightning is going through the old one
+            trainer.callbacks = without(trainer, self.drops)
         keep_every_epoch(trainer)
         if self.no_workers and stage == "fit":
             self.loading.__enter__()
