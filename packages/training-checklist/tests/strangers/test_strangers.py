@@ -28,13 +28,11 @@ def test_nothing_but_the_report_is_left_and_it_is_named_from_where_the_user_is(s
 
 
 def test_folder_that_a_callback_would_have_made_is_there_for_what_the_script_writes_beside(stranger):
-    built = (
-        "    callbacks.append(ModelCheckpoint('kept/best', monitor='val/loss', mode='max'))\n    trainer = pl.Trainer("
-    )
+    best = "callbacks.append(ModelCheckpoint('kept/best', monitor='val/loss', mode='max'))"
     tested = "    trainer.test(net, data)\n"
     code = changed(
         "train.py",
-        ("    trainer = pl.Trainer(", f"    callbacks.append({best})\n    trainer = pl.Trainer("),
+        ("    trainer = pl.Trainer(", f"    {best}\n    trainer = pl.Trainer("),
         ("import Data, Net\n", "import Data, Net\nfrom pytorch_lightning.callbacks import ModelCheckpoint\n"),
         ("    trainer.fit(", "    trainer.validate(net, data)\n    trainer.fit("),
         (tested, f"{tested}    open('kept/best/answers.csv', 'w').close()\n"),
