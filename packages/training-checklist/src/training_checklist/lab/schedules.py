@@ -3,7 +3,7 @@
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -47,7 +47,8 @@ class Rehearsal:
         epochs: of the run.
         per_epoch: calls in an epoch.
         course: the highest rate of any group before each call, as long as if every step were a call.
-        made_for: calls that it is made for, as its arguments say; NaN where none does.
+        made_for: calls that it is made for, as its arguments say, or the decay of its function where that ends after
+            the run; NaN where none does.
         is_cycle: whether these calls are one cycle, after which it is over.
         is_cosine: whether it is one CosineAnnealingLR, alone or after a warm-up.
         error: what ended it too early, "" for nothing.
@@ -250,9 +251,15 @@ def along(*points: tuple[int, float], **options: Any) -> Example:
 
 
 def times_cut(trainer: Trainer) -> float:
-    """Return how many times as long the run would be without what the command line has typed over in the files."""
-    limits = (trainer.max_epochs, trainer.max_steps)
-    return max([1.0, *(own / limit for limit in limits if limit is not None and limit > 0 for own in in_files(limit))])
+    """Return how many times as long the run would be without what the command line has typed over in the files.
+
+    And with all the batches of its loader, of which a try takes few.
+    """
+    limits, batches, loader = (trainer.max_epochs, trainer.max_steps), trainer.num_training_batches, None
+    longer = [own / limit for limit in limits if limit is not None and limit > 0 for own in in_files(limit)]
+    with suppress(TypeError, NotImplementedError):  # of a loader without a length
+        loader = len(trainer.fit_loop._combined_loader)
+    return max([1.0, *longer]) * (max(1.0, loader / batches) if loader and batches else 1.0)
 
 
 def rehearsal(config: Any, trainer: Trainer, cut: float) -> tuple[Rehearsal, list[float]] | None:
@@ -277,7 +284,9 @@ def rehearsal(config: Any, trainer: Trainer, cut: float) -> tuple[Rehearsal, lis
     groups, error = rehearse(config.scheduler, trainer.lightning_module, calls)
     is_whole = error or calls >= steps
     further = groups if is_whole else rehearse(config.scheduler, trainer.lightning_module, int(steps))[0]
-    made_for = getattr(config.scheduler, "total_steps", None) or getattr(config.scheduler, "T_max", None) or math.nan
+    end = end_of_decay(config.scheduler, trainer.lightning_module, len(groups)) if config.interval == "step" else None
+    told = (getattr(config.scheduler, name, None) for name in ("total_steps", "T_max"))
+    made_for = next(filter(None, told), end or math.nan)
     parts = [config.scheduler, *getattr(config.scheduler, "_schedulers", [])]  # of SequentialLR
     found = Rehearsal(
         shown(config.scheduler),
@@ -289,7 +298,7 @@ def rehearsal(config: Any, trainer: Trainer, cut: float) -> tuple[Rehearsal, lis
         per_epoch,
         [max(rates) for rates in max(groups, further, key=len)],
         made_for,
-        hasattr(config.scheduler, "total_steps"),
+        hasattr(config.scheduler, "total_steps") or end is not None,
         sum(type(each) is CosineAnnealingLR for each in parts) == 1,
         error,
         max(getattr(config.scheduler, "base_lrs", None) or [math.nan]),
@@ -299,6 +308,19 @@ def rehearsal(config: Any, trainer: Trainer, cut: float) -> tuple[Rehearsal, lis
         of_function(type(trainer.lightning_module).configure_optimizers),
     )
     return found, [max(rates) for rates in zip(*groups, strict=True)]
+
+
+def end_of_decay(scheduler: Any, pl_module: LightningModule, calls: int) -> int | None:
+    """Return the call with which a function's decay is over, where that comes after the run; None of others."""
+    if type(scheduler) is not LambdaLR:
+        return None
+    course = [max(rates) for rates in rehearse(scheduler, pl_module, calls)[0]]
+    if not course[-1] < course[-2]:
+        return None
+    course = [max(rates) for rates in rehearse(scheduler, pl_module, MOST)[0]]
+    end = next((call for call, (now, then) in enumerate(pairwise(course)) if call >= calls and now == then), None)
+    falls = end is not None and all(then < now for now, then in pairwise(course[course.index(max(course)) : end + 1]))
+    return end if falls and len({*course[end:]}) == 1 else None
 
 
 def first_change(scheduler: Any, trainer: Trainer, calls_per_step: float, steps: int) -> float:

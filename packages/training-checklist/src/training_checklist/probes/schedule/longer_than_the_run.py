@@ -3,7 +3,7 @@ from functools import partial
 
 from torch.optim.lr_scheduler import OneCycleLR
 
-from training_checklist.instruments import MANY, SPLIT, Schedules, near, scheduled
+from training_checklist.instruments import MANY, SPLIT, Schedules, along, near, scheduled
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -11,8 +11,11 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
     for each in schedules.rehearsals:
         # That is schedule/counted-in-steps's.
         in_steps = each.interval == "epoch" and near(each.made_for, each.steps, limits)
-        if each.is_cycle and each.made_for > limits.many * each.uncut > 0 and not in_steps:
-            yield Hit(f"{each.gets}; the last rate is {each.rates[-1]:.3g}", each.place)
+        in_batches = each.accumulated > 1 and near(each.made_for, each.uncut * each.accumulated, limits)
+        is_longer = in_batches or each.made_for > limits.many * each.uncut > 0
+        if each.is_cycle and is_longer and not in_steps:
+            of_batches = f", of {each.accumulated} batches each" if in_batches else ""
+            yield Hit(f"{each.gets}{of_batches}; the last rate is {each.rates[-1]:.3g}", each.place)
         elif each.first_change > each.uncut:
             what = f"call {each.first_change:.0f} is the first that changes a rate, and the run has {each.run}"
             yield Hit(f"{what}: it ends by the lesser of max_steps and max_epochs", each.place)
@@ -20,6 +23,10 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
 
 def cycle(steps: int, interval: str = "step") -> object:
     return scheduled(partial(OneCycleLR, max_lr=0.01, total_steps=steps), interval)
+
+
+def falling(steps: int, accumulated: int = 1) -> object:
+    return along((0, 1.0), (steps, 0.0), trainer={"accumulate_grad_batches": accumulated})
 
 
 PROBE = Probe(
@@ -34,4 +41,6 @@ PROBE = Probe(
     },
     faulty=cycle(900),
     healthy=cycle(40),
+    also_faulty=(falling(900), falling(40, accumulated=2)),
+    also_healthy=(falling(40), falling(60), falling(20, accumulated=2)),
 )
