@@ -72,7 +72,8 @@ class Recording:
         for path, written in found.items():
             if written.part is None and not written.line:
                 found[path] = replace(self._of_logger_in(path.parent) or written, path=path, is_new=written.is_new)
-        places = {path: asked_for(path) for path in sorted(found) if path.is_file()}
+        # A link, as W&B's to its newest run, has no content that another run could overwrite.
+        places = {path: asked_for(path) for path in sorted(found) if path.is_file() and not path.is_symlink()}
         return [
             replace(found[path], path=place, is_new=found[path].is_new and place == path)
             for path, place in places.items()

@@ -1,8 +1,19 @@
+import ast
 from typing import Any
 
-from training_checklist.instruments import EpochListener, Small, TwoEpochs, hooks_of, several_steps
+from training_checklist.instruments import (
+    EpochListener,
+    Small,
+    TwoEpochs,
+    is_overridden,
+    of_function,
+    several_steps,
+    tree_of,
+)
 from training_checklist.lightning import LightningModule, Trainer
-from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import REMARK, WARNING, Fix, Hit, Hits, Limits, Place, Probe
+
+HOOK = "on_train_batch_start"
 
 
 class EpochLength(EpochListener):
@@ -27,14 +38,28 @@ class EpochLength(EpochListener):
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
-    seen, asked = run.heard(), run.trainer.num_training_batches
+    seen, asked, module = run.heard(), run.trainer.num_training_batches, type(run.pl_module)
     short = [(epoch, done) for epoch, done in enumerate(seen.done) if done < asked]
     if short and not seen.ended:
         epoch, done = short[0]
+        is_own = is_overridden(HOOK, run.pl_module)
         yield Hit(
-            f"epoch {epoch} ends after {done} of {asked:g} batches, and nothing has asked for it",
-            hooks_of(run.trainer, run.pl_module, ("on_train_batch_start",)),
+            f"epoch {epoch} ends after {done} of {asked:g} batches, and the Trainer was not asked to stop",
+            of_function(getattr(module, HOOK)) if is_own else Place(),
+            severity=REMARK if ends_by_its_state(getattr(module, HOOK)) else None,
         )
+
+
+def ends_by_its_state(hook: Any) -> bool:
+    """Whether a hook says `return -1` under a condition that is none of the batch number, as when it has converged."""
+    tree = tree_of(hook)
+    numbers = {each.arg for node in ast.walk(tree) if isinstance(node, ast.arguments) for each in node.args[2:]}
+    return any(
+        isinstance(node, ast.If)
+        and any(isinstance(each, ast.Return) and each.value and ast.unparse(each.value) == "-1" for each in node.body)
+        and numbers.isdisjoint(each.id for each in ast.walk(node.test) if isinstance(each, ast.Name))
+        for node in ast.walk(tree)
+    )
 
 
 class Ending(Small):
@@ -42,6 +67,18 @@ class Ending(Small):
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> int | None:
         return -1 if batch_idx == self.last else None
+
+
+class Converging(Small):
+    """Ends its epoch when it has converged, which is remarked."""
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> int | None:
+        if self.has_converged():
+            return -1
+        return None
+
+    def has_converged(self) -> bool:
+        return self.global_step % 5 == 3
 
 
 PROBE = Probe(
@@ -53,5 +90,6 @@ PROBE = Probe(
     detect=detect,
     fix=Fix("return nothing from on_train_batch_start; to leave a batch out, return None from training_step"),
     faulty=several_steps(Ending),
+    also_faulty=(several_steps(Converging),),
     healthy=several_steps(type("Whole", (Ending,), {"last": None})),
 )

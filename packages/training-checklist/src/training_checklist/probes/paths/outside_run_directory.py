@@ -192,7 +192,7 @@ def fix_of(files: RunFiles, writer: str, key: str, line: str, written: Written) 
     part = logger or written.part
     arguments = signature(type(part)).parameters if part is not None else ()
     folder = "HydraConfig.get().runtime.output_dir"
-    if writer == GIVEN_ROOT and line:
+    if line and (writer == GIVEN_ROOT or (writer == TRAINER and not takes_the_config(files))):
         return Fix(f"in {line}: default_root_dir={folder}")
     name = "dirpath" if path.suffix == ".ckpt" else "save_dir"
     if key and last != key and name in arguments:
@@ -204,6 +204,16 @@ def fix_of(files: RunFiles, writer: str, key: str, line: str, written: Written) 
         return Fix(f"in {line}: {taken[0] if taken else f'Path({folder}) / {path.name!r}'}") if line else None
     mark = "" if "default_root_dir" in (job(files).get("trainer") or {}) else "+"
     return Fix(overrides=(f"{mark}trainer.default_root_dir={OUTPUT_DIR}",))
+
+
+def takes_the_config(files: RunFiles) -> bool:
+    """Whether code that builds a Trainer gives it whatever the config has, `Trainer(**cfg.trainer)`."""
+
+    def gives_all(node: ast.AST) -> bool:
+        called = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+        return called == "Trainer" and any(keyword.arg is None for keyword in node.keywords)
+
+    return bool(files.line_of(gives_all))
 
 
 def attribute_set(files: RunFiles, name: str) -> str:
