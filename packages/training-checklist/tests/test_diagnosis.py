@@ -427,11 +427,14 @@ def test_loss_that_cannot_go_backward_names_the_step_that_made_it(loss, why):
     assert re.match(r"\S*test_diagnosis\.py:\d+ in Lit\.training_step, batch 0, backward of its loss", finding.where)
 
 
-def test_gradient_that_validation_takes_itself_is_no_loss_of_training():
+@pytest.mark.parametrize(
+    "take", [lambda loss, place: torch.autograd.grad(loss, place), lambda loss, _: loss.backward()]
+)
+def test_gradient_that_validation_takes_itself_is_no_loss_of_training(take):
     class Forces(Lit):
         def validation_step(self, batch, batch_idx):
             place = batch[0].requires_grad_()
-            torch.autograd.grad(self.net(place).sum(), place)
+            take(self.net(place).sum(), place)
 
     finding = diagnosed(fit, Forces())
     assert "inference mode" in finding.why

@@ -124,10 +124,12 @@ def detached(crash: Crash, match: re.Match) -> Cause:
             "requires_grad_(True) on what is to be trained",
             backward_of(crash),
         )
-    if "backward" not in crash.stages and not {"validation_step", "test_step", "predict_step"}.isdisjoint(crash.stages):
+    evaluates = not {"validation_step", "test_step", "predict_step"}.isdisjoint(crash.stages)
+    if evaluates and "training_step" not in crash.stages:
         return Cause(
             "a gradient is taken where none is recorded: Lightning validates, tests and predicts in inference mode",
-            "Trainer(inference_mode=False), and torch.enable_grad() around what takes it, as forces do of an energy",
+            "torch.inference_mode(False) and torch.enable_grad() around what takes it and makes its tensors, or "
+            "Trainer(inference_mode=False) and torch.enable_grad(), as for forces that are slopes of an energy",
         )
     known = f"; {frozen} of {len(parameters)} parameters are frozen" if frozen else ""
     return Cause(
