@@ -505,6 +505,24 @@ def adversarial(net, cut=False):
     return Adversarial()
 
 
+def test_weight_of_a_state_of_zeros_is_not_laid_at_the_door_of_a_sign_behind_it(examine, net):
+    """As the first layer of an unrolled shrinkage (LISTA) has one: the sign is beside a factor that has a slope."""
+
+    class Unrolled(net):
+        def __init__(self):
+            super().__init__()
+            self.state = torch.nn.Linear(32, 32, bias=False)
+
+        def forward(self, inputs):
+            sum_of_both = self.first(inputs) + self.state(inputs.new_zeros(len(inputs), 32))
+            return self.head(sum_of_both.sign() * (sum_of_both.abs() - 0.01).relu())
+
+    [finding] = examine("gradients", Unrolled()).findings
+    assert finding.rule == "gradients/always-zero"
+    assert "Sign" not in finding.what
+    assert "self.state(" in finding.place.source
+
+
 def test_optimizer_that_is_cut_off_is_named_with_the_detach_of_its_own_step(examine, net):
     verdict = examine("gradients", adversarial(net, cut=True))
     [finding] = verdict.findings

@@ -122,15 +122,9 @@ class BackwardGraph(Graph):
             node.register_hook(partial(self._judge, node))
 
     def kill(self, parameters: Iterable[Tensor]) -> Death | None:
-        """Return where the gradients of parameters became 0: zeros there make zeros behind it."""
+        """Return where the gradients of parameters became 0: the last on their way that was given another one."""
         ids = {id(parameter) for parameter in parameters}
-        return next(
-            (death for death in reversed(self.deaths) if death.parameters & ids and self._is_first(death)), None
-        )
-
-    def _is_first(self, death: Death) -> bool:
-        earlier = self.deaths[: self.deaths.index(death)]
-        return not any(death.parameters <= other.parameters for other in earlier)
+        return next((death for death in reversed(self.deaths) if death.parameters & ids), None)
 
     def _judge(self, node: Any, made: tuple[Tensor | None, ...], given: tuple[Tensor | None, ...]) -> None:
         if not any(gradient is not None and bool(gradient.any()) for gradient in given):
