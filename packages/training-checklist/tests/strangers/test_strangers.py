@@ -47,6 +47,19 @@ def test_folder_that_a_callback_would_have_made_is_there_for_what_the_script_wri
     assert not (project.folder / "kept").exists()
 
 
+def test_hidden_note_of_the_script_on_its_last_run_is_put_back(stranger):
+    tested = "    trainer.test(net, data)\n"
+    noted = "    with open('runs/.last_run', 'w') as note:\n        note.write(cfg.folder)\n"
+    noted += "    os.makedirs('runs/new')\n    open('runs/new/.state', 'w').close()\n"
+    code = changed("train.py", (tested, f"{tested}{noted}"), ("import hydra\n", "import os\n\nimport hydra\n"))
+    project = stranger(code | {"runs/.last_run": "yesterday"})
+    before = project.files()
+    passed(project.check(items="limit_batches"), "limit_batches")
+    assert project.files() == before
+    assert (project.folder / "runs/.last_run").read_text() == "yesterday"
+    assert not (project.folder / "runs/new").exists()
+
+
 def test_data_of_a_stage_that_the_run_never_comes_to_leave_nothing(stranger):
     predicted = """
     def predict_dataloader(self):

@@ -200,7 +200,7 @@ class Writes:
         # A script may keep its results beside its data, too, when it has trained.
         is_written_anew = bool(begins_empty) and path.is_file()  # what another run has left there
         may_be_result = self.has_begun or (is_written_anew and self._is_note(path))
-        if not may_be_of_a_run(path, self.here) or (is_among_data(path, self.here) and not may_be_result):
+        if not may_be_of_a_run(path, self.here, frame) or (is_among_data(path, self.here) and not may_be_result):
             return
         written = attribute(path, frame)
         if written is None:
@@ -235,7 +235,7 @@ class Writes:
         has_nothing = not any(path.iterdir()) if is_folder else path.lstat().st_mtime_ns >= self.since
         if has_nothing:  # of before
             return
-        written = attribute(path, frame) if not is_moved and may_be_of_a_run(path, self.here) else None
+        written = attribute(path, frame) if not is_moved and may_be_of_a_run(path, self.here, frame) else None
         if written is not None and written.line:  # whatever else lies in its folder, it was there before
             self._note(path, True)
         else:

@@ -114,10 +114,10 @@ def is_of_a_run(place: Path, working_directory: Path) -> bool:
     return may_be_of_a_run(place, working_directory) and not is_among_data(place, working_directory)
 
 
-def may_be_of_a_run(place: Path, working_directory: Path) -> bool:
-    """Whether a place is for what lasts and is seen, be it data."""
+def may_be_of_a_run(place: Path, working_directory: Path, frame: FrameType | None = None) -> bool:
+    """Whether a place is for what lasts, be it data, and is seen: or hidden by the project's own code, at a frame."""
     is_hidden = any(part.startswith(".") for part in inside(place, working_directory).parts)
-    return not is_hidden and not is_temporary(place, working_directory)
+    return (not is_hidden or bool(own_line(frame))) and not is_temporary(place, working_directory)
 
 
 def is_among_data(place: Path, working_directory: Path) -> bool:
@@ -144,8 +144,8 @@ def holds_data(folder: Path) -> bool:
     return folder.name in DATA and not any(folder.glob("*.py"))
 
 
-def removed_by(frame: FrameType | None) -> str:
-    """Return "file:line" of the project's own code that removes something itself, or "" where a library does."""
+def own_line(frame: FrameType | None) -> str:
+    """Return "file:line" of the project's own code that writes or removes something itself, "" where a library does."""
     while frame is not None and is_standard(frame.f_code.co_filename):
         frame = frame.f_back
     is_told = frame is not None and is_own(frame.f_code.co_filename)

@@ -18,8 +18,8 @@ from training_checklist.engines.writes import (
     is_of_a_run,
     listen,
     listeners,
+    own_line,
     removal_listeners,
-    removed_by,
 )
 from training_checklist.lightning import Logger
 
@@ -88,7 +88,7 @@ class Recording:
     def note_removed(self, path: Path, frame: FrameType, is_moved: bool) -> None:
         """Note what the project's own code takes out of the run's directory again."""
         path = path.resolve()
-        line = removed_by(frame) if path.is_relative_to(self.run) else ""
+        line = own_line(frame) if path.is_relative_to(self.run) else ""
         if line:
             self.removed.setdefault(path, line)
 
