@@ -20,6 +20,7 @@ from training_checklist.probe import CannotJudge
 # (shift of the input, in its own scale; step of the numerical gradient). Differences must show in all of them: a kink
 # is left by a shift, and the noise of a function that computes in float32 inside by a longer step.
 TRIALS = ((0.0, 1e-6), (1e-2, 1e-6), (2e-2, 1e-3))
+OF_MANY = (0.0, 1e-9)  # along all of many numbers, as of a spectrogram near 0, a longer step crosses many kinks
 DIRECTIONS = 5  # random; their median is not moved by two that cross a kink
 
 
@@ -88,7 +89,7 @@ class CheckedStep(Subject):
             CannotJudge: it has none, or raises.
         """
         trials, constant = [], None
-        for shift, step in TRIALS:
+        for shift, step in (*TRIALS, *([OF_MANY] if value.numel() > self.max_values else [])):
             generator = torch.Generator().manual_seed(0)
             noise = torch.rand(value.shape, generator=generator, dtype=value.dtype).to(value.device)
             # Away from 0, so that what is defined on one side of it only still is.
