@@ -60,6 +60,13 @@ def test_hidden_note_of_the_script_on_its_last_run_is_put_back(stranger):
     assert not (project.folder / "runs/new").exists()
 
 
+def test_stage_that_the_command_asks_for_and_an_item_leaves_out_is_a_value_of_the_command(stranger):
+    code = changed("train.py", ("    trainer.test(net, data)\n", "    if cfg.test:\n        trainer.test(net, data)\n"))
+    project = stranger(code | {"configs/train.yaml": f"{CONFIG}test: false\n"})
+    done = project.run("+checklist=[fast_dev_run,config]", "test=true")
+    passed(done, "fast_dev_run", "config")
+
+
 def test_data_of_a_stage_that_the_run_never_comes_to_leave_nothing(stranger):
     predicted = """
     def predict_dataloader(self):

@@ -23,6 +23,7 @@ from training_checklist.lab.job_config import JobConfig, override_of, provenance
 from training_checklist.probe import CannotJudge
 from training_checklist.settings import KEY
 from training_checklist.starting.placement import own_folder
+from training_checklist.starting.shape import unshaped
 
 LIGHTNING = ("pytorch_lightning", "lightning.pytorch")
 ENTRIES = ("fit", "validate", "test", "predict")
@@ -44,7 +45,7 @@ class ConfigWatch(Callback):
         self.idle = IdleTrainer(self.check.comes_to_fit)
         self.alone = list(config.hydra.callbacks.debug["items"]) == [ConfigCheck.item]
         try:
-            self.check.examine(config)
+            self.check.examine(unshaped(config))
         except Exception as error:  # Hydra would make a warning of it, and the item would seem to have passed
             self.check.fail_itself(error, ConfigCheck.item)
         if self.alone:
