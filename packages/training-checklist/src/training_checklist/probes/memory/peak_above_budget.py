@@ -71,10 +71,10 @@ def not_predicted(use: MemoryUse, reason: str) -> CannotJudge:
     return CannotJudge(f"no peak was predicted: {reason}")
 
 
-def changed(use: MemoryUse, raw: Any, **change: Any) -> int | None:
+def changed(use: MemoryUse, raw: Any, **change: Any) -> Peak | None:
     """Return the peak with a change, None where it does not work: how to double some batches is not known."""
     try:
-        return predict(use.pl_module, use.trainer, raw, **change).bytes
+        return predict(use.pl_module, use.trainer, raw, **change)
     except Exception:
         return None
 
@@ -82,25 +82,32 @@ def changed(use: MemoryUse, raw: Any, **change: Any) -> int | None:
 def largest_batch(use: MemoryUse, raw: Any, peak: Peak) -> int | None:
     """Return how many samples fill the budget: by a line from this batch's peak to twice that batch's.
 
-    What that gives is predicted too. Where it does not lie on the line, the peak grows with a power of the batch,
-    as where samples are compared with one another, or only when activations outgrow the optimizer's part.
+    Of each stage of a step by itself: with few samples the optimizer's part is the largest, with more of them that of
+    the activations. What that gives is predicted too. Where it does not lie on the line, the peak grows with a power of
+    the batch, as where samples are compared with one another.
     """
     samples, began = samples_of(raw), time.monotonic()
     twice = changed(use, raw, times=2)
     spent = time.monotonic() - began
-    if not samples or twice is None or twice <= peak.bytes:
+    if not samples or twice is None:
         return None
-    each = (twice - peak.bytes) / samples
-    fits = max(int(samples + (use.room - peak.bytes) / each), 0)
+    growth = {stage: (twice.stages.get(stage, 0) - most) / samples for stage, most in peak.stages.items()}
+    lines = [
+        (samples + (use.room - peak.stages[stage]) / each, stage, each) for stage, each in growth.items() if each > 0
+    ]
+    if not lines:
+        return None
+    filled, stage, each = min(lines)
+    fits = max(int(filled), 0)
     # A network that goes through the batch step by step takes as many times as long.
     times = min(fits // samples, max(int(2 * FAR / spent), 4))
     if times <= 2:
         return fits
-    fixed, far = peak.bytes - each * samples, changed(use, raw, times=times)
+    fixed, far = peak.stages[stage] - each * samples, changed(use, raw, times=times)
     if far is None:
         return None
-    power = math.log((far - fixed) / (twice - fixed)) / math.log(times / 2)
-    return int(samples * times * ((use.room - fixed) / (far - fixed)) ** (1 / power))
+    power = math.log((far.stages[stage] - fixed) / (twice.stages[stage] - fixed)) / math.log(times / 2)
+    return int(samples * times * ((use.room - fixed) / (far.stages[stage] - fixed)) ** (1 / power))
 
 
 def remedies(use: MemoryUse, raw: Any, peak: Peak, fits: int | None) -> Fix:
@@ -121,8 +128,8 @@ def remedies(use: MemoryUse, raw: Any, peak: Peak, fits: int | None) -> Fix:
         (checkpointing(use.pl_module, blocks), {"recomputed": tuple(blocks)}),
     ):
         less = changed(use, raw, **change) if way else None
-        if less is not None and less < peak.bytes:
-            ways.append(f"{way}: {in_bytes(less)}")
+        if less is not None and less.bytes < peak.bytes:
+            ways.append(f"{way}: {in_bytes(less.bytes)}")
     enough = math.ceil(peak.bytes / GIB + use.overhead_gb)
     ways.append(f"callbacks.debug_memory.budget_gb={enough}, if the accelerator has that")
     return Fix("; ".join(ways), overrides)
