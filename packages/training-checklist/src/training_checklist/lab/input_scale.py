@@ -30,7 +30,7 @@ class InputScale:
     Args:
         pixels: whether they are images of 8 bits: the dataset keeps such, or different values are as few as those have.
         claim: mean and standard deviation of pixels in 0..1 that the project normalises with; None: it names none.
-        levels: different values in one sample, the one that has most.
+        levels: different values in one sample, the one that has most; 0 where less than half of it enters at once.
         stored: likewise, as the dataset keeps it; 0 where that is unknown.
         altered: whether the step makes more of the images of a batch than normalised ones, as noise does.
     """
@@ -85,8 +85,11 @@ def input_scale(data: Data) -> InputScale:
     pixels = bool(kept) and str(getattr(kept[0], "dtype", "")).endswith("uint8")
     pixels = pixels or (len(shape) == 4 and channels <= 4 and (few or claim is not None))
     (low, high), place = values.aminmax(), Place(loader="train_dataloader", module=seen.layer, note=data.roles.input)
-    levels = max(len(sample.unique()) for sample in seen.entering[0])
-    of_kept = max((len(np.unique(as_array(each))) for each in kept if hasattr(each, "dtype")), default=0)
+    arrays = [as_array(each) for each in kept if hasattr(each, "dtype")]
+    of_kept = max((len(np.unique(each)) for each in arrays), default=0)
+    entered = seen.entering[0]
+    is_part = any(2 * entered[0].numel() < each.size for each in arrays)
+    levels = 0 if is_part else max(len(sample.unique()) for sample in entered)
     of_all = float(values.mean()), float(values.std()), float(low), float(high)
     return InputScale(*of_all, pixels, claim, place, levels, of_kept, seen.altered)
 

@@ -40,6 +40,18 @@ def of_levels(number: int) -> Example:
     return on_datasets(split, split, module=Larger)
 
 
+class StepByStep(Validated):
+    """Goes through a series, of which two numbers enter at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(2, 16)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        steps = inputs.float().unfold(1, 2, 2).transpose(0, 1)
+        return self.head(sum(self.first(step).relu() for step in steps))
+
+
 PROBE = Probe(
     question="Do images keep all the grey levels that they are stored with on their way into the network?",
     why="the network sees black and white alone, where grey was stored",
@@ -48,6 +60,7 @@ PROBE = Probe(
     detect=detect,
     faulty=of_levels(30),
     healthy=of_levels(8),
+    also_healthy=(on_datasets(*[lambda: bytes_of_images(32, 30)] * 2, module=StepByStep),),
     thresholds={
         "stored_levels": Threshold(16, "different values in a sample: of black and white, smoothed, a few are left")
     },
