@@ -57,6 +57,18 @@ def test_data_to_predict_may_be_missing_and_data_to_test_may_not(examine, net, d
     assert examine("fast_dev_run", Full(), untested()).status == "failed"
 
 
+@pytest.mark.parametrize(("refuses", "status"), [(True, "passed"), (False, "failed")])
+def test_prediction_that_the_project_itself_refuses_was_not_asked_for(examine, net, data, refuses, status):
+    class Full(net):
+        def predict_step(self, batch, batch_idx):
+            if refuses:
+                raise ValueError("set a sampler first")
+            return None + batch
+
+    whole = type("Whole", (data,), {"predict_dataloader": data.val_dataloader})
+    assert examine("fast_dev_run", Full(), whole()).status == status
+
+
 METHODS = {
     "a hook of Lightning 1": (Callback, "on_epoch_start", "on_train_epoch_start"),
     "misspelt": (Callback, "on_validation_epochs_end", "on_validation_epoch_end"),

@@ -1,5 +1,6 @@
 """One batch through every stage that the project has."""
 
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from omegaconf import OmegaConf
 from training_checklist.engines import config_reads, loads
 from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.logged import names_of
-from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.own_code import is_own, pass_on
 from training_checklist.engines.own_config import own_config
 from training_checklist.engines.replay import reported_loss
 from training_checklist.engines.stages import has_stage
@@ -96,13 +97,14 @@ class FastDevRun(Experiment):
     def _run(self, stage: str, trainer: Trainer, pl_module: LightningModule, datamodule: Any) -> None:
         """Run a stage as the project would; what it raises there is said, and the next stage follows.
 
-        Data to predict may not be there where a program predicts only when it is asked to: that alone is no fault.
+        Data to predict, or what else the project's own code asks for then, may not be there where a program predicts
+        only when it is asked to: that alone is no fault.
         """
         try:
             with NoWorkers():
                 pass_on(getattr(type(trainer), stage), trainer, pl_module, datamodule=datamodule)
         except Exception as error:
-            if stage == "predict" and trainer.predict_loop._combined_loader is None:
+            if stage == "predict" and (trainer.predict_loop._combined_loader is None or is_own_refusal(error)):
                 said = next(iter(str(error).splitlines()), "")[:120]
                 self.seen = f"{self.seen}; nothing to predict here: {type(error).__name__}: {said}"
                 return
@@ -115,6 +117,12 @@ class FastDevRun(Experiment):
         known = {name: value for name, value in trainer.callback_metrics.items() if name not in self.waiting}
         metrics = {name: float(value) for name, value in known.items() if value.numel() == 1}
         self.ask(self.probes, self.stages, metrics=metrics, alike=self.alike)
+
+
+def is_own_refusal(error: Exception) -> bool:
+    """Whether it is a line of the project's own code that raises an exception, `raise ValueError(...)`."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return is_own(last.filename) and (last.line or "").startswith("raise ")
 
 
 def have_one_label(batch: Any) -> bool:

@@ -1,6 +1,16 @@
 from collections import Counter
 
-from training_checklist.instruments import Data, Example, MappedDataset, classes, labels, on_datasets, only_round, part
+from training_checklist.instruments import (
+    CHANCE,
+    Data,
+    Example,
+    MappedDataset,
+    classes,
+    labels,
+    on_datasets,
+    only_round,
+    part,
+)
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -9,7 +19,8 @@ def detect(data: Data, limits: Limits) -> Hits:
     number, roles, seen = classes(data), data.roles, Counter()
     if number in roles.tables.values():
         raise CannotJudge("the classes are words of a vocabulary")
-    for split in (data.train, *data.held_out):
+    further = [split for split in data.held_out if split.dataset is not data.train.dataset]
+    for split in (data.train, *further):
         known, dense = labels(data, split), part(data, split).of(roles.target)
         samples = len(known)
         if not samples and dense is not None:  # of pixels or time steps
@@ -18,6 +29,9 @@ def detect(data: Data, limits: Limits) -> Hits:
             raise CannotJudge("not all training labels were looked at")
         seen.update(known[known != roles.ignored].long().tolist())
     missing = sorted({*range(number)} - {*seen})
+    # So many classes are wanting by chance where all are as frequent.
+    if missing and number * (1 - 1 / number) ** seen.total() > CHANCE:
+        raise CannotJudge(f"{seen.total()} labels are too few to hold each of {number} classes")
     if missing and seen:
         yield Hit(
             f"class {', '.join(map(str, missing[:10]))} of {number} has not one label in any split, of {seen.total()} "
