@@ -65,8 +65,11 @@ def test_prediction_that_the_project_itself_refuses_was_not_asked_for(examine, n
                 raise ValueError("set a sampler first")
             return None + batch
 
-    whole = type("Whole", (data,), {"predict_dataloader": data.val_dataloader})
-    assert examine("fast_dev_run", Full(), whole()).status == status
+    class Whole(data):
+        def predict_dataloader(self):
+            return DataLoader(self.part(3), batch_size=16)
+
+    assert examine("fast_dev_run", Full(), Whole()).status == status
 
 
 METHODS = {
