@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import resources
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 from training_checklist import session
+from training_checklist.ending import FitEnded
 from training_checklist.experiments.experiment import after_fit
 from training_checklist.finding import Verdict
 
@@ -105,7 +107,8 @@ def examine(tmp_path) -> Callable[..., Verdict]:
         try:
             trainer = Trainer(**options, **quiet, callbacks=[check, *more])
             trainer.fit(module, datamodule=data or Data())
-            after_fit(trainer)
+            with suppress(FitEnded):
+                after_fit(trainer)
             check.conclude(tmp_path)
         except Exception as error:
             finding = check.explain(error)

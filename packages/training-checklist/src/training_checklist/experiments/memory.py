@@ -15,7 +15,7 @@ from training_checklist.engines.held import count_nodes, graph_nodes, plain_byte
 from training_checklist.engines.places import named
 from training_checklist.engines.sizes import GIB
 from training_checklist.engines.uncopied import after_forward
-from training_checklist.experiments.experiment import Experiment, stop
+from training_checklist.experiments.experiment import Experiment, end, stop
 from training_checklist.lab.memory_use import MemoryUse
 from training_checklist.lightning import Callback, LightningModule, Trainer
 
@@ -40,13 +40,18 @@ class Memory(Experiment):
         own = torch.cuda.get_device_properties(0).total_memory / GIB if has_own else small_gb
         assumed = budget_gb is None and not has_own
         self.use = MemoryUse(own if budget_gb is None else budget_gb, assumed, overhead_gb, self.facts)
-        self.steps, self.is_looking = steps, False
+        self.steps, self.is_looking, self.is_given_up = steps, False, False
         self.hooks: list[RemovableHandle] = []
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.ask(self.probes, self.use, trainer=trainer, pl_module=pl_module)
-        if self.has_found():
+        if self.has_found():  # and a step may not fit here either
+            self.is_given_up = True
             stop(trainer)
+
+    def after_fit(self, trainer: Trainer) -> None:
+        if self.is_given_up:  # no step was taken, and no checkpoint is there
+            end()
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         use = self.use

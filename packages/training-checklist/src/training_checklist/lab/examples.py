@@ -13,7 +13,7 @@ import io
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
@@ -29,6 +29,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from training_checklist import session
+from training_checklist.ending import FitEnded
 from training_checklist.engines import own_code, places
 from training_checklist.engines.loads import recorded_loads
 from training_checklist.engines.replay import seed_all
@@ -296,7 +297,8 @@ def run(
                     trainer = Trainer(**{**options, "default_root_dir": folder, "callbacks": callbacks})
                     try:
                         trainer.fit(module, loader, held_out if is_overridden("validation_step", module) else None)
-                        after_fit(trainer)
+                        with suppress(FitEnded):
+                            after_fit(trainer)
                     except Exception as error:
                         if callback is None or callback.explain(error) is None:
                             raise

@@ -45,8 +45,12 @@ def adds_rows(call: Call, first: Any) -> bool:
 
 
 def is_computed(part: Any) -> bool:
-    """Whether it is what weights made of something, and neither a weight nor an input."""
-    return isinstance(part, Tensor) and part.requires_grad and part.grad_fn is not None and part.numel() > 0
+    """Whether it is what weights made of something, and neither a weight nor an input.
+
+    Not a number for each sample: beside others that is an element of a matrix, of which two may be the same.
+    """
+    made = isinstance(part, Tensor) and part.requires_grad and part.grad_fn is not None
+    return made and part.ndim > 0 and part.numel() > len(part)
 
 
 def memory(tensor: Tensor) -> tuple[Any, ...]:
@@ -85,6 +89,16 @@ class Joined(Doubled):
         return self.head(torch.cat([hidden, torch.relu(self.second(hidden))], 1))
 
 
+class Symmetric(Doubled):
+    """Scales its answers by the determinant of a symmetric matrix for each sample."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = self.first(inputs).tanh()
+        one, two, between = (hidden[:, index : index + 1] for index in range(3))
+        matrix = torch.cat([one + 2, between, between, two + 2], 1).view(-1, 2, 2)
+        return hidden[:, :4] * torch.linalg.det(matrix).view(-1, 1)
+
+
 PROBE = Probe(
     question="Does each torch.cat join different tensors, and not one tensor with itself?",
     why="the second one tells the next layer nothing new: something else was meant to be there",
@@ -93,4 +107,5 @@ PROBE = Probe(
     listener=Concatenations,
     faulty=Doubled,
     healthy=Joined,
+    also_healthy=(Symmetric,),
 )
