@@ -1,11 +1,13 @@
 """What the criteria of a step are given, in numbers."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from training_checklist.engines.criteria import CriterionCall
+from training_checklist.engines.graph import operation
 from training_checklist.finding import Place
 from training_checklist.lab.made_by import behind_views, made_by
 from training_checklist.lab.shapes import Shape
@@ -13,6 +15,7 @@ from training_checklist.lab.shared import once
 from training_checklist.lab.step import Step
 from training_checklist.probe import CannotJudge, Threshold
 
+LAYERS = {"Addmm", "Mm", "Convolution", "NativeBatchNorm"}  # as autograd calls what multiplies with weights
 SUM = Threshold(
     0.01,
     "by which sums of probabilities may differ from 1, and logarithms of them from 0: log(softmax + 1e-5) of 1000 "
@@ -30,6 +33,7 @@ class CriterionInput:
         dtype: that they had.
         made_by: the operation that made them, as autograd names it: "Softmax", "Relu"; "" where it is not known.
         dropped: where a dropout made them, None where none did.
+        is_fixed: whether that was given what a layer of weights has made that do not learn, as of a loss of features.
     """
 
     name: str
@@ -39,6 +43,7 @@ class CriterionInput:
     made_by: str
     place: Place
     dropped: Place | None = None
+    is_fixed: bool = False
 
     @property
     def shape(self) -> Shape:
@@ -114,4 +119,14 @@ def _measured(call: CriterionCall, step: Step) -> CriterionInput | None:
         return None
     node = behind_views(call.input.grad_fn)
     dropped = next((place for made, place in step.dropouts.made if behind_views(made) is node is not None), None)
-    return CriterionInput(call.name, scores, call.target, call.input.dtype, made_by(call.input), call.place, dropped)
+    made, is_fixed = made_by(call.input), comes_of_fixed_weights(node)
+    return CriterionInput(call.name, scores, call.target, call.input.dtype, made, call.place, dropped, is_fixed)
+
+
+def comes_of_fixed_weights(node: Any) -> bool:
+    """Whether an activation, by its node of autograd, was given what a layer has made whose weights do not learn."""
+    given = node.next_functions[0][0] if node is not None and node.next_functions else None
+    layer = behind_views(given)
+    if layer is None or operation(layer) not in LAYERS:
+        return False
+    return not any(hasattr(behind_views(each), "variable") for each, _ in layer.next_functions)

@@ -1,10 +1,10 @@
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
-from training_checklist.instruments import Step, criterion_inputs
+from training_checklist.instruments import Small, Step, criterion_inputs
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
 
 NEVER_NEGATIVE = {"Relu": "a ReLU", "Softplus": "a softplus", "Exp": "an exp"}
@@ -14,7 +14,7 @@ SHARES = {"Sigmoid": "a sigmoid", "Softmax": "a softmax"}
 def detect(step: Step, limits: Limits) -> Hits:
     for given in criterion_inputs(step):
         target, made = given.target, NEVER_NEGATIVE.get(given.made_by) or SHARES.get(given.made_by)
-        if made is None or not target.is_floating_point() or tuple(target.shape) != given.shape:
+        if made is None or given.is_fixed or not target.is_floating_point() or tuple(target.shape) != given.shape:
             continue
         beyond = (target < 0) | (target > 1) if given.made_by in SHARES else target < 0
         share = float(beyond.float().mean())
@@ -37,6 +37,17 @@ def with_negative(number: int) -> Any:
     return loss
 
 
+class Features(Small):
+    """Compares features that a fixed network makes of its answers with others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fixed = nn.Linear(4, 4).requires_grad_(False)
+
+    def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
+        return with_negative(20)(self.fixed(answers), labels)
+
+
 PROBE = Probe(
     question="Can the last activation return the values of the targets (no negative ones, for example, after a ReLU)?",
     why="the last activation bounds the outputs: for those samples no training brings them to their targets",
@@ -51,4 +62,5 @@ PROBE = Probe(
     detect=detect,
     faulty=with_negative(5),
     healthy=with_negative(2),
+    also_healthy=(Features,),
 )
