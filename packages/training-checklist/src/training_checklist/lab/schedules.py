@@ -29,6 +29,7 @@ from training_checklist.lab.shared import Subject
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import CannotJudge, Fix, Limits, Threshold
 
+LONGER = 10  # times as long as the run, within which the end of a decay is looked for
 MOST = 500_000  # calls that are rehearsed, in one or two seconds; of a part of a run nobody knows where it leads
 EVERY = {"step": "a batch", "epoch": "an epoch"}
 SHOWN = ("step_size", "gamma", "milestones", "T_max", "total_steps", "total_iters")
@@ -311,16 +312,22 @@ def rehearsal(config: Any, trainer: Trainer, cut: float) -> tuple[Rehearsal, lis
 
 
 def end_of_decay(scheduler: Any, pl_module: LightningModule, calls: int) -> int | None:
-    """Return the call with which a function's decay is over, where that comes after the run; None of others."""
+    """Return the call with which a function's decay is over, where that comes after the run; None of others.
+
+    Within some times the length of the run: what is longer was hardly meant for one like it.
+    """
     if type(scheduler) is not LambdaLR:
         return None
     course = [max(rates) for rates in rehearse(scheduler, pl_module, calls)[0]]
     if not course[-1] < course[-2]:
         return None
-    course = [max(rates) for rates in rehearse(scheduler, pl_module, MOST)[0]]
+    course = [max(rates) for rates in rehearse(scheduler, pl_module, min(LONGER * calls, MOST))[0]]
     end = next((call for call, (now, then) in enumerate(pairwise(course)) if call >= calls and now == then), None)
-    falls = end is not None and all(then < now for now, then in pairwise(course[course.index(max(course)) : end + 1]))
-    return end if falls and len({*course[end:]}) == 1 else None
+    if end is None or len({*course[end:]}) > 1:
+        return None
+    peak = max(course)
+    top = max(call for call, rate in enumerate(course) if rate == peak)
+    return end if all(then < now for now, then in pairwise(course[top : end + 1])) else None
 
 
 def first_change(scheduler: Any, trainer: Trainer, calls_per_step: float, steps: int) -> float:

@@ -3,7 +3,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from training_checklist.instruments import FirstSteps, Small, several_steps, tensors
+from training_checklist.instruments import FirstSteps, Small, of_function, several_steps, tensors
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 KEEP = Fix("put what it averages into self.state[parameter], by setdefault, and change it in place")
@@ -24,7 +24,7 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
             )
         elif averaged and any(effect.changed for effect in each.effects) and not holds_anything(each.optimizer):
             what = f"{each.name} has {averaged}, and keeps nothing from step to step"
-            yield Hit(what, Place(note=each.name), fix=KEEP)
+            yield Hit(what, of_function(type(each.optimizer).step).beside(note=each.name), fix=KEEP)
 
 
 def averages_by(optimizer: Optimizer) -> str:

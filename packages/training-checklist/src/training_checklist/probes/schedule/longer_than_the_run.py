@@ -29,6 +29,11 @@ def falling(steps: int, accumulated: int = 1) -> object:
     return along((0, 1.0), (steps, 0.0), trainer={"accumulate_grad_batches": accumulated})
 
 
+def warmed_up(steps: int) -> object:
+    """Make one that stays a step at its peak, as where a warm-up and a decay meet."""
+    return along((0, 0.1), (4, 1.0), (5, 1.0), (steps, 0.1), trainer={"accumulate_grad_batches": 2})
+
+
 PROBE = Probe(
     question="Does the lr_scheduler come to its end, or to its first change, before the run ends?",
     why="the run ends long before the schedule does, which was to lower the rate in the end",
@@ -41,6 +46,6 @@ PROBE = Probe(
     },
     faulty=cycle(900),
     healthy=cycle(40),
-    also_faulty=(falling(900), falling(40, accumulated=2)),
+    also_faulty=(falling(300), falling(40, accumulated=2), warmed_up(40)),
     also_healthy=(falling(40), falling(60), falling(20, accumulated=2)),
 )
