@@ -163,6 +163,7 @@ class Experiment(Callback):
             self._begin(type(pl_module))
         if self.earlier is not None and self.earlier.is_over:
             end()
+        self.fits = self.fits or stage == "fit"
         self.rank, self.world_size, self.state = trainer.global_rank, trainer.world_size, trainer.state
         self.nearest = Nearest(trainer)
         if stage == "fit" and is_overridden("configure_optimizers", pl_module):
@@ -175,7 +176,7 @@ class Experiment(Callback):
 
     def _begin(self, module: type[LightningModule]) -> None:
         """Take note of a training that begins, and of whether it is the first one, or one to be looked at by itself."""
-        self.fits, self.module, first = True, module, self.earlier
+        self.module, first = module, self.earlier
         if first is None:
             return
         if not first.fits:

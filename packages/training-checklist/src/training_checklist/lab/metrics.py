@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
 
-import torch
 from torch import Tensor
 from torchmetrics import CatMetric, MaxMetric, Metric, MinMetric, SumMetric
 from torchmetrics.metric import CompositionalMetric
@@ -112,7 +111,7 @@ def updates_held(metric: Metric) -> int:
 
 def is_default(state: Any, default: Any) -> bool:
     if isinstance(state, Tensor) and isinstance(default, Tensor):
-        return torch.equal(state.cpu(), default.cpu())
+        return state.shape == default.shape and bool((state.cpu() == default.cpu()).all())
     return isinstance(state, list) and not state
 
 

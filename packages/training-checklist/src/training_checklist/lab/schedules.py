@@ -258,7 +258,7 @@ def times_cut(trainer: Trainer) -> float:
     """
     limits, batches, loader = (trainer.max_epochs, trainer.max_steps), trainer.num_training_batches, None
     longer = [own / limit for limit in limits if limit is not None and limit > 0 for own in in_files(limit)]
-    with suppress(TypeError, NotImplementedError):  # of a loader without a length
+    with suppress(TypeError, NotImplementedError, RuntimeError):  # of a loader without a length
         loader = len(trainer.fit_loop._combined_loader)
     return max([1.0, *longer]) * (max(1.0, loader / batches) if loader and batches else 1.0)
 
