@@ -256,11 +256,11 @@ def times_cut(trainer: Trainer) -> float:
 
     And with all the batches of its loader, of which a try takes few.
     """
-    limits, batches, loader = (trainer.max_epochs, trainer.max_steps), trainer.num_training_batches, None
+    limits, batches, whole = (trainer.max_epochs, trainer.max_steps), trainer.num_training_batches, 0
     longer = [own / limit for limit in limits if limit is not None and limit > 0 for own in in_files(limit)]
-    with suppress(TypeError, NotImplementedError, RuntimeError):  # of a loader without a length
-        loader = len(trainer.fit_loop._combined_loader)
-    return max([1.0, *longer]) * (max(1.0, loader / batches) if loader and batches else 1.0)
+    with suppress(TypeError, NotImplementedError):  # of a loader without a length
+        whole = max(map(len, trainer.fit_loop._combined_loader.flattened), default=0)
+    return max([1.0, *longer]) * (max(1.0, whole / batches) if batches else 1.0)
 
 
 def rehearsal(config: Any, trainer: Trainer, cut: float) -> tuple[Rehearsal, list[float]] | None:

@@ -16,7 +16,7 @@ LIMITS = ("max_epochs", "limit_", "val_check_interval", "check_val_every_n_epoch
 FAST = {"max_epochs": 1, "limit_train_batches": 2, "limit_val_batches": 1, "limit_test_batches": 1}
 FAST |= {"limit_predict_batches": 1, "val_check_interval": 1.0, "check_val_every_n_epoch": 1}
 SWITCHES = ("test", "figures")  # what follows training in a project that has such a key
-_asked: dict[str, bool] = {}  # what keys of them were, before `shape` has switched them off
+_asked: dict[str, bool] = {}  # what keys of the present job they were, before `shape` has switched them off
 
 
 def packaged(item: str) -> DictConfig | None:
@@ -27,6 +27,7 @@ def packaged(item: str) -> DictConfig | None:
 
 def shape(config: DictConfig, items: Collection[str]) -> None:
     """Let a job's config do without what its items do not ask for."""
+    _asked.clear()
     with read_write(config), open_dict(config):
         for name in switched_off(config, items):
             _asked[name] = config[name]
