@@ -285,7 +285,7 @@ def rehearsal(config: Any, trainer: Trainer, cut: float) -> tuple[Rehearsal, lis
     groups, error = rehearse(config.scheduler, trainer.lightning_module, calls)
     is_whole = error or calls >= steps
     further = groups if is_whole else rehearse(config.scheduler, trainer.lightning_module, int(steps))[0]
-    end = end_of_decay(config.scheduler, trainer.lightning_module, len(groups)) if config.interval == "step" else None
+    end = end_of_decay(config.scheduler, trainer.lightning_module, groups) if config.interval == "step" else None
     told = (getattr(config.scheduler, name, None) for name in ("total_steps", "T_max"))
     made_for = next(filter(None, told), end or math.nan)
     parts = [config.scheduler, *getattr(config.scheduler, "_schedulers", [])]  # of SequentialLR
@@ -311,15 +311,16 @@ def rehearsal(config: Any, trainer: Trainer, cut: float) -> tuple[Rehearsal, lis
     return found, [max(rates) for rates in zip(*groups, strict=True)]
 
 
-def end_of_decay(scheduler: Any, pl_module: LightningModule, calls: int) -> int | None:
+def end_of_decay(scheduler: Any, pl_module: LightningModule, groups: list[list[float]]) -> int | None:
     """Return the call with which a function's decay is over, where that comes after the run; None of others.
 
     Within some times the length of the run: what is longer was hardly meant for one like it.
+
+    Args:
+        groups: its rates in the run, as `rehearse` returns them.
     """
-    if type(scheduler) is not LambdaLR:
-        return None
-    course = [max(rates) for rates in rehearse(scheduler, pl_module, calls)[0]]
-    if not course[-1] < course[-2]:
+    calls = len(groups)
+    if type(scheduler) is not LambdaLR or calls < 2 or not max(groups[-1]) < max(groups[-2]):
         return None
     course = [max(rates) for rates in rehearse(scheduler, pl_module, min(LONGER * calls, MOST))[0]]
     end = next((call for call, (now, then) in enumerate(pairwise(course)) if call >= calls and now == then), None)
