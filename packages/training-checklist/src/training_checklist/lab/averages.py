@@ -18,7 +18,6 @@ from training_checklist.experiments.watch.look import sample
 from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.epochs import EpochListener
 from training_checklist.lab.examples import Example, Small, several_steps
-from training_checklist.lab.schedules import times_cut
 from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import LightningModule, Trainer
 
@@ -186,7 +185,7 @@ class Averages(EpochListener):
             Average(
                 name,
                 shares[len(shares) // 2 :],
-                times_cut(self.run.trainer) * self.run.steps * len(shares) / self.moves,
+                self.run.uncut_steps * len(shares) / self.moves,
                 Place(parameter=name),
                 name.rpartition(".")[0] in self.asked,
             )

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from training_checklist.engines.splits import Split, splits
-from training_checklist.lab.schedules import Schedules
+from training_checklist.lab.schedules import Schedules, times_cut
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import CannotJudge
 
@@ -50,6 +50,7 @@ class TwoEpochs(Schedules):
         self.trainer, self.pl_module, self.options = trainer, pl_module, options
         self.notes: list[str] = []
         self.steps = trainer.estimated_stepping_batches  # of the optimizer in the run that was asked for
+        self.uncut_steps = self.steps * times_cut(trainer)  # here: an item cuts the run by itself, too
         self.facts: dict[str, Any] = {}
         self.untrained, self.deadline = "", 0.0
 
