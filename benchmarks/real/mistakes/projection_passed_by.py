@@ -1,4 +1,4 @@
-"""Two views of which one is to foretell the nearest neighbour of the other among those seen before."""
+"""Two views of which one is to predict the nearest neighbour of the other among those seen before."""
 
 import torch
 from made import Splits, Task, drawn, views

@@ -38,7 +38,7 @@ class Texts(LightningDataModule):
 
 
 class Model(LightningModule):
-    """Foretells the next word; every option is a way to get that wrong."""
+    """Predicts the next word; every option is a way to get that wrong."""
 
     causal, masked, ignore, shift, kind = True, True, PAD, 1, "attention"
 

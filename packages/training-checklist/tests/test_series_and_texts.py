@@ -57,7 +57,7 @@ def test_window_that_is_a_step_too_long(examine, overlap, scale, masked):
     found = [finding for finding in verdict.findings if finding.rule == "data/part-of-target-among-inputs"]
     assert len(found) == overlap
     if found:
-        assert "batch[1][:, 0], which is to be foretold" in found[0].what
+        assert "batch[1][:, 0], which is to be predicted" in found[0].what
         assert "batch[0][:, 11, 0]" in found[0].what
 
 

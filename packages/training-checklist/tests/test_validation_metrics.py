@@ -155,7 +155,7 @@ def test_values_that_are_the_same_in_one_batch_are_told_apart_by_the_others(exam
 
 
 class YesOrNo(Classifier):
-    """Foretells whether the first number is positive, and logs how often it is right."""
+    """Predicts whether the first number is positive, and logs how often it is right."""
 
     line, squash = 0.0, staticmethod(lambda logits: logits)
 

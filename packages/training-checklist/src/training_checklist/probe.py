@@ -127,7 +127,7 @@ class Probe:
         may_be_wrong: a healthy training that looks alike, where there is one.
         thresholds: by the name under which a project sets one: checks.<item>.<name>.
         symptom: whether a hit may only follow from another fault, which other probes may name.
-        foretells_crash: whether a hit says that the program will end with an exception. In the checklist it is a remark
+        predicts_crash: whether a hit says that the program will end with an exception. In the checklist it is a remark
             where the program has come to its end all the same.
         aliases: ids of probes that were merged into this one: projects that silence by them go on to do so.
         detect: yields a hit for each thing that is wrong. It is given what the item examines, and the thresholds. It
@@ -151,7 +151,7 @@ class Probe:
     may_be_wrong: str = ""
     thresholds: Mapping[str, Threshold] = field(default_factory=dict)
     symptom: bool = False
-    foretells_crash: bool = False
+    predicts_crash: bool = False
     aliases: tuple[str, ...] = ()
     detect: Callable[[Any, Limits], Hits] = kept
     listener: type | None = None

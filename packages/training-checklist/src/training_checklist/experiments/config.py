@@ -57,7 +57,9 @@ class ConfigWatch(Callback):
             return
         self.idle.__exit__()
         # A script that goes on all the same stumbles over metrics and checkpoints that are not there.
-        if job_return.status == JobStatus.FAILED and (self.idle.asked or self.check.foretold(job_return._return_value)):
+        if job_return.status == JobStatus.FAILED and (
+            self.idle.asked or self.check.predicted(job_return._return_value)
+        ):
             job_return.status, job_return.return_value = JobStatus.COMPLETED, None
 
 
@@ -136,7 +138,7 @@ class ConfigCheck(Experiment):
         rule = "config/unresolved-interpolation"
         self.findings = [each for each in self.findings if each.rule != rule or not resolves(config, each.place.key)]
 
-    def foretold(self, error: BaseException | None) -> bool:
+    def predicted(self, error: BaseException | None) -> bool:
         """Whether a finding says already what an exception says."""
         keys = [finding.place.key.removesuffix("._target_") for finding in self.findings if finding.place.key]
         told = [text for key in keys for text in (key, f"'{key.rpartition('.')[2]}'")]

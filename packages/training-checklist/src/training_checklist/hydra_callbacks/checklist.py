@@ -95,9 +95,9 @@ class Rows:
         return outcome.verdicts[0] if outcome.verdicts else Verdict(item, "", skipped=outcome.refused)
 
     def _disproved(self, finding: Finding) -> Finding:
-        """Return a remark in the place of a finding that foretells the end of a program which has not ended so."""
+        """Return a remark in the place of a finding that predicts the end of a program which has not ended so."""
         rule = self.check.settings.rules.get(finding.rule)
-        if rule is None or not rule.foretells_crash:
+        if rule is None or not rule.predicts_crash:
             return finding
         why = (
             f"the program comes to its end all the same: it does not use this, or not so. Where one does, {finding.why}"

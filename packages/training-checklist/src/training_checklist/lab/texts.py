@@ -13,7 +13,7 @@ PAD = 0
 
 
 class Reader(Small):
-    """Foretells the next token from those up to it.
+    """Predicts the next token from those up to it.
 
     Args:
         leak: weight of a mean over all positions, later ones and padding too, beside those up to each position.

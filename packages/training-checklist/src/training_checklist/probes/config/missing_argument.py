@@ -56,7 +56,7 @@ def is_read_and_not_built(owner: str, node: DictConfig, code: Code, keys: set[st
 PROBE = Probe(
     question="Does every _target_ get all the arguments that its signature requires?",
     why="calling it raises a TypeError",
-    foretells_crash=True,
+    predicts_crash=True,
     fix=Fix("give them in the config, or in the code"),
     detect=detect,
     faulty=Job(("+callbacks.early={_target_: pytorch_lightning.callbacks.EarlyStopping}",)),

@@ -24,7 +24,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 PROBE = Probe(
     question="Has every mandatory value (???) been given?",
     why="the run ends as soon as the value is read",
-    foretells_crash=True,
+    predicts_crash=True,
     fix=Fix("give it one"),
     detect=detect,
     faulty=Job(("quiet=???",)),

@@ -15,7 +15,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 PROBE = Probe(
     question="Can every _target_ be imported and called?",
     why="nothing can be built from it",
-    foretells_crash=True,
+    predicts_crash=True,
     fix=Fix("correct the name, or the import that fails"),
     detect=detect,
     faulty=Job(("logger.csv._target_=pytorch_lightning.loggers.CSVLoger",)),

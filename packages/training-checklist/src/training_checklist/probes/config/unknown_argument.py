@@ -40,7 +40,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 PROBE = Probe(
     question="Is every key beside a _target_ an argument of it?",
     why="calling it raises a TypeError",
-    foretells_crash=True,
+    predicts_crash=True,
     fix=Fix("take it out"),
     detect=detect,
     faulty=Job(("+logger.csv.title=first",)),

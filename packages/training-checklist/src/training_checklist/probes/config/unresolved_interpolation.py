@@ -37,7 +37,7 @@ def is_registered(config: JobConfig, message: str) -> bool:
 PROBE = Probe(
     question="Does every interpolation ${...} resolve to a value?",
     why="the run ends as soon as the value is read",
-    foretells_crash=True,
+    predicts_crash=True,
     fix=Fix("give the key a value"),
     detect=detect,
     faulty=Job(("quiet=${tset}",)),

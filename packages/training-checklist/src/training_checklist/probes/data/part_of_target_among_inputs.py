@@ -41,7 +41,7 @@ def of_windows(data: Data, limits: Limits) -> Hits:
             [(answer, place), *more] = found.items()
             further = f", and {len(more)} more of its numbers stand there too" if more else ""
             yield Hit(
-                f"{answer}, which is to be foretold, stands among the inputs, as {place}, in all of {len(target)} "
+                f"{answer}, which is to be predicted, stands among the inputs, as {place}, in all of {len(target)} "
                 f"samples{further}",
                 data.train.place.beside(note=place),
             )
@@ -98,7 +98,7 @@ def at(place: str, number: int, values: Tensor) -> str:
 
 
 def overlapping(numbers: int) -> Example:
-    """Foretell four days by the eight before them, of which so many are the first of the four."""
+    """Predict four days by the eight before them, of which so many are the first of the four."""
 
     def windows() -> TensorDataset:
         series = normal(160, 12)
@@ -108,13 +108,13 @@ def overlapping(numbers: int) -> Example:
 
 
 def summed() -> TensorDataset:
-    """Foretell from two series the running sum of the first one."""
+    """Predict from two series the running sum of the first one."""
     series = normal(160, 8).reshape(160, 4, 2)
     return TensorDataset(series, series[..., 0].cumsum(1))
 
 
 class Ranking(Validated):
-    """Foretells which of 24 items comes after four others."""
+    """Predicts which of 24 items comes after four others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class Ranking(Validated):
 
 
 def followed(kinds: int, own: bool = True) -> Example:
-    """Foretell one of so many items, which stands in front of the items before it, or another one does."""
+    """Predict one of so many items, which stands in front of the items before it, or another one does."""
 
     def sequences() -> TensorDataset:
         item, noise = torch.arange(160) % kinds, (8 * normal(160, 4)).long() % 50

@@ -32,7 +32,7 @@ def detect(data: Data, limits: Limits) -> Hits:
                 f"{name} alone tells {1 - rest:.2%} of the variance of {target}, and no other column more than "
                 f"{1 - second:.0%}",
                 place.beside(note=name),
-                "what is computed from the answer is not there where the answer is to be foretold",
+                "what is computed from the answer is not there where the answer is to be predicted",
                 Fix("take the column out of the inputs, unless it is known before the target is"),
             )
 

@@ -191,7 +191,7 @@ class Drawn(Dataset):
 
 
 class Fields(Segmenter):
-    """Foretells what a field will be."""
+    """Predicts what a field will be."""
 
     def loss(self, answers: Tensor, targets: Tensor) -> Tensor:
         return nn.functional.mse_loss(answers[:, :1], targets)

@@ -120,7 +120,7 @@ PROBE = Probe(
     why="what should sum up a sequence sees one position of it, such as the output of a recurrent layer at its first "
     "one, or one point where the maximum over all was meant",
     severity=WARNING,
-    may_be_wrong="a network that foretells from the present state alone, though the batch has earlier ones",
+    may_be_wrong="a network that predicts from the present state alone, though the batch has earlier ones",
     fix=Fix("take the mean or the maximum over the positions, or the output at the one that has seen all others"),
     thresholds={
         "answers_moved": replace(

@@ -62,7 +62,7 @@ def detect(step: Step, limits: Limits) -> Hits:
                 f"the target of a position is the token of {path} that stands there, which the network sees, and none "
                 "after it",
                 place,
-                "it copies what it is given: nothing has to be foretold",
+                "it copies what it is given: nothing has to be predicted",
                 Fix("shift by one: logits[:, :-1] against tokens[:, 1:], or so in the collate function"),
                 REMARK if is_forced(step, call, path, shift, limits) else None,
             )

@@ -25,7 +25,7 @@ from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
-    """Exchange a value of each series for another sample's, and see whether answers change that are to foretell it."""
+    """Exchange a value of each series for another sample's, and see whether answers change that are to predict it."""
     is_judged = False
     looked, batch = look(step), first_of(step.batch, SAMPLES)
     asked = compared(looked, batch)[1].calls
@@ -45,7 +45,7 @@ def detect(step: Step, limits: Limits) -> Hits:
             if bool((differences(then, now)[:, position] > limits.answers_moved).any()):
                 yield Hit(
                     f"the answer at position {position} changes with {path}[:, {position + shift}], which is the value "
-                    "that it is to foretell",
+                    "that it is to predict",
                     call.place.beside(loader="train_dataloader", note=path),
                 )
     if not is_judged:
@@ -75,7 +75,7 @@ def shift_of(leaf: Tensor, call: CriterionCall) -> int | None:
 
 
 class Forecaster(Small):
-    """Foretells the next value of a series from those up to it."""
+    """Predicts the next value of a series from those up to it."""
 
     def __init__(self, is_causal: bool = True, leak: float = 1.0) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ def series() -> DataLoader:
 
 
 PROBE = Probe(
-    question="Are the later values of a series hidden from the positions that are to foretell them?",
+    question="Are the later values of a series hidden from the positions that are to predict them?",
     why="it learns to read the answer from its input; where the future is not known yet there is nothing to read",
     fix=Fix(
         "let no position see a later one: is_causal=True or a causal mask in every layer of attention, padding of "

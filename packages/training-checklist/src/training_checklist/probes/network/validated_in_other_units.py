@@ -87,7 +87,7 @@ def in_order(rows: Tensor, others: Tensor, least: int) -> bool:
 
 
 class Scaled(Small):
-    """Foretells a temperature, which is standardised for training."""
+    """Predicts a temperature, which is standardised for training."""
 
     def __init__(self) -> None:
         super().__init__()

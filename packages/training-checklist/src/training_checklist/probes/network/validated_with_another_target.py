@@ -27,8 +27,8 @@ def detect(step: Step, limits: Limits) -> Hits:
         raise CannotJudge(f"{step.name} compares with no part of the batch as it is")
     trained, outputs = with_outputs(step, "training_step")
     of_training = targets(trained, trained.learned)
-    foretold = {call.name for call in called_once(trained.learned) if is_output(call, outputs)}
-    unlike = validated & foretold - of_training.keys()
+    predicted = {call.name for call in called_once(trained.learned) if is_output(call, outputs)}
+    unlike = validated & predicted - of_training.keys()
     drawn = unlike & drawn_in_training(step, trained) if unlike else set()
     if drawn:
         again, outputs = with_outputs(step, step.name)
