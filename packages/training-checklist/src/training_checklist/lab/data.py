@@ -49,6 +49,7 @@ class Data(Subject):
         main: of loaders of training that make one batch together, the one that has the loss's targets, once a step has
             shown it.
         given: loaders that `trainer.test` alone was given, once it is called.
+        earlier: training sets of fits whose weights this one goes on with.
         roles: of the tensors of a batch.
     """
 
@@ -71,6 +72,7 @@ class Data(Subject):
         self.seen = Seen()
         self.main: Split | None = None
         self.given: list[Split] = []
+        self.earlier: list[Split] = []
 
     @property
     def has_roles(self) -> bool:

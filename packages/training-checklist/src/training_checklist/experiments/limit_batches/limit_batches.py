@@ -3,9 +3,12 @@
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.compared import compared_leaves
@@ -13,11 +16,34 @@ from training_checklist.engines.replay import reported_loss
 from training_checklist.engines.splits import Split, splits
 from training_checklist.engines.tracer import Tracer
 from training_checklist.experiments.experiment import RAISES, Experiment
+from training_checklist.experiments.watch.look import sample
 from training_checklist.finding import Finding, Place
 from training_checklist.lab.data import OVER, RAISED, UNREAD, Data, order_of, tested
 from training_checklist.lab.input_scale import average, input_scale
 from training_checklist.lightning import LightningModule, Trainer, makes_one_batch
 from training_checklist.probe import CannotJudge, Probe, is_of_each
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit has left.
+
+    Args:
+        module: class of what it has trained.
+        weights: some entries of each parameter that it has changed, by name.
+        sets: of training, behind them.
+    """
+
+    module: type[LightningModule]
+    weights: dict[str, Tensor]
+    sets: list[Split]
+
+    def goes_on_in(self, module: LightningModule) -> bool:
+        """Whether a module begins with all that was changed."""
+        if type(module) is not self.module or not self.weights:
+            return False
+        begins = weights_of(module)
+        return all(name in begins and torch.equal(begins[name], value) for name, value in self.weights.items())
 
 
 class LimitBatches(Experiment):
@@ -51,6 +77,12 @@ class LimitBatches(Experiment):
         self.samples, self.seconds = samples, seconds
         self.data: Data | None = None
         self.source: Any = None
+        self.began: dict[str, Tensor] = {}  # weights, when its fit began
+        self.fits_so_far: list[Fitted] = []  # of this run
+
+    def follow(self, earlier: "LimitBatches") -> None:
+        super().follow(earlier)
+        self.fits_so_far = earlier.fits_so_far
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
@@ -58,6 +90,10 @@ class LimitBatches(Experiment):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._see(trainer, pl_module, splits("train", trainer.train_dataloader))
+        self.began = weights_of(pl_module)
+        before = [split for each in self.fits_so_far[-1:] if each.goes_on_in(pl_module) for split in each.sets]
+        known = [split.dataset for split in self.data.loaders]
+        self.data.earlier = [split for split in before if all(split.dataset is not each for each in known)]
         self.ask(self.of(UNREAD), self.data)
         tracer = Tracer(pl_module, self.data.seen.entrances, self.data.seen.criteria, self.data.seen.differences)
         self.watching.enter_context(around_step(pl_module, tracer))
@@ -97,6 +133,9 @@ class LimitBatches(Experiment):
             self._see(trainer, pl_module, splits("train", self.source.dataloader()))
         self.data.until = time.monotonic() + self.seconds
         self.ask(sorted(self.of(OVER), key=lambda probe: probe.symptom), self.data)
+        left = weights_of(pl_module).items()
+        changed = {name: each for name, each in left if name in self.began and not torch.equal(each, self.began[name])}
+        self.fits_so_far.append(Fitted(type(pl_module), changed, [*self.data.earlier, *self.data.loaders]))
         if self.data.has_roles:
             sizes = [f"{each.name.removesuffix('_dataloader')} {size_of(each)}" for each in self.data.splits]
             counted = ", ".join(sizes) or "not counted, as no batch is from torch's DataLoader"
@@ -153,3 +192,7 @@ class LimitBatches(Experiment):
 
 def size_of(split: Split) -> str:
     return "unknown (no length)" if split.samples is None else str(split.samples)
+
+
+def weights_of(module: LightningModule) -> dict[str, Tensor]:
+    return {name: sample(each).clone() for name, each in module.named_parameters() if not is_lazy(each)}

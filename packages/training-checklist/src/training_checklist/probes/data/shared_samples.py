@@ -1,4 +1,4 @@
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 from torch import Tensor
@@ -6,9 +6,11 @@ from torch.utils.data import Subset, TensorDataset
 
 from training_checklist.instruments import (
     CHANCE,
+    FILES,
     Data,
     Entrances,
     Example,
+    Job,
     Split,
     Tracer,
     as_in,
@@ -25,7 +27,7 @@ from training_checklist.instruments import (
     on_datasets,
     shared_samples,
 )
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out, each_judged
 
 FEW = 8  # samples that are put through both steps
 MOST = 0.5  # of the numbers: of two pieces of continuous data, hardly any are the same
@@ -33,7 +35,12 @@ MOST = 0.5  # of the numbers: of two pieces of continuous data, hardly any are t
 
 @each_held_out
 def detect(data: Data, split: Split, limits: Limits) -> Hits:
-    found = shared_samples(data, data.train, split)
+    yield from each_judged([partial(compare, data, train, split, limits) for train in (data.train, *data.earlier)], "")
+
+
+def compare(data: Data, train: Split, split: Split, limits: Limits) -> Hits:
+    """Compare with a training set of this fit, or of one whose weights it goes on with."""
+    found = shared_samples(data, train, split)
     if split.of_several and found.shared == found.total >= found.rows:
         return  # all of the training set, beside the split itself: a gallery of neighbours, or for comparison
     if found.same_dataset:
@@ -45,7 +52,14 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
         leaks = found.shared > limits.max_shared * found.total
     if leaks and takes_other_parts(data, split):
         raise CannotJudge(f"the steps take other parts of a sample of {split.name} than in training")
-    if leaks:
+    if leaks and train is not data.train:
+        yield Hit(
+            f"{found.shared} of {found.total} samples of {split.name} were in the training set of an earlier fit, and "
+            "this one goes on with its weights",
+            found.place,
+            fix=Fix("make the network anew for each fold, inside the loop, and its Trainer with it"),
+        )
+    elif leaks:
         text = f"{found.shared} of {found.total} samples of {split.name} are in the training set too"
         yield Hit(text, found.place)
 
@@ -94,6 +108,24 @@ def of_one(first: int) -> Example:
     return on_datasets(lambda: Subset(samples(), range(100)), lambda: Subset(samples(), range(first, 160)))
 
 
+def folds(anew: str) -> Job:
+    """Train on each of two halves, and hold out the other one."""
+    one, two = "[*range(80)]", "[*range(80, 160)]"
+    fit = FILES["train.py"].index("    trainer.fit(")
+    lines = f"""    samples = labelled()
+    for train, held in (({one}, {two}), ({two}, {one})):
+        {anew}
+        train, held = (DataLoader(Subset(samples, rows), 16) for rows in (train, held))
+        Trainer(**cfg.trainer, logger=False).fit(module, train, held)
+
+
+main()
+"""
+    code = FILES["train.py"][:fit].replace("Logging(Small)", "Logging(Validated)") + lines
+    code = code.replace("import Small, loader", "import Validated, labelled")
+    return Job(files={"train.py": f"from torch.utils.data import DataLoader, Subset\n{code}"})
+
+
 PROBE = Probe(
     question="Are validation and test samples absent from the training set?",
     why="the network knows them by heart: its metrics there say nothing about new data",
@@ -105,7 +137,9 @@ PROBE = Probe(
     ),
     detect=detect,
     faulty=of_one(95),
+    also_faulty=(folds("trainer = None"),),
     healthy=of_one(100),
+    also_healthy=(folds("module = Logging()\n        module.quiet = False"),),
     thresholds={
         "max_shared": Threshold(
             0.01,
