@@ -714,6 +714,12 @@ def test_weights_cannot_be_resumed_from(tmp_path):
             "takes no argument out_feature; did you mean out_features",
             "~net.out_feature; +net.out_features=",
         ),
+        (  # its neighbour is there already
+            {"_target_": "torch.nn.Linear", "in_features": 1, "out_features": 2, "out_feature": None},
+            "net.out_feature",
+            "takes no argument out_feature; it takes",
+            "out_feature",
+        ),
         ({"_target_": "torch.nn.Linear", "in_features": 1}, "net", "needs out_features", "+net.out_features=..."),
         ({"_target_": "torch.optim.SGD"}, "net", "params from the model", "+net._partial_=true"),
         ({"_target_": "torch.nn.Linear", "in_features": "???"}, "net.in_features", "is ???", "net.in_features=..."),

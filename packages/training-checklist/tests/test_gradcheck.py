@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch import nn
@@ -102,6 +104,22 @@ def test_criterion_and_right_function_agree(examine, using):
     verdict = examine("gradcheck", using(Square))
     assert verdict.status == "passed"
     assert verdict.seen == "criterion agrees for 16 outputs of Using; Square agrees"
+
+
+@dataclass(frozen=True)
+class Answers:
+    logits: torch.Tensor
+
+
+def test_answers_in_a_frozen_dataclass_are_checked(examine, net):
+    class Framed(net):
+        def forward(self, inputs):
+            return Answers(super().forward(inputs))
+
+        def loss(self, batch):
+            return functional.cross_entropy(self(batch[0]).logits, batch[1])
+
+    assert examine("gradcheck", Framed()).seen == "criterion agrees for 16 outputs of Framed"
 
 
 def test_wrong_backward_is_named_with_input_and_factor(examine, using):

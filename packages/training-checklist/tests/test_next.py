@@ -32,6 +32,14 @@ def test_override_is_spelled_so_that_hydra_takes_it_and_it_arrives(root, typed, 
     assert_works(said, root)
 
 
+def test_key_that_is_null_in_a_file_is_to_be_taken_out_there(root):
+    """Hydra takes it for missing: `~key` is an error."""
+    said = said_in(root, finding("~trainer.gradient_clip_val"), "trace")
+    assert said == "take trainer.gradient_clip_val out of its file: Hydra deletes no key whose value is null"
+    said = said_in(root, finding("~trainer.gradient_clip_val"), "trace", "trainer.gradient_clip_val=1")
+    assert said == "python train.py +debug=trace ~trainer.gradient_clip_val"
+
+
 @pytest.mark.parametrize("override", ["lr_scheduler.interval=epoch", "optimizer.moments=2", "batch_norm.eps=1e-5"])
 def test_what_no_part_of_the_config_reads_is_said_in_words(root, override):
     assert said_in(root, finding(override), "trace") == f"{override}, in the code: no key of this config reaches it"

@@ -157,6 +157,15 @@ def test_right_and_wrong_answers(examine, module):
     assert "learning/metric-of-right-answers" in verdict.judged
 
 
+def test_targets_of_one_sample_cannot_be_exchanged(examine):
+    class OneHeldOut(Numbers):
+        def val_dataloader(self):
+            return DataLoader(TensorDataset(self.inputs[240:241], self.labels[240:241]), 16)
+
+    verdict = examine("learning", Module(), OneHeldOut(of_classes=True))
+    assert "has one sample" in verdict.unjudged["learning/perfect-for-any-targets"]
+
+
 class Average(Callback):
     """A moving average of the weights."""
 

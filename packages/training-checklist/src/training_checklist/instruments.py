@@ -24,7 +24,7 @@ MODULES = {
     "direction": ("AT_RANK", "COUNTED", "better"),
     "diagnosis.diagnose": ("diagnose",),
     "engines.around_step": ("around_step",),
-    "engines.batches": ("all_leaves", "as_array", "batch_size", "is_whole", "leaves", "same", "tensors"),
+    "engines.batches": ("all_leaves", "as_array", "batch_size", "is_whole", "leaves", "mapped", "same", "tensors"),
     "engines.chance": ("CHANCE", "at_least", "at_most", "of_one_order"),
     "engines.compared": (
         "ROUNDING",

@@ -38,10 +38,13 @@ def called(crash: Crash, match: re.Match) -> Cause | None:
     key = full_key(crash.error)
     wrong = re.search(r"unexpected keyword argument '(\w+)'", str(error))
     if isinstance(error, TypeError) and wrong and fits(error):
-        takes = parameters(target)
+        known, taken = raw_leaves(crash.config), len(key) + 1
+        given = {full[taken:].partition(".")[0] for full in known if full.startswith(f"{key}.")}
+        takes = [name for name in parameters(target) if name not in given]
         hint = suggestion(wrong[1], takes, "it takes")
         near = get_close_matches(wrong[1], takes, n=1)
-        value = raw_leaves(crash.config).get(f"{key}.{wrong[1]}", "...")
+        value = known.get(f"{key}.{wrong[1]}", "...")
+        value = "null" if value is None else value
         instead = (f"+{key}.{near[0]}={value}",) if near else ()
         fix = Fix(overrides=(f"~{key}.{wrong[1]}", *instead))
         return Cause(f"{target} takes no argument {wrong[1]}{hint}", fix, place_of(crash.config, f"{key}.{wrong[1]}"))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,15 +66,31 @@ def mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
     """Return a batch in containers of its own, with what `change` gives in the place of each tensor.
 
     A mapping that is more than its items, such as a TensorDict with its batch size and device, is made as it has told
-    torch.utils._pytree: Lightning's way would make it of its items alone.
+    torch.utils._pytree: Lightning's way would make it of its items alone. A frozen dataclass is replaced.
     """
     kinds = (kind for kind in SUPPORTED_NODES if isinstance(kind, type) and issubclass(kind, Mapping))
     mappings = tuple(kind for kind in kinds if not issubclass(kind, dict))
 
     def changed(part: Any) -> Any:
-        return change(part) if isinstance(part, Tensor) else tree_map_only(Tensor, change, part)
+        if isinstance(part, Tensor):
+            return change(part)
+        if isinstance(part, Frozen):
+            own = {each.name: mapped(getattr(part, each.name), change) for each in fields(part) if each.init}
+            return replace(part, **own)
+        return tree_map_only(Tensor, change, part)
 
-    return apply_to_collection(value, (Tensor, *mappings), changed)
+    return apply_to_collection(value, (Tensor, *mappings, Frozen), changed)
+
+
+class IsFrozen(type):
+    """Makes `isinstance` tell of every frozen dataclass."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return is_dataclass(value) and not isinstance(value, type) and value.__dataclass_params__.frozen
+
+
+class Frozen(metaclass=IsFrozen):
+    """Stands for all frozen dataclasses."""
 
 
 def plain_lists(value: Any, size: int, depth: int = DEPTH) -> Iterator[Any]:

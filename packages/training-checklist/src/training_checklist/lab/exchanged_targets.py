@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from training_checklist.engines.batches import batch_size, leaves
+from training_checklist.engines.batches import batch_size, leaves, same
 from training_checklist.engines.compared import HALF, ROUNDING, heard_answers, replaced
 from training_checklist.engines.logged import logged_by
 from training_checklist.engines.stand_in import stand_in
@@ -121,7 +121,10 @@ def look(module: LightningModule, run: TwoEpochs, batch: Any) -> dict[str, WithT
     targets = only_compared(copy, batch)
     if not targets:
         raise CannotJudge("nothing in a batch of validation is only compared with")
-    others = [logged_by(copy, "val", each)[0] for each in exchanged(batch, targets, EXCHANGES)]
+    exchanges = [*exchanged(batch, targets, EXCHANGES)]
+    if all(same(leaves(each)[path], leaves(batch)[path]) for each in exchanges for path in targets):
+        raise CannotJudge("all samples of validation have the same target, or it has one sample")
+    others = [logged_by(copy, "val", each)[0] for each in exchanges]
     return {
         name: compared(right, torch.tensor([other[name] for other in others]))
         for name, right in known.items()

@@ -9,12 +9,11 @@ from math import isclose
 from typing import Any
 
 import torch
-from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torchmetrics import Metric
 
 from training_checklist.direction import better
-from training_checklist.engines.batches import same, tensors
+from training_checklist.engines.batches import mapped, same, tensors
 from training_checklist.engines.compared import HALF
 from training_checklist.engines.criteria import DISTANCES, Criteria, CriterionCall
 from training_checklist.engines.logged import STEPS, logged_by
@@ -267,7 +266,7 @@ def taken(
             done.extend([new] * (new is not None))
             return own if new is None else new
 
-        return apply_to_collection(output, Tensor, with_answers)
+        return mapped(output, with_answers)
 
     handle = after_forward(copy.get_submodule(source.path), replace)
     try:

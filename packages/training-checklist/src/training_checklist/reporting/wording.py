@@ -27,17 +27,27 @@ TRAINER = "trainer"  # key of the config and argument of `check` that are given 
 def in_words(finding: Finding, item: str | None, config: DictConfig | None) -> str:
     """Return what to do next about a finding of `item`; `config` is the job's, None outside of Hydra."""
     fix = finding.fix
-    reached = {override: reaching(config, override) for override in fix.overrides}
+    empty = [override[1:] for override in fix.overrides if is_empty(config, override)]
+    reached = {each: reaching(config, each) for each in fix.overrides if each.removeprefix("~") not in empty}
     changed = tuple(found for found in reached.values() if found is not None)
     beyond = [override.lstrip("+") for override, found in reached.items() if found is None]
     commands = [command(config, item, changed)] if changed or (beyond and config is None) else []
     commands += [command(config, other) for other in fix.items]
-    advice = fix.advice
+    taken_out = [f"take {key} out of its file: Hydra deletes no key whose value is null" for key in empty]
+    advice = "; ".join([*taken_out, fix.advice] if fix.advice else taken_out)
     if beyond and config is None:
         commands[0] += f" with {' and '.join(beyond)} in the code"
     elif beyond and not advice:
         advice = f"{' and '.join(beyond)}, in the code: no key of this config reaches it"
     return "; ".join([*commands, advice] if advice else commands)
+
+
+def is_empty(config: DictConfig | None, override: str) -> bool:
+    """Whether it takes away what Hydra takes for missing: a key of the project's files whose value is null."""
+    key = override.removeprefix("~")
+    if config is None or key == override or key in map(key_of, given(config, "task")):
+        return False
+    return OmegaConf.select(config, key, throw_on_missing=False, throw_on_resolution_failure=False) is None
 
 
 def command(config: DictConfig | None, item: str | None, overrides: tuple[str, ...] = ()) -> str:

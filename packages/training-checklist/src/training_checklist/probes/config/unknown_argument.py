@@ -28,7 +28,8 @@ SUCCESSORS = {
 def detect(config: JobConfig, limits: Limits) -> Hits:
     for call in calls(config):
         for name in unknown_arguments(call.given(), call.parameters, config.code):
-            near, takes, key = get_close_matches(name, call.parameters, n=3), [*call.parameters], f"{call.key}.{name}"
+            takes, key = [*call.parameters], f"{call.key}.{name}"
+            near = get_close_matches(name, [each for each in takes if each not in call.given()], n=3)
             hint = f"it takes {', '.join(takes[:6])}{' and more' * (len(takes) > 6)}"
             hint = f"did you mean {' or '.join(near)}?" if near else hint
             if call.found is Trainer and name in SUCCESSORS:

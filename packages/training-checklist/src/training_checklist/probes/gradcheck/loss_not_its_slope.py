@@ -5,7 +5,6 @@ from itertools import count
 from typing import Any
 
 import torch
-from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch._C import _functorch as functorch
 from torch.autograd import Function
@@ -26,6 +25,7 @@ from training_checklist.instruments import (
     is_float,
     isolated,
     loss_in,
+    mapped,
     of_function,
     seed_all,
     tensors,
@@ -138,7 +138,7 @@ def answers_of(module: nn.Module, kept: list[tuple[nn.Module, Any]]) -> list[Any
 
 
 def in_double(answers: list[Any]) -> list[Any]:
-    return [apply_to_collection(answer, Tensor, double) for answer in answers]
+    return [mapped(answer, double) for answer in answers]
 
 
 def lead_to(answers: list[Any], others: list[Any]) -> bool:
@@ -226,13 +226,13 @@ def close_to(values: Tensor, number: float) -> bool:
 
 def copies(answers: list[Any]) -> list[Any]:
     """Return copies of answers, for what works in place."""
-    return apply_to_collection(answers, Tensor, Tensor.clone)
+    return mapped(answers, Tensor.clone)
 
 
 def given(answers: list[Any], changed: Tensor, position: int) -> list[Any]:
     """Return copies of answers with another tensor at one position."""
     counter = count()
-    return copies(apply_to_collection(answers, Tensor, lambda each: changed if next(counter) == position else each))
+    return copies(mapped(answers, lambda each: changed if next(counter) == position else each))
 
 
 def off_by(share: float) -> Callable[[Tensor, Tensor], Tensor]:
