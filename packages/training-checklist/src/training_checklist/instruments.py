@@ -107,7 +107,7 @@ MODULES = {
     ),
     "lab.first_steps": ("FirstSteps", "missing_gradients", "missing_in_part", "new_loss"),
     "lab.history": ("history",),
-    "lab.input_scale": ("TWICE", "InputScale", "input_scale"),
+    "lab.input_scale": ("NEVER", "TWICE", "InputScale", "input_scale"),
     "lab.kept_sums": ("Sums",),
     "lab.label_fit": ("agreement", "fits", "is_less", "label_fits", "plain_fit"),
     "lab.labels": ("class_weights", "classes", "counts", "labels", "only_round"),

@@ -21,6 +21,7 @@ DEPTH = 5  # dataset.dataset.transform.transforms[2]
 MANY = 100  # items of a container: longer ones are data
 SHOWN = 8  # samples that are looked at as they are kept
 TWICE = "they were normalised twice"
+NEVER = "they were never normalised"
 
 
 @dataclass
@@ -53,7 +54,7 @@ class InputScale:
         """
         ways = {  # back to pixels of 0..1
             "": lambda x: x * std + mean,
-            "they were never normalised": lambda x: x,
+            NEVER: lambda x: x,
             "pixels of 0..255 were never normalised": lambda x: x / 255,
             TWICE: lambda x: (x * std + mean) * std + mean,
             "pixels of 0..255 were normalised like those of 0..1": lambda x: (x * std + mean) / 255,

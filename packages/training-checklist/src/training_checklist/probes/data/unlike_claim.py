@@ -1,9 +1,20 @@
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from training_checklist.instruments import Data, Example, MappedDataset, bytes_of_images, input_scale, on_datasets
+from training_checklist.instruments import (
+    NEVER,
+    Data,
+    Example,
+    MappedDataset,
+    Validated,
+    bytes_of_images,
+    input_scale,
+    on_datasets,
+)
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -14,7 +25,8 @@ def detect(data: Data, limits: Limits) -> Hits:
     if inputs.altered:
         raise CannotJudge("what enters the network is more than images that are normalised, as noised ones are")
     looks = inputs.looks(*inputs.claim)
-    if looks:
+    is_target = data.roles.target == data.roles.input  # too, and its criterion may want pixels of 0..1
+    if looks and not (looks == NEVER and is_target):
         mean, std = inputs.claim
         yield Hit(
             f"inputs have {inputs}, which fits this: {looks}; the project names mean {mean:.3g} and std {std:.3g}, "
@@ -44,8 +56,21 @@ class Normalised(MappedDataset):
         return x, y
 
 
-def example(times: int) -> Example:
-    return on_datasets(lambda: Normalised(times))
+class Restoring(Validated):
+    """Compares its answers with the images themselves."""
+
+    def loss(self, answers: Tensor, targets: Tensor) -> Tensor:
+        return functional.binary_cross_entropy_with_logits(answers, targets)
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        return self.loss(self(batch[0]).repeat(1, 2), batch[0])
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        self.log("val/loss", self.training_step(batch, batch_idx))
+
+
+def example(times: int, **options: Any) -> Example:
+    return on_datasets(lambda: Normalised(times), **options)
 
 
 PROBE = Probe(
@@ -55,4 +80,5 @@ PROBE = Probe(
     detect=detect,
     faulty=example(2),
     healthy=example(1),
+    also_healthy=(example(0, module=Restoring),),
 )

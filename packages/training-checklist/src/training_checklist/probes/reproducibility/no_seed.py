@@ -1,16 +1,28 @@
 import ast
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import torch
+from hydra.core.hydra_config import HydraConfig
 
-from training_checklist.instruments import SeededRuns, Small, calls_in_code
-from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.instruments import FILES, Job, SeededRuns, Small, calls_in_code
+from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     runs = seeded.runs
     if runs.parted is None or runs.one.seed == runs.two.seed:
+        return
+    record = record_of(runs.one.seed)
+    if record:
+        yield Hit(
+            f"each run draws a seed of its own: torch's was {runs.one.seed} and {runs.two.seed}; it stands in {record}",
+            Place(file=record),
+            "a run can be had once more with the seed that it has kept, and not by the same command",
+            Fix("give the seed on the command line to have a run once more"),
+            REMARK,
+        )
         return
     row, key = runs.parted[0], next(iter(runs.seeds), Place())
     place = key.beside(parameter=row.name) if row.kind == "initial weight" else key
@@ -27,6 +39,15 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     )
 
 
+def record_of(seed: int) -> str:
+    """Return the file, in the run's directory, of a config or the like in which its seed stands; "" of none."""
+    folder = Path(HydraConfig.get().runtime.output_dir) if HydraConfig.initialized() else None
+    for path in sorted(folder.rglob("*")) if folder is not None else ():
+        if path.suffix in RECORDS and re.search(rf"\b{seed}\b", path.read_text(encoding="utf-8", errors="replace")):
+            return path.relative_to(folder).as_posix()
+    return ""
+
+
 def key_that_seeds() -> Fix | None:
     """Return the override that gives the program a seed where it asks a config for one that has none."""
     for _, call in calls_in_code("seed_everything"):
@@ -36,6 +57,7 @@ def key_that_seeds() -> Fix | None:
     return None
 
 
+RECORDS = (".yaml", ".yml", ".json")
 OF_CONFIG = re.compile(r"""\w+\.(\w*seed\w*)|\w+(?:\.get\(|\[)['"](\w*seed\w*)['"][\])]""")
 WHATEVER_IT_IS = (
     "seed_everything(cfg.seed, workers=True) whatever its value: `if cfg.seed:` leaves out 0, a seed as any"
@@ -50,6 +72,17 @@ class Begun(Small):
         super().__init__()
 
 
+def drawn_and_kept() -> Job:
+    """Return a program that draws its seed, and writes it into the run's directory."""
+    lines = (
+        "    seed = secrets.randbits(32)\n    torch.manual_seed(seed)\n"
+        "    Path(HydraConfig.get().runtime.output_dir, 'seed.json').write_text(str(seed))\n    callbacks, loggers"
+    )
+    code = FILES["train.py"].replace("    callbacks, loggers", lines, 1)
+    imports = "import secrets\nfrom pathlib import Path\nimport torch\nfrom hydra.core.hydra_config import HydraConfig"
+    return Job(files={"train.py": f"{imports}\n{code}"})
+
+
 PROBE = Probe(
     question="Is a seed set (seed_everything), so that two runs of one command begin with the same one?",
     why="a process begins with a seed that torch draws: nothing that comes out can be had once more",
@@ -58,5 +91,6 @@ PROBE = Probe(
     fix=Fix("seed_everything(cfg.seed, workers=True) as the training function's first line"),
     detect=detect,
     faulty=Begun,
+    also_faulty=(drawn_and_kept(),),  # a remark
     healthy=type("Seeded", (Begun,), {"seed": staticmethod(lambda: torch.manual_seed(1))}),
 )
