@@ -982,6 +982,18 @@ def test_hook_that_lightning_calls_no_more_is_told_with_what_took_its_place():
     assert "on_train_epoch_end" in told(finding)
 
 
+def test_step_for_one_of_several_optimizers_is_of_another_lightning():
+    class Old(Lit):
+        def training_step(self, batch, batch_idx, optimizer_idx):
+            return super().training_step(batch, batch_idx)
+
+        def configure_optimizers(self):
+            return [torch.optim.SGD(self.parameters(), lr=0.1) for _ in range(2)]
+
+    finding = diagnosed(lambda: fit(Old()))
+    assert (finding.rule, finding.place.function) == ("crash/several-optimizers", "Old.training_step")
+
+
 def test_step_without_a_loss_is_named():
     class Nameless(Lit):
         def training_step(self, batch, batch_idx):

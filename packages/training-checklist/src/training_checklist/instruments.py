@@ -54,7 +54,7 @@ MODULES = {
     "engines.held": ("attributes", "NOWHERE"),
     "engines.hooks": ("hooks_of",),
     "engines.loads": ("LoadedWeights",),
-    "engines.own_config": ("own_config",),
+    "engines.own_config": ("own_config", "typed"),
     "engines.own_code": ("is_installed", "is_own", "is_own_class", "pass_on", "shorten"),
     "engines.parameter_names": ("counted", "gather", "shown"),
     "engines.places": ("Places", "of_frame", "of_function", "of_line"),

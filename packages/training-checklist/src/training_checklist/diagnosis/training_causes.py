@@ -45,6 +45,15 @@ def hook(crash: Crash, name: str) -> Place | None:
     return Place(file=shorten(code.co_filename), line=code.co_firstlineno, function=called)
 
 
+def several_optimizers(crash: Crash, match: re.Match) -> Cause:
+    return Cause(
+        "it is written for Lightning 1, which called training_step once for each optimizer",
+        "self.automatic_optimization = False in __init__; in training_step one, two = self.optimizers(), and for each "
+        "zero_grad(), self.manual_backward(loss) and step()",
+        hook(crash, "training_step"),
+    )
+
+
 def plateau_without_monitor(crash: Crash, match: re.Match) -> Cause:
     return Cause(
         "ReduceLROnPlateau lowers the learning rate when a metric stands still, and has to be told which",
@@ -750,6 +759,7 @@ PATTERNS: list[Pattern] = [
     ),
     (r"^(?:Attribute|Type|Value|Index|Key)Error: ", prepared_on_one_rank),
     (r"^AttributeError: module '([\w.]+)' has no attribute '(\w+)'", attribute_missing),
+    (r"Training with multiple optimizers is only supported with manual optimization", several_optimizers),
     (r"The closure hasn't been executed", closure_not_called),
     (r"^TypeError: \S*?(\w+)\(\) (?:missing \d+ required positional|takes .*positional)", hook_arguments),
     (r"object of type 'NoneType' has no len\(\)", no_dataset),

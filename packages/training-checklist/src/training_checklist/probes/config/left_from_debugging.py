@@ -1,7 +1,7 @@
 import re
 
-from training_checklist.instruments import Job, JobConfig, given_to, provenance
-from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.instruments import Job, JobConfig, given_to, provenance, typed
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 # Settings of the Trainer for a look at a few batches, and what they make of a training.
 SETTINGS = {
@@ -27,12 +27,22 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
                 is_on = type(value) is int and 0 < value <= limits.max_few_batches
                 is_on &= name not in config.code.own_words  # which may ask for just that
             place = config.place(key)
-            if is_on and not place.origin.startswith("command line") and not TRIALS.search(place.origin):
+            kept = is_on and not place.origin.startswith("command line") and not TRIALS.search(place.origin)
+            if kept and not is_trial(config, place):
                 yield Hit(f"{key}={value} {does}", place)
 
 
-def kept(line: str) -> Job:
-    return Job(("+experiment=kept",), {"conf/experiment/kept.yaml": f"# @package _global_\ntrainer:\n  {line}\n"})
+def is_trial(config: JobConfig, place: Place) -> bool:
+    """Whether the file, an option that the command has chosen, limits training to some batches, too."""
+    file = place.origin.rpartition(":")[0]
+    chosen = any(f"/{file}".endswith(f"/{text.lstrip('+').replace('=', '/')}.yaml") for text in typed())
+    limited = [config.place(key) for key, _, value in given_to(config, "limit_train_batches") if type(value) is int]
+    return chosen and any(each.origin.rpartition(":")[0] == file for each in limited)
+
+
+def kept(*lines: str) -> Job:
+    text = "\n".join(["# @package _global_", "trainer:", *(f"  {line}" for line in lines), ""])
+    return Job(("+experiment=kept",), {"conf/experiment/kept.yaml": text})
 
 
 PROBE = Probe(
@@ -52,4 +62,5 @@ PROBE = Probe(
     },
     faulty=kept("detect_anomaly: true"),
     healthy=Job(("+trainer.detect_anomaly=true",)),
+    also_healthy=(kept("limit_train_batches: 2", "limit_val_batches: 1"),),
 )

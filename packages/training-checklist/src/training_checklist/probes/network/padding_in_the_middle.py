@@ -13,6 +13,8 @@ def detect(step: Step, limits: Limits) -> Hits:
         kept = (~mask.left_out).long()
         between = mask.left_out & (kept.cumsum(1) > 0) & (kept.flip(1).cumsum(1).flip(1) > 0)
         found = mask.tokens[between].unique()
+        if not bool((mask.left_out & ~between).any()):  # no sequence is padded: these are tokens that a step has drawn
+            continue
         # Of several ids it is no padding that is left out; one that no batch holds is put there by the step itself.
         if len(found) == 1 and any(bool((leaf == found).any()) for leaf in ids):
             rows = f"{int(between.any(1).sum())} of {len(between)} sequences"
@@ -38,6 +40,12 @@ class AtTheEnd(Between):
     ids = (1, 2, 3, 4, 1, 2, 0, 0)
 
 
+class Drawn(Between):
+    """Has put another token in the place of one, as masked language models do, and it is the padding's."""
+
+    ids = (1, 2, 0, 4, 1, 2, 3, 4)
+
+
 PROBE = Probe(
     question="Does the padding's token id stand at the ends of sequences only, and never between other tokens?",
     why="a token of the text, such as that for unknown words, has the id of the padding, and is left out with it",
@@ -47,4 +55,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Between,
     healthy=AtTheEnd,
+    also_healthy=(Drawn,),
 )
