@@ -1,4 +1,5 @@
 import re
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
@@ -20,11 +21,11 @@ class DeadTerms(StepListener):
 
     def __init__(self, step: Step) -> None:
         super().__init__(step)
-        self.cut: dict[int, Tensor] = {}  # held, lest another tensor gets the id
+        self.cut: WeakValueDictionary[int, Tensor] = WeakValueDictionary()  # by id
 
     def after(self, call: Call) -> None:
         given = call.given
-        cut = [tensor for tensor in given if id(tensor) in self.cut]
+        cut = [tensor for tensor in given if self.cut.get(id(tensor)) is tensor]
         if call.name.strip("_") in ADDS and cut and call.name not in CUTS:
             self._compare(call, given, cut)
         learns = any(tensor.requires_grad for tensor in given)
