@@ -44,7 +44,7 @@ class Seen:
 
     Args:
         answers: what was compared with targets, or what the last outermost module returned, (samples, numbers).
-        operations: name, place and result of each that made floating-point numbers.
+        operations: name, place and result of each that made floating-point numbers, where they are asked for.
         stacked: whether all tensors of the batch have one entry for each sample.
         shapes: of the tensors that do, without that dimension, by their place.
         over_time: types of the layers that read neighbours.
@@ -60,12 +60,12 @@ class Seen:
 
 
 class Operations(Listener):
-    def __init__(self, seen: Seen) -> None:
-        self.seen = seen
+    def __init__(self, seen: Seen, keeps: bool) -> None:
+        self.seen, self.keeps = seen, keeps
 
     def after(self, call: Call) -> None:
         self.seen.packed |= call.name == "_pack_padded_sequence"
-        for made in call.made if call.name not in CRITERIA else ():
+        for made in call.made if self.keeps and call.name not in CRITERIA else ():
             if made.ndim and made.is_floating_point():
                 self.seen.operations.append((call.name, call.place, made))
 
@@ -95,7 +95,9 @@ def detect(step: Step, limits: Limits) -> Hits:
     apart = [each for each in alone if not same_rows(each.answers, together.answers, limits)]
     if not apart:
         return
-    first = first_difference(apart[0].operations, together.operations, lambda one, two: agree(one, two, limits))
+    differs = next(item for item, each in zip(items, alone, strict=True) if each is apart[0])
+    ways = (see(step, given, with_operations=True).operations for given in ([differs], items))
+    first = first_difference(*ways, lambda one, two: agree(one, two, limits))
     known = first is not None and first.one is not None
     operation, place = first.one[:2] if known else ("", split.place_of("collate_fn"))
     told = known and (together.packed or not any("Conv" not in kind for kind in together.over_time))
@@ -113,7 +115,7 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 
 @torch.no_grad()
-def see(step: Step, items: list[Any], seed: int = 0) -> Seen:
+def see(step: Step, items: list[Any], seed: int = 0, with_operations: bool = False) -> Seen:
     found, criteria, returned, looked, split = Seen(), Criteria(), [], look(step), train_split(step)
     with isolate_rng(), ExitStack() as hooks:
         for module in looked.module.modules():
@@ -124,7 +126,7 @@ def see(step: Step, items: list[Any], seed: int = 0) -> Seen:
         found.stacked = batch_size(batch) == len(items)
         known = leaves(batch).items()
         found.shapes = {path: leaf.shape[1:] for path, leaf in known if leaf.ndim and len(leaf) == len(items)}
-        with Tracer(looked.module, criteria, Operations(found)):
+        with Tracer(looked.module, criteria, Operations(found, with_operations)):
             looked.loss_of(batch)
     for answers in [*([call.input] for call in criteria.calls), *reversed(returned)]:
         rows = [each.float() for each in answers if each.is_floating_point() and each.ndim and len(each) == len(items)]
