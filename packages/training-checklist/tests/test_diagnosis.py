@@ -653,6 +653,15 @@ def test_monitor_that_nothing_logs_names_what_is_logged(callback, tmp_path):
     assert told(finding).startswith("monitor=val/acc,")
 
 
+def test_monitor_of_another_kind_needs_another_mode(tmp_path):
+    cfg = OmegaConf.create({"best": {"monitor": "val/accuracy", "mode": "min"}})
+
+    def train(cfg):
+        fit(Lit(), callbacks=[EarlyStopping(**cfg.best)], num_sanity_val_steps=0)
+
+    assert told(diagnosed(train, cfg)).startswith("best.monitor=val/acc best.mode=max, or")
+
+
 def test_prefix_of_a_checkpoint_is_recognised():
     state = {f"module.{key}": value for key, value in Net().state_dict().items()}
     finding = diagnosed(Net().load_state_dict, state)
@@ -731,6 +740,14 @@ def test_target_that_cannot_be_called_is_told_with_its_key(node, where, why, fix
     assert why in finding.why
     assert fix in told(finding)
     assert finding.place.key == where
+
+
+def test_argument_that_code_adds_to_a_target_is_no_key_of_the_config():
+    cfg = OmegaConf.create({"net": {"_target_": "torch.nn.Linear", "in_features": 1, "out_features": 2}})
+    finding = diagnosed(lambda cfg: instantiate(cfg.net, depth=3), cfg)
+    assert "takes no argument depth" in finding.why
+    assert told(finding).startswith("take it out of the call of instantiate(...): the config has no net.depth")
+    assert not finding.place.key
 
 
 def test_exception_inside_of_a_target_is_diagnosed_itself():

@@ -46,8 +46,11 @@ def called(crash: Crash, match: re.Match) -> Cause | None:
         value = known.get(f"{key}.{wrong[1]}", "...")
         value = "null" if value is None else value
         instead = (f"+{key}.{near[0]}={value}",) if near else ()
+        why = f"{target} takes no argument {wrong[1]}{hint}"
+        if wrong[1] not in given:
+            return Cause(why, f"take it out of the call of instantiate(...): the config has no {key}.{wrong[1]}")
         fix = Fix(overrides=(f"~{key}.{wrong[1]}", *instead))
-        return Cause(f"{target} takes no argument {wrong[1]}{hint}", fix, place_of(crash.config, f"{key}.{wrong[1]}"))
+        return Cause(why, fix, place_of(crash.config, f"{key}.{wrong[1]}"))
     lacks = re.search(r"missing \d+ required (?:positional|keyword-only) arguments?: (.*)", str(error))
     if isinstance(error, TypeError) and lacks and fits(error):
         names = re.findall(r"'(\w+)'", lacks[1])

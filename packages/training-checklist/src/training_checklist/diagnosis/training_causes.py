@@ -20,7 +20,7 @@ from training_config.near_names import suggestion
 from training_checklist.diagnosis.cause import Cause, Pattern
 from training_checklist.diagnosis.config_place import keys_named, leaves, place_of, raw_leaves
 from training_checklist.diagnosis.crash import TENSORS, Crash, assigned, flat_items, is_a
-from training_checklist.direction import COUNTED
+from training_checklist.direction import COUNTED, better
 from training_checklist.ending import launched_rank
 from training_checklist.engines.overwritten import overwriting_line
 from training_checklist.engines.own_code import is_own, shorten
@@ -378,11 +378,18 @@ def monitor(crash: Crash, match: re.Match) -> Cause:
     keys = dict.fromkeys([*holders, *settings])
     return Cause(
         f"nothing logs {name!r}; logged are {', '.join(logged) or 'no metrics at all'}",
-        f"{(settings or ['monitor'])[0]}={near[0]}, or self.log({name!r}, ...) in the validation step"
+        f"{monitored(values, (settings or ['monitor'])[0], near[0])}, or self.log({name!r}, ...) in the validation step"
         if near
         else f"self.log({name!r}, ...) in the step that computes it",
         place_of(crash.config, *keys),
     )
+
+
+def monitored(values: dict[str, Any], key: str, name: str) -> str:
+    """Return the override that has a callback monitor a metric, with its mode where that is of another kind of one."""
+    mode, wanted = f"{key.removesuffix('monitor')}mode", better(name)
+    turned = values.get(mode) in ("min", "max") and wanted not in (None, values[mode])
+    return f"{key}={name}" + (f" {mode}={wanted}" if turned else "")
 
 
 def resolves_to(crash: Crash, key: str, name: str) -> bool:
