@@ -2,8 +2,6 @@ import re
 import sys
 from difflib import get_close_matches
 
-from omegaconf import OmegaConf
-
 from training_checklist.instruments import (
     COUNTED,
     Job,
@@ -33,12 +31,11 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
         monitor, key = monitor_of(call), f"{call.key}.monitor"
         if monitor and monitor not in COUNTED and not re.fullmatch(names, monitor):
             near = get_close_matches(monitor, logged, n=1) or logged[:1]
-            wanted, mode_now = better(near[0]), OmegaConf.select(call.node, "mode")
-            mode = (
-                (f"{call.key}.mode={wanted}",) if mode_now in ("min", "max") and wanted not in (None, mode_now) else ()
-            )
+            wanted, mode = better(near[0]), call.node.get("mode")
+            turned = mode in ("min", "max") and wanted not in (None, mode)
+            fix = Fix(overrides=(f"{key}={near[0]}", *[f"{call.key}.mode={wanted}"] * turned))
             what = f"{key} is {monitor}, which nothing logs; logged are {', '.join(logged)}"
-            yield Hit(what, config.place(key), fix=Fix(overrides=(*(f"{key}={name}" for name in near), *mode)))
+            yield Hit(what, config.place(key), fix=fix)
 
 
 PROBE = Probe(
