@@ -34,6 +34,14 @@ def test_every_item_has_a_row_and_a_directory(train, capsys):
     assert re.search(r"fast_dev_run +│ passed", table)
 
 
+def test_report_of_an_item_names_its_files_where_they_are(train):
+    run = train("+debug=checklist", "hydra.callbacks.debug.only=[trace]")
+    assert (run / "debug/trace/debug/trace.md").is_file()
+    for path in ("debug/trace/debug/report.json", "debug/report.json"):
+        [item] = json.loads((run / path).read_text(encoding="utf-8"))["items"]
+        assert item["seen"].endswith(f"{run.name}/debug/trace/debug/trace.md")
+
+
 def test_items_that_mean_nothing_after_a_crash_are_skipped_with_the_reason(train, tmp_path):
     with pytest.raises(SystemExit) as stopped:
         train("+debug=checklist", *SMALL, "model.net.num_classes=3")

@@ -156,6 +156,8 @@ class Check:
         kept.mkdir(exist_ok=True)
         for path in written.iterdir():
             if not path.name.startswith(".") and (place != self.folder or path.name not in FILES):
+                if path.name in FILES:
+                    path.write_text(self._moved(path.read_text(encoding="utf-8"), work, kept), encoding="utf-8")
                 with contextlib.suppress(FileNotFoundError):
                     replace(path, kept / path.name)
         crashes = [Crashed(**each) for each in report.get("crashes", ())]
