@@ -4,13 +4,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig
+from torch import Tensor
 from torch.utils.data import DataLoader
 from training_config.processes import needs_processes
 
@@ -302,6 +303,15 @@ def keep_every_epoch(trainer: Trainer) -> None:
         callback._last_global_step_saved = callback._last_global_step_saved or -1
         if callback._every_n_epochs != 1:
             callback._every_n_epochs, callback._every_n_train_steps, callback._train_time_interval = 1, 0, None
+            callback._save_topk_checkpoint = partial(keep_without_monitor, callback)
+
+
+def keep_without_monitor(callback: ModelCheckpoint, trainer: Trainer, known: dict[str, Tensor]) -> None:
+    """Save a checkpoint that the project would save in later epochs: only these may log what it is chosen by."""
+    if callback.monitor in known:
+        type(callback)._save_topk_checkpoint(callback, trainer, known)
+    else:
+        callback._save_none_monitor_checkpoint(trainer, known)
 
 
 class NoWorkers:

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from training_checklist.engines.chance import CHANCE, at_least, at_most
+from training_checklist.engines.places import is_in_loop
 from training_checklist.engines.splits import Split
 from training_checklist.lab.data import LEAST, Data, part
 from training_checklist.lab.labels import classes
@@ -136,6 +137,8 @@ def label_fits(data: Data, split: Split) -> list[LabelFit]:
     Raises:
         CannotJudge: there are too few labels, or inputs of other kinds.
     """
+    if split.of_several and is_in_loop():
+        raise CannotJudge("the script trains in a loop: one of several loaders may be another task's")
     found = [*of_samples(data, inputs(data, data.train), split), *of_tokens(data, split)]
     if not found:
         raise CannotJudge(f"labels of {split.name} cannot be held against their inputs")

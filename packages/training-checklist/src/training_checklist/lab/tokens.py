@@ -65,13 +65,17 @@ def confusion_of_tokens(known: list[tuple[Tensor, Tensor]], new: list[tuple[Tens
 def tokens_of(*parts: Part, place: str) -> list[Tensor]:
     """Return the tokens of each part's texts, but for what marks or fills their ends; none of too few texts."""
     chunks = [part.chunks.get(place, []) for part in parts]
-    texts = [[chunk for chunk in own if chunk.ndim == 2 and chunk.shape[1] > 2] for own in chunks]
+    texts = [[each for each in own if each.ndim == 2 and each.shape[1] > 2 and not is_mask(each)] for own in chunks]
     if any(sum(map(len, own)) < LEAST for own in texts):
         return [torch.tensor([]) for _ in parts]
     # Left out everywhere: kinds of things have no padding, and the most frequent one may be another in each split.
     left_out = torch.cat([at_ends(own) for own in texts])
     tokens = [torch.cat([text.flatten() for text in own]) for own in texts]
     return [own[~torch.isin(own, left_out)] for own in tokens]
+
+
+def is_mask(tensor: Tensor) -> bool:
+    return tensor.dtype == torch.bool
 
 
 def at_ends(texts: list[Tensor]) -> Tensor:

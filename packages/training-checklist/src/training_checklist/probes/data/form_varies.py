@@ -1,3 +1,4 @@
+import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
@@ -14,8 +15,9 @@ def detect(data: Data, limits: Limits) -> Hits:
         key = form.loader, form.leaf
         known, other = first.setdefault(key, form), train.get(form.leaf, form)
         varies = (known.dtype, len(known.shape)) != (form.dtype, len(form.shape))
-        # What has other dimensions, too, is another part of a sample: a second view of it, and its label, say.
+        # What has other dimensions, too, or is a mask, is another part of a sample: a second view of it, say.
         differs = other.dtype != form.dtype and len(other.shape) == len(form.shape)
+        differs &= "bool" not in (other.dtype, form.dtype)
         if (varies or differs) and key not in told:
             told.add(key)
             seen = f"{known} in batch {known.batch}" if varies else f"{other} in {other.loader}"
@@ -33,6 +35,20 @@ class CastingInPlace(Validated):
         return super().forward(inputs)
 
 
+class Ranking(Validated):
+    """Learns of a few other items, and is validated without those that are known."""
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        return super().training_step([batch[0] + batch[2].sum(1, keepdim=True), batch[1]], batch_idx)
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        self.log("val/score", self(batch[0]).masked_fill(batch[2], 0.0).mean())
+
+
+def with_part(part: Tensor) -> DataLoader:
+    return DataLoader(MappedDataset(lambda index, x, y: (x, y, part)), 16)
+
+
 def double_from(first: int) -> DataLoader:
     return DataLoader(MappedDataset(lambda index, x, y: (x.double() if index >= first else x, y)), 16)
 
@@ -45,5 +61,12 @@ PROBE = Probe(
     detect=detect,
     faulty=on_datasets(lambda: double_from(32), lambda: double_from(0), module=Casting),
     healthy=on_datasets(lambda: double_from(0), lambda: double_from(0), module=Casting),
-    also_healthy=(on_datasets(lambda: double_from(0), lambda: double_from(0), module=CastingInPlace),),
+    also_healthy=(
+        on_datasets(lambda: double_from(0), lambda: double_from(0), module=CastingInPlace),
+        on_datasets(
+            lambda: with_part(torch.zeros(4, dtype=torch.long)),
+            lambda: with_part(torch.zeros(4, dtype=torch.bool)),
+            module=Ranking,
+        ),
+    ),
 )

@@ -11,6 +11,7 @@ from training_checklist.instruments import (
     Data,
     MappedDataset,
     Split,
+    Validated,
     by_index,
     digest,
     is_within,
@@ -33,6 +34,8 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
         for place, rows in together.items()
         if place in again and same(rows, again[place]) and all(place in each for each in alone)
     ]
+    # What is the same of each sample alone, as where its part of a long sequence begins, tells none from another.
+    steady = [place for place in steady if not all(same(alone[0][place], each[place]) for each in alone)]
     matches = {
         place: [{r for r, row in enumerate(together[place]) if is_within(each[place][0], row)} for each in alone]
         for place in steady
@@ -127,6 +130,29 @@ def reading(in_order: bool) -> DataLoader:
     return DataLoader(MappedDataset(lambda index, x, y: (x, y, normal(4, 3, seed=index))), 16, collate_fn=collate)
 
 
+def end_to_end(batch: list) -> tuple[Tensor, Tensor, Tensor]:
+    """Lay sequences one behind the other, and say where each begins."""
+    sequences, numbers = zip(*batch, strict=True)
+    ends = torch.tensor([len(each) for each in sequences]).cumsum(0)
+    return torch.cat(sequences), torch.cat([torch.zeros(1, dtype=torch.long), ends[:-1]]), torch.tensor(numbers)
+
+
+class Bags(Validated):
+    """Takes the mean of each sequence."""
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        values, starts, numbers = batch
+        parts = values.tensor_split(starts[1:])
+        return super().training_step([torch.stack([each.mean(0) for each in parts]), numbers % 4], batch_idx)
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.log("val/loss", self.training_step(batch, batch_idx))
+
+
+def bags() -> DataLoader:
+    return DataLoader([(normal(3 + index % 4, 8, seed=index), index) for index in range(64)], 16, collate_fn=end_to_end)
+
+
 PROBE = Probe(
     question="Does collate_fn keep the parts of a sample together, such as its input and its label?",
     why="inputs are learnt with what belongs to others, or as noise",
@@ -135,5 +161,5 @@ PROBE = Probe(
     faulty=on_datasets(held_out=lambda: sorting(both=False)),
     also_faulty=(on_datasets(held_out=lambda: reading(in_order=False)),),
     healthy=on_datasets(held_out=lambda: sorting(both=True)),
-    also_healthy=(on_datasets(held_out=lambda: reading(in_order=True)),),
+    also_healthy=(on_datasets(held_out=lambda: reading(in_order=True)), on_datasets(bags, bags, module=Bags)),
 )

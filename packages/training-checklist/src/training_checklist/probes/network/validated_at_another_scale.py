@@ -45,7 +45,8 @@ def sizes(step: Step, name: str, least: int) -> Sizes:
     paths = {id(module): path for path, module in originals(copy)}
     found: Sizes = {}
     for module, values in calls:
-        for position, value in enumerate(values):
+        has_weights = any(True for _ in module.parameters())  # a criterion may compare in the units of the targets
+        for position, value in enumerate(values if has_weights else ()):
             if id(module) in paths and value > 0:
                 found.setdefault((paths[id(module)], position), []).append(value)
     return found
@@ -117,6 +118,20 @@ class Narrow(Scaled):
         return super().forward(inputs[:, :2])
 
 
+class InUnits(Small):
+    """Learns by standardised targets, and is validated in their units, by one criterion."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.distance = nn.L1Loss()
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        return self.distance(self(batch[0]), batch[0][:, :4])
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        self.log("val/error", self.distance(100 * self(batch[0]), 100 * batch[0][:, :4]))
+
+
 PROBE = Probe(
     question="Do the inputs of each module have the same scale in validation_step as in training_step, for one batch?",
     why="weights that were trained on inputs of one scale mean nothing for those of another: one of the two steps "
@@ -137,5 +152,5 @@ PROBE = Probe(
     },
     faulty=Scaled,
     healthy=Alike,
-    also_healthy=(Sampling,),
+    also_healthy=(Sampling, InUnits),
 )
