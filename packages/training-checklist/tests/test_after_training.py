@@ -123,6 +123,19 @@ def test_checkpoints_come_as_early_as_the_shortened_run_ends(tmp_path, item, cad
     assert [finding["what"] for finding in verdict["findings"]] == []
 
 
+@pytest.mark.parametrize("item", ["anomaly", "device"])
+def test_checkpoint_is_kept_where_only_later_epochs_log_the_metric_that_chooses_it(tmp_path, item):
+    logged = 'self.log("val/loss", self.layer(batch).square().mean())'
+    assert logged in TRAIN
+    train = TRAIN.replace(
+        logged, f"{logged}\n        if self.current_epoch % 2:\n            self.log('val/second', 1.0)"
+    )
+    config = CONFIG.replace("monitor: val/loss", "monitor: val/second\n    every_n_epochs: 2")
+    assert config != CONFIG
+    [verdict] = run_project(tmp_path, item, {**FILES, "train.py": train, "conf/train.yaml": config})
+    assert [finding["what"] for finding in verdict["findings"]] == []
+
+
 BY_HAND = """        self.manual_backward(self.layer(batch).square().mean())
         if batch_idx % 8 == 7:
             self.optimizers().step()"""

@@ -1,5 +1,6 @@
 """Batches that are no stack of samples: graphs, whose nodes stand one after the other, and padded ones."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -319,4 +320,39 @@ class DrawnPairs(LightningDataModule):
 @pytest.mark.parametrize("item", ["limit_batches", "memory", "overfit", "learning", "gradients"])
 def test_pairs_of_nodes_of_a_sparse_graph_are_no_finding(examine, item):
     verdict = examine(item, Nodes(), DrawnPairs())
+    assert (verdict.findings, verdict.error) == ([], None)
+
+
+@dataclass
+class Whole:
+    nodes: Tensor
+    edges: Tensor
+    labels: Tensor
+
+
+class OfTheWholeGraph(LightningModule):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(8, 16), nn.Linear(16, 4)
+
+    def training_step(self, batch: Whole, batch_idx: int) -> Tensor:
+        hidden = torch.sparse.mm(batch.edges, self.first(batch.nodes)).relu()
+        return nn.functional.cross_entropy(self.head(hidden), batch.labels)
+
+    def configure_optimizers(self) -> Optimizer:
+        return torch.optim.Adam(self.parameters(), lr=0.03)
+
+
+class OneGraph(LightningDataModule):
+    def train_dataloader(self) -> DataLoader:
+        random = torch.Generator().manual_seed(0)
+        labels = torch.arange(40) % 4
+        nodes = torch.eye(8)[labels] + 0.3 * torch.randn(40, 8, generator=random)
+        edges = ((labels[:, None] == labels) / 10.0).to_sparse()
+        return DataLoader([Whole(nodes, edges, labels)], batch_size=None)
+
+
+@pytest.mark.parametrize("item", ["limit_batches", "trace", "gradients", "overfit", "learning"])
+def test_batch_with_a_sparse_matrix_is_taken_as_it_is(examine, item):
+    verdict = examine(item, OfTheWholeGraph(), OneGraph())
     assert (verdict.findings, verdict.error) == ([], None)

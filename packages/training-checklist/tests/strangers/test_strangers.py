@@ -719,20 +719,6 @@ def test_checkpoint_that_only_a_shorter_run_keeps_is_kept_without_the_item_too(s
     assert "crash/pickled-objects" in done.output
 
 
-def test_metric_that_only_later_epochs_log_chooses_no_checkpoint_before(stranger):
-    kept = "pl.callbacks.ModelCheckpoint(monitor='val/second', every_n_epochs=2)"
-    files = changed(
-        "train.py",
-        ("callbacks=callbacks", f"callbacks=[kept := {kept}]"),
-        ("trainer.test(net, data)", "trainer.test(net, data, ckpt_path=kept.best_model_path or None)"),
-    )
-    before = "    def configure_optimizers(self):\n"
-    hook = "    def on_validation_epoch_end(self):\n        if self.current_epoch % 2:\n"
-    hook += "            self.log('val/second', 1.0)\n"
-    files["net.py"] = files["net.py"].replace(before, f"{hook}\n{before}")
-    passed(stranger(files).check(items="trace,gradients"), "trace", "gradients")
-
-
 def test_files_that_callbacks_and_the_script_write_are_as_they_were_before(stranger):
     """A table that grows with every run, weights that the last run leaves, and a cache of data, which may stay."""
     grows = """

@@ -139,10 +139,14 @@ def with_part(batch: Any, path: Sequence[Any], part: Any) -> Any:
 
 
 def batch_size(batch: Any) -> int | None:
-    """Return the first dimension that all tensors of a batch share; None where they share none, as with graphs."""
+    """Return the first dimension that all tensors of a batch share; None where they share none, as with graphs.
+
+    Nor is it known of sparse tensors, of which no rows can be taken.
+    """
     if any(map(lists_samples, (batch, *(each for _, each in parts(batch))))):
         return None  # what its tensors share is their features
-    sizes = {len(tensor) for tensor in tensors(batch) if tensor.ndim}
+    found = [tensor for tensor in tensors(batch) if tensor.ndim]
+    sizes = {len(tensor) for tensor in found} if all(tensor.layout is torch.strided for tensor in found) else ()
     return sizes.pop() if len(sizes) == 1 else None
 
 

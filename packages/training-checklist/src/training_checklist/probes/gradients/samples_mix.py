@@ -100,8 +100,10 @@ def batch_size(given: Any) -> int | None:
 
 def cut(given: Any) -> Any:
     """Return the arguments with a sample less: images of 32 by 32 in batches of 32 tell no dimension from another."""
-    sizes = {len(tensor) for tensor in tensors(given) if tensor.ndim}
-    if len(sizes) != 1 or max(sizes) < 4:  # one is left out, and one is looked at between two others
+    found = [tensor for tensor in tensors(given) if tensor.ndim]
+    sizes = {len(tensor) for tensor in found}
+    # One is left out, and one is looked at between two others.
+    if len(sizes) != 1 or max(sizes) < 4 or any(each.is_sparse for each in found):
         return given
     return tree_map_only(Tensor, lambda tensor: tensor[:-1] if tensor.ndim else tensor, given)
 
