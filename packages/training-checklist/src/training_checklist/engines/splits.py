@@ -8,6 +8,7 @@ from itertools import chain, islice
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, Subset
 
 from training_checklist.engines.own_code import pass_on
@@ -16,7 +17,9 @@ from training_checklist.finding import Place
 from training_checklist.lightning import RunningStage, Trainer, isolate_rng, part
 
 STAGES = {"train": RunningStage.TRAINING, "val": RunningStage.VALIDATING, "test": RunningStage.TESTING}
+WITHOUT_GRAPH = 8  # batches of the loader's size that take no more memory than one that backward goes through
 CHUNK = 64  # samples fetched at once
+SMALL = 2**22  # bytes of samples: a ResNet-50 makes 170 times as many of them, which is 0.7 GiB
 LISTED = 100_000  # indices of a sampler that are looked at: some 10 ms
 
 # What a sampler draws: an index, or a tuple of it and the epoch or the like, which are in order as their numbers are.
@@ -106,6 +109,16 @@ class Split:
         order = torch.randperm(self.samples, generator=torch.Generator().manual_seed(0))
         return sorted(order[:number].tolist())
 
+    def holdable(self, number: int, times: int = 1) -> list[int]:
+        """Return such indices, and of large samples no more than there is surely memory for.
+
+        Args:
+            times: how many batches of the loader: a step that keeps what it computes, as training does, holds one.
+        """
+        [sample] = self.items(self.chosen(1))
+        size = sum(getattr(leaf, "nbytes", 0) for leaf in tree_leaves(sample))
+        return self.chosen(min(number, max(times * (self.loader.batch_size or 1), SMALL // max(size, 1))))
+
     def fetch(
         self, indices: list[int], trainer: Trainer, until: float, size: int = CHUNK
     ) -> Iterator[tuple[list[int], Any]]:
@@ -123,7 +136,8 @@ class Split:
 
     def spread(self, number: int, trainer: Trainer) -> Any:
         """Return a batch of samples from all over the dataset: batches of neighbours in length have no padding."""
-        return next(batch for _, batch in self.fetch(self.chosen(number), trainer, time.monotonic(), number))
+        indices = self.holdable(number, WITHOUT_GRAPH)
+        return next(batch for _, batch in self.fetch(indices, trainer, time.monotonic(), len(indices)))
 
     def items(self, indices: list[int]) -> Any:
         """Return samples as the loader gets them before it collates them."""

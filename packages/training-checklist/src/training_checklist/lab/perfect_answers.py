@@ -82,7 +82,7 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
     step = f"{STEPS[split.stage]}_step"
     if not split.indexable or any(weight.dtype in HALF for weight in pl_module.parameters()):
         return None
-    [(_, batch)] = split.fetch(split.chosen(SAMPLES), trainer, until, SAMPLES)
+    [(_, batch)] = split.fetch(split.holdable(SAMPLES), trainer, until, SAMPLES)
     copy = stand_in(pl_module, trainer).eval()  # without dropout, the same is answered to the same
     seen, criteria = Outputs(copy), Criteria()
     with torch.no_grad(), isolate_rng(), seen, Tracer(copy, criteria):
