@@ -17,6 +17,7 @@ MODULES = {
         "LEFT_OUT",
         "SeededRuns",
         "TwoRuns",
+        "record_of",
         "worker_draws",
     ),
     "engines.rows": ("Row",),

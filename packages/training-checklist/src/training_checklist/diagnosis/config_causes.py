@@ -40,17 +40,20 @@ def called(crash: Crash, match: re.Match) -> Cause | None:
     if isinstance(error, TypeError) and wrong and fits(error):
         known, taken = raw_leaves(crash.config), len(key) + 1
         given = {full[taken:].partition(".")[0] for full in known if full.startswith(f"{key}.")}
-        takes = [name for name in parameters(target) if name not in given]
+        place = place_of(crash.config, f"{key}.{wrong[1]}")
+        # Typed, it may be meant for what a file gives already; in a file, both stand beside each other.
+        is_typed = place is not None and place.origin.startswith("command line")
+        takes = [name for name in parameters(target) if is_typed or name not in given]
         hint = suggestion(wrong[1], takes, "it takes")
         near = get_close_matches(wrong[1], takes, n=1)
         value = known.get(f"{key}.{wrong[1]}", "...")
         value = "null" if value is None else value
-        instead = (f"+{key}.{near[0]}={value}",) if near else ()
+        instead = (f"{'' if near[0] in given else '+'}{key}.{near[0]}={value}",) if near else ()
         why = f"{target} takes no argument {wrong[1]}{hint}"
         if wrong[1] not in given:
             return Cause(why, f"take it out of the call of instantiate(...): the config has no {key}.{wrong[1]}")
         fix = Fix(overrides=(f"~{key}.{wrong[1]}", *instead))
-        return Cause(why, fix, place_of(crash.config, f"{key}.{wrong[1]}"))
+        return Cause(why, fix, place)
     lacks = re.search(r"missing \d+ required (?:positional|keyword-only) arguments?: (.*)", str(error))
     if isinstance(error, TypeError) and lacks and fits(error):
         names = re.findall(r"'(\w+)'", lacks[1])

@@ -1,11 +1,14 @@
 """What two runs with one seed came to, and a run that was resumed from a checkpoint."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
+from hydra.core.hydra_config import HydraConfig
 from torch.utils.data import DataLoader
 
 from training_checklist.engines.fingerprints import digest_of
@@ -17,7 +20,9 @@ from training_checklist.finding import NOWHERE, REMARK, Finding, Place
 from training_checklist.lab.shared import Subject, of_the_project, once
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 from training_checklist.probe import CannotJudge
+from training_checklist.starting.check import FOLDER
 
+RECORDS = (".yaml", ".yml", ".json")  # that a run may keep its config in
 EVAL_MODE = "number of modules in eval mode"
 LEFT_OUT = "buffer"  # begins the name of one that is persistent=False: who writes that wants it in no checkpoint
 
@@ -50,6 +55,16 @@ class Recording:
     unordered: str = ""
     listed: list[tuple[str, int]] = field(default_factory=list)
     unseeded: list[tuple[str, int]] = field(default_factory=list)
+
+
+def record_of(seed: int) -> str:
+    """Return the file, in the run's directory, of a config or the like in which its seed stands; "" of none."""
+    folder = Path(HydraConfig.get().runtime.output_dir) if HydraConfig.initialized() else None
+    paths = sorted(folder.rglob("*")) if folder is not None else []
+    for path in (each for each in paths if folder / FOLDER not in each.parents):  # where it stands in our own
+        if path.suffix in RECORDS and re.search(rf"\b{seed}\b", path.read_text(encoding="utf-8", errors="replace")):
+            return path.relative_to(folder).as_posix()
+    return ""
 
 
 @dataclass

@@ -1,12 +1,10 @@
 import ast
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import torch
-from hydra.core.hydra_config import HydraConfig
 
-from training_checklist.instruments import FILES, Job, SeededRuns, Small, calls_in_code
+from training_checklist.instruments import FILES, Job, SeededRuns, Small, calls_in_code, record_of
 from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -39,15 +37,6 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     )
 
 
-def record_of(seed: int) -> str:
-    """Return the file, in the run's directory, of a config or the like in which its seed stands; "" of none."""
-    folder = Path(HydraConfig.get().runtime.output_dir) if HydraConfig.initialized() else None
-    for path in sorted(folder.rglob("*")) if folder is not None else ():
-        if path.suffix in RECORDS and re.search(rf"\b{seed}\b", path.read_text(encoding="utf-8", errors="replace")):
-            return path.relative_to(folder).as_posix()
-    return ""
-
-
 def key_that_seeds() -> Fix | None:
     """Return the override that gives the program a seed where it asks a config for one that has none."""
     for _, call in calls_in_code("seed_everything"):
@@ -57,7 +46,6 @@ def key_that_seeds() -> Fix | None:
     return None
 
 
-RECORDS = (".yaml", ".yml", ".json")
 OF_CONFIG = re.compile(r"""\w+\.(\w*seed\w*)|\w+(?:\.get\(|\[)['"](\w*seed\w*)['"][\])]""")
 WHATEVER_IT_IS = (
     "seed_everything(cfg.seed, workers=True) whatever its value: `if cfg.seed:` leaves out 0, a seed as any"
