@@ -115,8 +115,7 @@ class Split:
         Args:
             times: how many batches of the loader: a step that keeps what it computes, as training does, holds one.
         """
-        [sample] = self.items(self.chosen(1))
-        size = sum(getattr(leaf, "nbytes", 0) for leaf in tree_leaves(sample))
+        size = sum(getattr(leaf, "nbytes", 0) for leaf in tree_leaves(self.items(self.chosen(1))))
         return self.chosen(min(number, max(times * (self.loader.batch_size or 1), SMALL // max(size, 1))))
 
     def fetch(
