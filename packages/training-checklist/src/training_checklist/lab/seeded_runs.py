@@ -23,6 +23,7 @@ from training_checklist.probe import CannotJudge
 from training_checklist.starting.check import FOLDER
 
 RECORDS = (".yaml", ".yml", ".json")  # that a run may keep its config in
+BY_CHANCE = 1_000_000  # a smaller number may stand in a file for anything else; one of 32 bits is smaller once in 4295
 EVAL_MODE = "number of modules in eval mode"
 LEFT_OUT = "buffer"  # begins the name of one that is persistent=False: who writes that wants it in no checkpoint
 
@@ -59,7 +60,8 @@ class Recording:
 
 def record_of(seed: int) -> str:
     """Return the file, in the run's directory, of a config or the like in which its seed stands; "" of none."""
-    folder = Path(HydraConfig.get().runtime.output_dir) if HydraConfig.initialized() else None
+    known = seed >= BY_CHANCE and HydraConfig.initialized()
+    folder = Path(HydraConfig.get().runtime.output_dir) if known else None
     paths = sorted(folder.rglob("*")) if folder is not None else []
     for path in (each for each in paths if folder / FOLDER not in each.parents):  # where it stands in our own
         if path.suffix in RECORDS and re.search(rf"\b{seed}\b", path.read_text(encoding="utf-8", errors="replace")):
