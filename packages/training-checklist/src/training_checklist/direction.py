@@ -24,6 +24,12 @@ def better(name: str) -> str | None:
     return None if more == less else "max" if more else "min"
 
 
+def turned(mode: object, name: str) -> str | None:
+    """Return the mode that a metric asks for where this is the other one; None where it is not, or nobody knows."""
+    wanted = better(name)
+    return wanted if mode in ("min", "max") and wanted != mode else None
+
+
 def better_of_class(name: str) -> str | None:
     """Return "max" or "min" as the name of a metric's class tells, such as `RelativeError`, or None."""
     return KEEPS.get(name) or better(" ".join(WORDS_OF_CLASS.findall(name)))

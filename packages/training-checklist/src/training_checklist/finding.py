@@ -47,6 +47,11 @@ class Place:
     note: str = ""
     code: Sequence[str] = ()
 
+    @property
+    def is_typed(self) -> bool:
+        """Whether the command line has set it."""
+        return self.origin.startswith("command line")
+
     def __str__(self) -> str:
         setting = f"{self.key}={self.value}" if self.value else self.key
         data = [self.loader] if self.loader else []

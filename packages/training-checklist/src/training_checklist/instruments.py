@@ -22,7 +22,7 @@ MODULES = {
     ),
     "engines.rows": ("Row",),
     "engines.logged": ("logged_by",),
-    "direction": ("AT_RANK", "COUNTED", "better"),
+    "direction": ("COUNTED", "better", "turned"),
     "diagnosis.diagnose": ("diagnose",),
     "engines.around_step": ("around_step",),
     "engines.batches": ("all_leaves", "as_array", "batch_size", "is_whole", "leaves", "mapped", "same", "tensors"),

@@ -42,7 +42,7 @@ def called(crash: Crash, match: re.Match) -> Cause | None:
         given = {full[taken:].partition(".")[0] for full in known if full.startswith(f"{key}.")}
         place = place_of(crash.config, f"{key}.{wrong[1]}")
         # Typed, it may be meant for what a file gives already; in a file, both stand beside each other.
-        is_typed = place is not None and place.origin.startswith("command line")
+        is_typed = place is not None and place.is_typed
         takes = [name for name in parameters(target) if is_typed or name not in given]
         hint = suggestion(wrong[1], takes, "it takes")
         near = get_close_matches(wrong[1], takes, n=1)

@@ -20,7 +20,7 @@ from training_config.near_names import suggestion
 from training_checklist.diagnosis.cause import Cause, Pattern
 from training_checklist.diagnosis.config_place import keys_named, leaves, place_of, raw_leaves
 from training_checklist.diagnosis.crash import TENSORS, Crash, assigned, flat_items, is_a
-from training_checklist.direction import COUNTED, better
+from training_checklist.direction import COUNTED, turned
 from training_checklist.ending import launched_rank
 from training_checklist.engines.overwritten import overwriting_line
 from training_checklist.engines.own_code import is_own, shorten
@@ -387,9 +387,9 @@ def monitor(crash: Crash, match: re.Match) -> Cause:
 
 def monitored(values: dict[str, Any], key: str, name: str) -> str:
     """Return the override that has a callback monitor a metric, with its mode where that is of another kind of one."""
-    mode, wanted = f"{key.removesuffix('monitor')}mode", better(name)
-    turned = values.get(mode) in ("min", "max") and wanted not in (None, values[mode])
-    return f"{key}={name}" + (f" {mode}={wanted}" if turned else "")
+    mode = f"{key.removesuffix('monitor')}mode"
+    wanted = turned(values.get(mode), name)
+    return f"{key}={name}" + (f" {mode}={wanted}" if wanted else "")
 
 
 def resolves_to(crash: Crash, key: str, name: str) -> bool:

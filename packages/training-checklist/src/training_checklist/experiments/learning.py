@@ -20,7 +20,6 @@ from training_checklist.lab.schedules import (
     Rehearsal,
     directions,
     rehearsal,
-    times_cut,
     validated,
 )
 from training_checklist.lab.trained_copies import batches, copies
@@ -167,12 +166,11 @@ class Learning(Experiment):
         Args:
             interval: at which the module steps it, where it does.
         """
-        rehearsed, configs = [], trainer.lr_scheduler_configs
-        cut = times_cut(trainer) if configs else 1.0
-        for config in configs:
+        rehearsed = []
+        for config in trainer.lr_scheduler_configs:
             try:
                 known = config if interval is None else replace(config, interval=interval, frequency=1)
-                found = rehearsal(known, trainer, cut)
+                found = rehearsal(known, trainer, self.run.cut)
             except Exception as error:  # of a schedule of the project's own, on a copy
                 kind = "" if isinstance(error, CannotJudge) else f"{type(error).__name__}: "
                 self.run.notes.append(f"{type(config.scheduler).__name__} not rehearsed: {kind}{error}")

@@ -185,7 +185,7 @@ class Averages(EpochListener):
             Average(
                 name,
                 shares[len(shares) // 2 :],
-                self.run.uncut_steps * len(shares) / self.moves,
+                self.run.cut * self.run.steps * len(shares) / self.moves,
                 Place(parameter=name),
                 name.rpartition(".")[0] in self.asked,
             )

@@ -30,6 +30,7 @@ class TwoEpochs(Schedules):
         directions: "max" or "min" by the names of metrics whose class tells what is better; None of unknown ones.
         is_sound: whether nothing was found before the first step that could be the cause of what else is seen.
         untrained: why no copy of the network could be trained, "" where one could.
+        cut: how many times as long the run would be in the project's files: see `times_cut`.
         notes: for the report's line.
         facts: for the report.
         options: of the item: see there.
@@ -50,7 +51,7 @@ class TwoEpochs(Schedules):
         self.trainer, self.pl_module, self.options = trainer, pl_module, options
         self.notes: list[str] = []
         self.steps = trainer.estimated_stepping_batches  # of the optimizer in the run that was asked for
-        self.uncut_steps = self.steps * times_cut(trainer)  # here: an item cuts the run by itself, too
+        self.cut = times_cut(trainer)  # here: the item cuts the run itself, too
         self.facts: dict[str, Any] = {}
         self.untrained, self.deadline = "", 0.0
 

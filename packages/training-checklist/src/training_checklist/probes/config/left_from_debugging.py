@@ -27,7 +27,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
                 is_on = type(value) is int and 0 < value <= limits.max_few_batches
                 is_on &= name not in config.code.own_words  # which may ask for just that
             place = config.place(key)
-            kept = is_on and not place.origin.startswith("command line") and not TRIALS.search(place.origin)
+            kept = is_on and not place.is_typed and not TRIALS.search(place.origin)
             if kept and not is_trial(config, place):
                 yield Hit(f"{key}={value} {does}", place)
 

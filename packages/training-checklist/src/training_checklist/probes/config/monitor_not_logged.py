@@ -7,12 +7,12 @@ from training_checklist.instruments import (
     Job,
     JobConfig,
     LightningModule,
-    better,
     callbacks,
     is_installed,
     monitor_of,
     source,
     targets,
+    turned,
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
@@ -31,9 +31,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
         monitor, key = monitor_of(call), f"{call.key}.monitor"
         if monitor and monitor not in COUNTED and not re.fullmatch(names, monitor):
             near = get_close_matches(monitor, logged, n=1) or logged[:1]
-            wanted, mode = better(near[0]), call.node.get("mode")
-            turned = mode in ("min", "max") and wanted not in (None, mode)
-            fix = Fix(overrides=(f"{key}={near[0]}", *[f"{call.key}.mode={wanted}"] * turned))
+            wanted = turned(call.node.get("mode"), near[0])
+            fix = Fix(overrides=(f"{key}={near[0]}", *([f"{call.key}.mode={wanted}"] if wanted else [])))
             what = f"{key} is {monitor}, which nothing logs; logged are {', '.join(logged)}"
             yield Hit(what, config.place(key), fix=fix)
 

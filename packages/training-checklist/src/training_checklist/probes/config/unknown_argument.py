@@ -30,7 +30,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
         for name in unknown_arguments(call.given(), call.parameters, config.code):
             takes, key = [*call.parameters], f"{call.key}.{name}"
             # Typed, it may be meant for what a file gives already; in a file, both stand beside each other.
-            is_typed = config.place(key).origin.startswith("command line")
+            is_typed = config.place(key).is_typed
             near = get_close_matches(name, [each for each in takes if is_typed or each not in call.given()], n=3)
             hint = f"it takes {', '.join(takes[:6])}{' and more' * (len(takes) > 6)}"
             hint = f"did you mean {' or '.join(near)}?" if near else hint
