@@ -37,6 +37,7 @@ class Recording:
 
     Args:
         seed: of torch when training began.
+        is_printed: whether it is the one that seed_everything was given, and has printed.
         rows: of everything but operations, in the order in which it came to be.
         operations: rows of them.
         drawn: digests of what the samplers drew for each batch, by loader; none for iterable data.
@@ -48,6 +49,7 @@ class Recording:
     """
 
     seed: int = 0
+    is_printed: bool = False
     rows: list[Row] = field(default_factory=list)
     operations: list[Row] = field(default_factory=list)
     drawn: dict[str, list[str]] = field(default_factory=dict)

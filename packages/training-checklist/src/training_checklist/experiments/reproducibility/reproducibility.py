@@ -1,6 +1,7 @@
 """One seed, two runs: whether they are the same to the last bit, and whether a checkpoint brings a run back."""
 
 import inspect
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -78,6 +79,7 @@ class Reproducibility(Experiment):
         device = trainer.strategy.root_device.type
         ordered = device == "cpu" or torch.are_deterministic_algorithms_enabled()
         self.recording.seed = torch.initial_seed()
+        self.recording.is_printed = os.environ.get("PL_GLOBAL_SEED") == str(self.recording.seed)
         self.recording.unordered = "" if ordered else NO_ORDER.format(device=device)
         self.hooks = {kind: of_hooks(pl_module, hooks) for kind, hooks in HOOKS.items()}
         self.watching.enter_context(self.drawn)

@@ -13,9 +13,10 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     if runs.parted is None or runs.one.seed == runs.two.seed:
         return
     record = record_of(runs.one.seed)
-    if record:
+    if record or runs.one.is_printed:
         yield Hit(
-            f"each run draws a seed of its own: torch's was {runs.one.seed} and {runs.two.seed}; it stands in {record}",
+            f"each run draws a seed of its own: torch's was {runs.one.seed} and {runs.two.seed}; "
+            + (f"it stands in {record}" if record else "seed_everything prints it"),
             Place(file=record),
             "a run can be had once more with the seed that it has kept, and not by the same command",
             Fix("give the seed on the command line to have a run once more"),
@@ -60,15 +61,19 @@ class Begun(Small):
         super().__init__()
 
 
-def drawn_and_kept() -> Job:
-    """Return a program that draws its seed, and writes it into the run's directory."""
-    lines = (
-        "    seed = secrets.randbits(32)\n    torch.manual_seed(seed)\n"
-        "    Path(HydraConfig.get().runtime.output_dir, 'seed.json').write_text(str(seed))\n    callbacks, loggers"
-    )
+def drawn(kept: str) -> Job:
+    """Return a program that draws its seed, with the line that sets and keeps it."""
+    lines = f"    seed = secrets.randbits(32)\n    {kept}\n    callbacks, loggers"
     code = FILES["train.py"].replace("    callbacks, loggers", lines, 1)
-    imports = "import secrets\nfrom pathlib import Path\nimport torch\nfrom hydra.core.hydra_config import HydraConfig"
+    imports = (
+        "import secrets\nfrom pathlib import Path\nimport torch\nfrom hydra.core.hydra_config import HydraConfig\n"
+        "from pytorch_lightning import seed_everything"
+    )
     return Job(files={"train.py": f"{imports}\n{code}"})
+
+
+IN_A_FILE = "torch.manual_seed(seed); Path(HydraConfig.get().runtime.output_dir, 'seed.json').write_text(str(seed))"
+PRINTED_BY_LIGHTNING = "seed_everything(seed)"
 
 
 PROBE = Probe(
@@ -79,6 +84,6 @@ PROBE = Probe(
     fix=Fix("seed_everything(cfg.seed, workers=True) as the training function's first line"),
     detect=detect,
     faulty=Begun,
-    also_faulty=(drawn_and_kept(),),  # a remark
+    also_faulty=(drawn(IN_A_FILE), drawn(PRINTED_BY_LIGHTNING)),  # remarks
     healthy=type("Seeded", (Begun,), {"seed": staticmethod(lambda: torch.manual_seed(1))}),
 )
