@@ -162,6 +162,16 @@ class TestHealthy:
 
         self.judge(examine, Telling())
 
+    def test_numbers_that_a_tensor_is_made_of(self, examine, net):
+        class Listed(net):
+            def training_step(self, batch, batch_idx):
+                loss = super().training_step(batch, batch_idx)
+                of_both = torch.tensor([loss, loss.detach() / 2], device=self.device)
+                counts = torch.tensor([batch[1].sum()], device=self.device)
+                return loss + (of_both.sum() + counts.sum()) * 0
+
+        self.judge(examine, Listed())
+
     def test_attribute_that_a_hook_moves(self, examine, net):
         class Moving(net):
             def on_fit_start(self):

@@ -217,6 +217,16 @@ class Far(Tensor):
     def tolist(self) -> Any:
         return self.near.tolist()
 
+    # torch.tensor of a list of them asks each for its number, past all that could answer for the accelerator.
+    def __float__(self) -> float:
+        return float(self.near)
+
+    def __int__(self) -> int:
+        return int(self.near)
+
+    def __index__(self) -> int:
+        return self.near.__index__()
+
     def as_subclass(self, cls: type[Tensor]) -> "Far":
         """Stay far, without the methods of a subclass: what wraps results, as those of torchvision do, goes on."""
         return self
