@@ -172,6 +172,20 @@ class TestHealthy:
 
         self.judge(examine, Listed())
 
+    def test_generator_on_the_device_of_an_input(self, examine, net):
+        class Seeded(net):
+            def validation_step(self, batch, batch_idx):
+                inputs = batch[0]
+                generator = torch.Generator(device=inputs.device).manual_seed(1)
+                assert isinstance(generator, torch.Generator) and isinstance(torch.default_generator, torch.Generator)
+                noise = torch.randn(inputs.shape, generator=generator, device=inputs.device)
+                kept = torch.empty_like(inputs).bernoulli_(0.5, generator=generator)
+                again = generator.manual_seed(1)
+                assert torch.equal(noise, torch.randn(inputs.shape, generator=again, device=inputs.device))
+                super().validation_step((inputs * kept + noise, *batch[1:]), batch_idx)
+
+        self.judge(examine, Seeded())
+
     def test_attribute_that_a_hook_moves(self, examine, net):
         class Moving(net):
             def on_fit_start(self):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import patch
 
 import torch
@@ -36,7 +36,7 @@ from training_checklist.probe import CannotJudge, Hit
 WHY = "on an accelerator this step ends with an error about tensors on two devices; the CPU never shows it"
 HERE, FAR = torch.device("cpu"), torch.device("cuda", 0)
 SCRIPTED, BACKWARD = torch.jit.ScriptFunction.__call__, torch.autograd._engine_run_backward
-CTC_LOSS, TO = torch.ctc_loss, nn.Module.to
+CTC_LOSS, TO, GENERATOR = torch.ctc_loss, nn.Module.to, torch.Generator
 # Operators that read some of their arguments on the CPU, whatever the device of the others.
 MIXES = (
     "aten::copy_",
@@ -155,6 +155,7 @@ def pretended(trainer: Trainer) -> Iterator[None]:
         patch.object(torch.jit.ScriptFunction, "__call__", unscripted),  # whose autograd.grad refuses them
         patch.object(torch, "ctc_loss", with_lists_of_lengths),
         patch.object(nn.Module, "to", staying),
+        patch.object(torch, "Generator", FarGenerator),
         patch.multiple(torch.cuda, **answers),
         patch.object(trainer.strategy, "_root_device", FAR, create=True),
         torch.backends.cudnn.flags(enabled=False),  # whose operators have no counterpart on the CPU
@@ -188,6 +189,27 @@ def with_lists_of_lengths(log_probs: Tensor, targets: Tensor, *more: Any) -> Ten
 def enter_no_grad(mode: torch.inference_mode) -> None:
     mode._inference_mode_context = torch.no_grad() if mode.mode else nullcontext()
     mode._inference_mode_context.__enter__()
+
+
+class IsGenerator(type):
+    def __instancecheck__(cls, other: Any) -> bool:
+        return isinstance(other, GENERATOR)
+
+
+class FarGenerator(metaclass=IsGenerator):
+    """In the place of torch.Generator: what is asked for on the accelerator draws on the CPU, and counts as far."""
+
+    made: ClassVar[set[int]] = set()  # pointers: an operator is given a wrapper of its own
+
+    def __new__(cls, device: Any = HERE) -> torch.Generator:
+        generator = GENERATOR()
+        if torch.device(device).type != HERE.type:
+            cls.made.add(generator._cdata)
+        return generator
+
+
+def is_near(generator: torch.Generator) -> bool:
+    return generator.device.type == HERE.type and generator._cdata not in FarGenerator.made
 
 
 class Far(Tensor):
@@ -338,7 +360,7 @@ class Accelerator(TorchDispatchMode):
     def _judge(self, function: Any, args: Any, kwargs: Any, given: list, far: list, goes_far: bool) -> None:
         name = function._schema.name
         generator = kwargs.get("generator")
-        if goes_far and generator is not None and generator.device.type == HERE.type:
+        if goes_far and generator is not None and is_near(generator):
             self._tell(name, Origin("generator", "its generator", self.places.here()))
         if not far or name in MIXES:
             return
