@@ -15,6 +15,7 @@ from torch.utils.data import (
     Subset,
     SubsetRandomSampler,
     TensorDataset,
+    random_split,
     WeightedRandomSampler,
 )
 from training_checklist.engines.chance import of_one_order
@@ -1155,6 +1156,29 @@ def test_augmentation_that_setup_draws_anew_splits_nothing_anew(examine, net, da
     report = examine("limit_batches", Denoising(), Noisy())
     assert "data/split-drawn-anew" not in {each.rule for each in report.findings}
     assert "of which setup makes a part anew" in report.unjudged["data/split-drawn-anew"]
+
+
+def test_samples_that_setup_makes_anew_before_it_splits_them_share_nothing(examine, net, data):
+    class Generated(data):
+        def setup(self, stage):
+            inputs, labels = self.part(2).tensors
+            self.parts = random_split(TensorDataset(inputs + torch.randn(inputs.shape), labels), [24, 8])
+
+        def train_dataloader(self):
+            return DataLoader(self.parts[0], 8)
+
+        def val_dataloader(self):
+            return DataLoader(self.parts[1], 8)
+
+        test_dataloader = val_dataloader
+
+    class Tested(net):
+        def test_step(self, batch, batch_idx):
+            self.log("test/loss", self.loss(batch))
+
+    report = examine("limit_batches", Tested(), Generated())
+    assert "data/split-drawn-anew" not in {each.rule for each in report.findings}
+    assert "makes other samples each time" in report.unjudged["data/split-drawn-anew"]
 
 
 @pytest.mark.parametrize(("whole", "found"), [(True, 1), (False, 0)])

@@ -49,6 +49,7 @@ class Answered:
         other_elsewhere: likewise, with another class.
         ignored: number of targets that it ignores.
         barely: the values that it logs where answers of yes and no are right, by their logit.
+        alone: whether the module that gives the answers returns nothing beside them, such as classes made of them.
     """
 
     step: str
@@ -60,6 +61,7 @@ class Answered:
     other_elsewhere: dict[str, float] = field(default_factory=dict)
     ignored: int = 0
     barely: dict[float, dict[str, float]] = field(default_factory=dict)
+    alone: bool = True
 
     @property
     def counting_ignored(self) -> list[str]:
@@ -108,7 +110,7 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
         results.append((logged, loss))
     (right, one), (wrong, two), *further = results
     losses = None if one is None or two is None else (one, two)
-    found = Answered(step, right, wrong, losses, call.place)
+    found = Answered(step, right, wrong, losses, call.place, alone=place.alone)
     if binary:
         found.barely = {score: values for score, (values, _) in zip(binary, further, strict=True)}
     elif further:
@@ -162,7 +164,8 @@ class Outputs:
             storage = made.tensor.untyped_storage().data_ptr()
             if storage == tensor.untyped_storage().data_ptr() and made.tensor.is_contiguous():
                 alike = {each.number for each in self.found if each.path == made.path and is_alike(each, made)}
-                return Source(made.path, alike, tensor.storage_offset() - made.tensor.storage_offset())
+                alone = sum((each.path, each.number) == (made.path, made.number) for each in self.found) == 1
+                return Source(made.path, alike, tensor.storage_offset() - made.tensor.storage_offset(), alone)
         return None
 
 
@@ -174,11 +177,13 @@ class Source:
         path: of the module that returns them.
         calls: numbers of all its calls that were given the same: a step may ask once for the loss, once for a metric.
         offset: in what it returns.
+        alone: whether each call returns one tensor.
     """
 
     path: str
     calls: set[int]
     offset: int
+    alone: bool
 
 
 def is_alike(one: Output, other: Output) -> bool:

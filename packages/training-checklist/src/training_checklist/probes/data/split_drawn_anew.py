@@ -95,8 +95,8 @@ def arrays_of(sample: Any) -> list[str]:
 
 def share_a_sample(one: Any, other: Any) -> bool:
     """Whether two sets have a sample in common, as splits of one pool have; true, too, where that takes too long."""
-    if isinstance(one, Subset) and isinstance(other, Subset):
-        return True
+    if isinstance(one, Subset) and isinstance(other, Subset):  # the pools, of which each has drawn its part
+        return one.dataset is other.dataset or share_a_sample(one.dataset, other.dataset)
     until, found = time.monotonic() + SECONDS, []
     for dataset in (one, other):
         count = len(dataset)

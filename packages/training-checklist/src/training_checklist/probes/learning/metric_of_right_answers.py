@@ -1,6 +1,8 @@
 import math
 import re
 
+from torch import Tensor, nn
+
 from training_checklist.instruments import (
     Answered,
     Validated,
@@ -38,8 +40,9 @@ def detect(answered: Answered, limits: Limits) -> Hits:
                 f"{best:g}",
                 answered.place.beside(function=answered.step, note=name),
             )
-        # What alone does not change may be of another network, such as an average of this one.
-        elif name not in changing and (near or (not changing and (not best or 0 <= right <= 1))):
+        # What alone does not change may be of another network, such as an average of this one, and what does not
+        # change at all, of something else that the network has made of its answers and returns with them.
+        elif name not in changing and answered.alone and (near or (not changing and (not best or 0 <= right <= 1))):
             yield Hit(
                 f"{name} is {right:.4g} where each answer is right, and {wrong:.4g} where each is wrong",
                 answered.place.beside(function=answered.step, note=name),
@@ -90,6 +93,31 @@ class Reciprocal(Validated):
         self.log("val/acc", 1 / (self.loss(self(batch[0]), batch[1]) + 1e-6))
 
 
+class Classified(nn.Module):
+    """Returns its classes beside its scores."""
+
+    def __init__(self, scores: nn.Module) -> None:
+        super().__init__()
+        self.scores = scores
+
+    def forward(self, inputs: Tensor) -> dict[str, Tensor]:
+        scores = self.scores(inputs).log_softmax(1)
+        return {"scores": scores, "classes": scores.argmax(1)}
+
+
+class OfClasses(Validated):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Classified(nn.Sequential(self.first, self.head))
+
+    def step(self, batch: list, batch_idx: int) -> Tensor:
+        answers = self.net(batch[0])
+        self.log("acc", (answers["classes"] == batch[1]).float().mean())
+        return nn.functional.nll_loss(answers["scores"], batch[1])
+
+    training_step = validation_step = step
+
+
 PROBE = Probe(
     question="Does each metric reach its best value when all predictions are right?",
     why="the metric looks at something else than the criterion, in another unit, or along another dimension",
@@ -105,5 +133,5 @@ PROBE = Probe(
     },
     faulty=accurate(0.985),
     healthy=accurate(0.993),
-    also_healthy=(accurate(1, "dice", best=1), Reciprocal),
+    also_healthy=(accurate(1, "dice", best=1), Reciprocal, OfClasses),
 )
