@@ -15,8 +15,8 @@ from torch.utils.data import (
     Subset,
     SubsetRandomSampler,
     TensorDataset,
-    random_split,
     WeightedRandomSampler,
+    random_split,
 )
 from training_checklist.engines.chance import of_one_order
 from training_checklist.lab.class_weights import ClassWeights
@@ -1162,7 +1162,7 @@ def test_samples_that_setup_makes_anew_before_it_splits_them_share_nothing(exami
     class Generated(data):
         def setup(self, stage):
             inputs, labels = self.part(2).tensors
-            self.parts = random_split(TensorDataset(inputs + torch.randn(inputs.shape), labels), [24, 8])
+            self.parts = random_split(TensorDataset(inputs + torch.randn(inputs.shape), labels), [0.75, 0.25])
 
         def train_dataloader(self):
             return DataLoader(self.parts[0], 8)
