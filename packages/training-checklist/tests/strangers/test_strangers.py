@@ -999,6 +999,26 @@ def test_file_that_a_script_writes_anew_before_it_trains_is_as_it_was(stranger):
     assert (project.folder / "tree.txt").read_text() == "of an earlier run\n"
 
 
+def test_log_that_a_script_opens_before_it_trains_keeps_its_lines_alone(stranger):
+    """Whoever else has it open goes on writing to the same file; one that is too long gets another name meanwhile."""
+    opened = "    logging.getLogger().addHandler(logging.FileHandler('runs.log'))\n"
+    opened += "    logging.getLogger().addHandler(logging.FileHandler('other.log'))\n"
+    opened += "    logging.getLogger().warning('begun')\n"
+    turned = "    os.rename('other.log', 'other.1.log')\n    open('other.log', 'w').close()\n"
+    pair = ("    trainer.fit", f"    import logging, os\n{opened}    trainer.fit")
+    tested = "    trainer.test(net, data)\n"
+    project = stranger(changed("train.py", pair, (tested, tested + turned)))
+    for name in ("runs.log", "other.log"):
+        (project.folder / name).write_text("of an earlier run\n")
+    with (project.folder / "runs.log").open("a") as elsewhere:
+        done = project.check(items="fast_dev_run,reproducibility")
+        elsewhere.write("of another run\n")
+    assert done.verdict("fast_dev_run") == "passed", done.output
+    assert (project.folder / "runs.log").read_text() == "of an earlier run\nof another run\n"
+    assert (project.folder / "other.log").read_text() == "of an earlier run\n"
+    assert not (project.folder / "other.1.log").exists()
+
+
 def test_notes_on_a_run_in_a_folder_of_data_are_as_they_were(stranger):
     """A folder for what is large has that name on many machines; what code of the data writes there stays."""
     lines = """    open('data/run.json', 'w').write(str(cfg))

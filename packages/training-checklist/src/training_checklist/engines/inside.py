@@ -22,6 +22,10 @@ import torch
 from training_checklist.engines import writes
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.writes import (
+    APPENDED,
+    CHANGED,
+    FOLDER,
+    NEW,
     attribute,
     is_among_data,
     is_temporary,
@@ -31,7 +35,7 @@ from training_checklist.engines.writes import (
     removal_listeners,
 )
 from training_checklist.lightning import NAMES, ModelCheckpoint, Trainer
-from training_checklist.starting.own_files import note_folder, set_aside, write_note
+from training_checklist.starting.own_files import note_folder, note_growing, set_aside, write_note
 
 NOTE = 1 << 20  # bytes: a config, metrics, what a run is called
 LOCK = ".lock"  # of a file that processes hold, and that has no content
@@ -147,11 +151,12 @@ class Writes:
     Attributes:
         since: when it began, in ns: a file that was written since then is none of an earlier run.
         has_begun: whether a Trainer has been asked to fit: what a script writes before that is no result.
+        appended: files of before that have grown: they may still be written anew, or removed.
         early: folders that the script has made before that, and files in them.
     """
 
     def __init__(self, folder: Path, here: Path) -> None:
-        self.folder, self.here, self.known = folder, here, set[Path]()
+        self.folder, self.here, self.known, self.appended = folder, here, set[Path](), set[Path]()
         self.since, self.has_begun = time.time_ns(), False
         self.early: dict[Path, bool] = {}  # whether it is a folder
 
@@ -172,7 +177,7 @@ class Writes:
         def saved(trainer: Trainer, filepath: Any, *arguments: Any, **options: Any) -> None:
             path = Path(os.path.realpath(filepath))
             if trainer.is_global_zero and "://" not in str(filepath) and not self._is_known(path):
-                self._note(path, True)
+                self._note(path, NEW)
             pass_on(save, trainer, filepath, *arguments, **options)
 
         return saved
@@ -183,33 +188,35 @@ class Writes:
         @wraps(save)
         def saved(obj: Any, f: Any, *arguments: Any, **options: Any) -> None:
             if isinstance(f, (str, os.PathLike)):
-                self.add(Path(os.path.realpath(f)), True, sys._getframe(1))
+                self.add(Path(os.path.realpath(f)), NEW, sys._getframe(1))
             pass_on(save, obj, f, *arguments, **options)
 
         return saved
 
-    def add(self, path: Path, begins_empty: bool | None, frame: FrameType) -> None:
+    def add(self, path: Path, how: str, frame: FrameType) -> None:
         """Note a file that is about to be written, or a folder that is made.
 
         Not what code of the data writes: that is of use later, where the run itself loads them.
         """
-        if self._is_known(path) or path.suffix == LOCK:
+        if self._is_known(path) or path.suffix == LOCK or (how == APPENDED and path in self.appended):
             return
         if writes.unasked and not path.exists() and not is_temporary(path, self.here):
-            self._note(path, begins_empty)
+            self._note(path, how)
         # A script may keep its results beside its data, too, when it has trained.
-        is_written_anew = bool(begins_empty) and path.is_file()  # what another run has left there
+        is_written_anew = how == NEW and path.is_file()  # what another run has left there
         may_be_result = self.has_begun or (is_written_anew and self._is_note(path))
         if not may_be_of_a_run(path, self.here, frame) or (is_among_data(path, self.here) and not may_be_result):
             return
         written = attribute(path, frame)
         if written is None:
             return
-        is_result = written.part is not None or (written.line and (self.has_begun or is_written_anew))
+        # What grows with each run is a log, however early the script opens it.
+        is_of_run = self.has_begun or is_written_anew or how == APPENDED
+        is_result = written.part is not None or (written.line and is_of_run)
         if is_result or not self.known.isdisjoint(path.parents):  # a logger's thread writes into the folder it has made
-            self._note(path, begins_empty)
-        elif written.line and not path.exists() and (begins_empty is None or self.early.keys() & {*path.parents}):
-            self.early[path] = begins_empty is None
+            self._note(path, how)
+        elif written.line and not path.exists() and (how == FOLDER or self.early.keys() & {*path.parents}):
+            self.early[path] = how == FOLDER
 
     def take(self, place: Path) -> None:
         """Note what the script has written early, if a place or a file of the run lies in a folder that it has made."""
@@ -232,14 +239,14 @@ class Writes:
         if self._is_known(path) or not os.path.lexists(path):
             return
         is_folder = path.is_dir() and not path.is_symlink()
-        has_nothing = not any(path.iterdir()) if is_folder else path.lstat().st_mtime_ns >= self.since
-        if has_nothing:  # of before
+        is_new = not is_folder and path.lstat().st_mtime_ns >= self.since and path not in self.appended
+        if is_new or (is_folder and not any(path.iterdir())):  # nothing of before
             return
         written = attribute(path, frame) if not is_moved and may_be_of_a_run(path, self.here, frame) else None
         if written is not None and written.line:  # whatever else lies in its folder, it was there before
-            self._note(path, True)
+            self._note(path, NEW)
         else:
-            self.add(path, not is_moved, frame)
+            self.add(path, CHANGED if is_moved else NEW, frame)
         if not os.path.lexists(path):
             path.mkdir() if is_folder else path.touch()
 
@@ -250,15 +257,18 @@ class Writes:
     def _is_known(self, path: Path) -> bool:
         return path.is_relative_to(self.folder) or path in self.known
 
-    def _note(self, path: Path, begins_empty: bool | None) -> None:
-        self.known.add(path)
+    def _note(self, path: Path, how: str) -> None:
+        grows = how == APPENDED and path.is_file()
+        (self.appended if grows else self.known).add(path)
         self.take(path)
         for wait in before_writing:
             wait()
-        if begins_empty is None:
+        if how == FOLDER:
             note_folder(path, self.folder)
+        elif grows:
+            note_growing(path, self.folder)
         else:
-            set_aside(path, self.folder, is_read=not begins_empty)
+            set_aside(path, self.folder, is_read=how != NEW)
 
 
 def heard(fit: Any) -> Any:

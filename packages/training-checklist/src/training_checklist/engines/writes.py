@@ -22,11 +22,11 @@ REMOVALS = ("os.remove", "os.rmdir", "shutil.rmtree")
 NAMES = ("os.rename", "os.link", "os.symlink")  # the second argument is a name that is given, whatever had it before
 TEMPORARY = ("tempfile.mkdtemp", "tempfile.mkstemp")  # each time with a name that nothing has had
 EMPTIES = os.O_TRUNC | os.O_EXCL
+NEW, CHANGED, APPENDED, FOLDER = "new", "changed", "appended", "folder"  # how a file is written
 PATHS = (str, bytes, os.PathLike)  # as Python's functions take them; else it is the number of an open file
 
-# Called before a file is written, with its path, whether it begins empty, and the frame that asks for it; before a
-# folder is made, with None.
-Listener = Callable[[Path, bool | None, FrameType], object]
+# Called before a file is written or a folder made, with its path, how, and the frame that asks for it.
+Listener = Callable[[Path, str, FrameType], object]
 listeners: list[Listener] = []
 # Called before a file or a folder is removed, and with True before it gets another name.
 RemovalListener = Callable[[Path, FrameType, bool], object]
@@ -78,22 +78,24 @@ def _hook(event: str, arguments: tuple) -> None:
             writes = set(mode) & set("wax+") if by_mode else flags & OPENED_TO_WRITE
             if ("x" in mode if by_mode else flags & os.O_EXCL) and os.path.exists(path):
                 return  # it will not be opened
-            begins_empty = bool(set(mode) & set("wx") if by_mode else flags & EMPTIES)
+            begins_empty = set(mode) & set("wx") if by_mode else flags & EMPTIES
+            appends = "a" in mode if by_mode else flags & os.O_APPEND
+            how = NEW if begins_empty else APPENDED if appends else CHANGED
         elif event in NAMES:
-            path, writes, begins_empty = arguments[1], True, True
+            path, writes, how = arguments[1], True, NEW
             if event == "os.rename":
                 tell_of_removal(arguments[0], sys._getframe(1), True)
         elif event == "sqlite3.connect":
-            path, writes, begins_empty = arguments[0], True, False
+            path, writes, how = arguments[0], True, CHANGED
         elif event == "os.mkdir":
-            path, writes, begins_empty = arguments[0], True, None
+            path, writes, how = arguments[0], True, FOLDER
         else:
             return
         if writes and isinstance(path, PATHS):
             name = str(named(path)) if event in NAMES else os.path.realpath(os.fsdecode(path))
             if not name.startswith(SYSTEM) and not name.endswith(".pyc"):
                 for listener in list(listeners):
-                    listener(Path(name), begins_empty, sys._getframe(1))
+                    listener(Path(name), how, sys._getframe(1))
     except Exception:  # whatever an audit hook raises ends the call that it watches
         pass
 

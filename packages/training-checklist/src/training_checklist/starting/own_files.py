@@ -32,6 +32,11 @@ def set_aside(path: Path, folder: Path, is_read: bool = False) -> None:
             shutil.copy2(path, kept, follow_symlinks=False)
 
 
+def note_growing(path: Path, folder: Path) -> None:
+    """Note in an item's directory how long a file is that is about to be appended to, maybe by others, too."""
+    write_note(folder, {"path": str(path), "was": state(path), "made": [], "grows": True})
+
+
 def note_folder(path: Path, folder: Path) -> None:
     """Note in an item's directory that a folder is about to be made."""
     if not path.exists():
@@ -52,11 +57,19 @@ def put_back(item: Path) -> None:
     for note in sorted(item.rglob(f"{NOTES}/*.json"), key=lambda note: note.name, reverse=True):
         known = json.loads(note.read_text(encoding="utf-8"))
         if known["path"] is not None:
-            give_back(Path(known["path"]), note.with_suffix(""), known["was"])
+            (cut if "grows" in known else give_back)(Path(known["path"]), note.with_suffix(""), known["was"])
         for folder in known["made"]:
             with suppress(OSError):  # it holds something else by now
                 os.rmdir(folder)
         note.unlink()
+
+
+def cut(path: Path, _: Path, was: list[int]) -> None:
+    """Take off what was appended, and leave the file to whoever else has it open."""
+    with suppress(FileNotFoundError):
+        if path.lstat().st_size > was[0]:
+            os.truncate(path, was[0])
+            os.utime(path, ns=(path.lstat().st_atime_ns, was[1]))
 
 
 def give_back(path: Path, kept: Path, was: list[int] | None) -> None:

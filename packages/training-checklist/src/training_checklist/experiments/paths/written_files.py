@@ -12,6 +12,7 @@ from types import FrameType
 
 from training_checklist.engines.inside import asked_for
 from training_checklist.engines.writes import (
+    FOLDER,
     Written,
     attribute,
     holds_data,
@@ -96,9 +97,9 @@ class Recording:
         """Whether the project's own code has removed a file, or a folder above it."""
         return not self.removed.keys().isdisjoint((path.resolve(), *path.resolve().parents))
 
-    def add(self, path: Path, begins_empty: bool | None, frame: FrameType) -> None:
+    def add(self, path: Path, how: str, frame: FrameType) -> None:
         """Note a file that is about to be written."""
-        if begins_empty is None:  # a folder
+        if how == FOLDER:
             return
         written = attribute(path, frame) if is_of_a_run(asked_for(path), self.folder) else None
         if written is not None:
