@@ -6,8 +6,8 @@ from pytorch_lightning import Callback
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, default_collate
-from torchmetrics import MeanMetric, Metric
-from torchmetrics.classification import MulticlassAUROC
+from torchmetrics import ClasswiseWrapper, MeanMetric, Metric, MetricCollection
+from torchmetrics.classification import MulticlassAUROC, MulticlassRecall
 from torchvision import tv_tensors
 from training_checklist import check
 
@@ -202,10 +202,13 @@ class TestHealthy:
                 super().__init__()
                 self.auroc = MulticlassAUROC(4)
                 self.mean = MeanMetric()
+                each = ClasswiseWrapper(MulticlassRecall(4, average=None))  # which shares the states of the other
+                self.both = MetricCollection({"recall": MulticlassRecall(4), "each": each})
 
             def validation_step(self, batch, batch_idx):
                 self.auroc(self(batch[0]).softmax(1), batch[1])
                 self.mean.update(self.loss(batch))
+                self.both.update(self(batch[0]), batch[1])
                 self.log("val/auroc", self.auroc)
 
         self.judge(examine, Measuring())

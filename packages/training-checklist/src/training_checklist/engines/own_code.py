@@ -18,6 +18,7 @@ from typing import Any
 
 # A library is where pip or the system put it, which is not always in the environment that runs: one may see another's.
 INSTALLED = {"site-packages", "dist-packages"}
+CYTHON = (".pyx", ".pxi", ".pxd")
 SIGNALS = "signal_connector.py"  # where Lightning handles a signal, amid whatever runs when it comes
 STANDARD_LIBRARY = tuple(f"{sysconfig.get_path(kind)}{os.sep}" for kind in ("stdlib", "platstdlib"))
 
@@ -36,7 +37,9 @@ EXAMPLES: set[str] = set()  # files of this package that hold an example which i
 def is_installed(file: str) -> bool:
     """Whether a file is a library's or Python's."""
     known = ("<", *STANDARD_LIBRARY, *installed_into(tuple(sys.path)))
-    return file.startswith(known) or not INSTALLED.isdisjoint(Path(file).parts)
+    if file.startswith(known) or not INSTALLED.isdisjoint(Path(file).parts):
+        return True
+    return file.endswith(CYTHON) and not os.path.exists(file)  # they were somebody else's when he compiled them
 
 
 @cache

@@ -134,7 +134,7 @@ def replace_tensors(module: nn.Module, convert: Callable[[Tensor], Tensor]) -> N
                 part._buffers[name] = convert(buffer)
         if isinstance(part, Metric):
             for holder in (part.__dict__, part._defaults):
-                for name in part._defaults:
+                for name in part._defaults.keys() & holder.keys():  # a wrapper shows those of what it wraps
                     state = holder[name]
                     holder[name] = convert(state) if isinstance(state, Tensor) else [convert(each) for each in state]
 

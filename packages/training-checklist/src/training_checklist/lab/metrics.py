@@ -106,7 +106,8 @@ class MetricState:
 def updates_held(metric: Metric) -> int:
     """Return how many updates the states of a metric hold; a `reset` of the project's own may leave the counter."""
     states = ((getattr(metric, name), default) for name, default in metric._defaults.items())
-    return 0 if all(is_default(state, default) for state, default in states) else metric._update_count
+    # A collection updates one metric for all that share its states, and leaves the counters of the others.
+    return 0 if all(is_default(state, default) for state, default in states) else max(metric._update_count, 1)
 
 
 def is_default(state: Any, default: Any) -> bool:
@@ -147,7 +148,7 @@ class MetricStates(MetricListener):
         for stage, before in self.updates.items():
             seen, batches = self.states.get(path), self.batches[stage]
             if batches > 1 and (seen is None or not seen.is_mixed):
-                counts = before.get(path, 0), batches, metric._update_count
+                counts = before.get(path, 0), batches, metric._update_count or updates_held(metric)
                 self.states[path] = MetricState(path, type(metric).__name__, stage, *counts)
 
 

@@ -1,4 +1,5 @@
-from torchmetrics import MeanMetric
+from torchmetrics import ClasswiseWrapper, MeanMetric, MetricCollection
+from torchmetrics.classification import MulticlassRecall
 
 from training_checklist.instruments import MetricState, MetricStates, Validated, of_each
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
@@ -30,6 +31,22 @@ class Averaged(Validated):
         self.mean.reset()
 
 
+class Collected(Validated):
+    """Has metrics in a collection, which updates one for all that share its states."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        each = ClasswiseWrapper(MulticlassRecall(4, average=None))
+        self.all = MetricCollection({"recall": MulticlassRecall(4), "each": each, "mean": MeanMetric()})
+
+    def validation_step(self, batch: list, batch_idx: int) -> None:
+        self.all.update(preds=self(batch[0]), target=batch[1], value=1.0)
+
+    def on_validation_epoch_end(self) -> None:
+        self.log_dict(self.all.compute())
+        self.all.reset()
+
+
 PROBE = Probe(
     question="Is each metric updated with at least one batch before it is computed?",
     why="it returns the value of an empty state, such as 0, which says nothing",
@@ -39,4 +56,5 @@ PROBE = Probe(
     fix=Fix("update it in each step, before reset() and after compute() of the epoch before"),
     faulty=Averaged,
     healthy=type("Updated", (Averaged,), {"updates": True}),
+    also_healthy=(Collected,),
 )
