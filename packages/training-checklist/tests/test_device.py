@@ -162,6 +162,21 @@ class TestHealthy:
 
         self.judge(examine, Telling())
 
+    def test_scripted_layer_that_is_called_several_times(self, examine, net):
+        """By then TorchScript has seen its tensors, and compiles what it does with them."""
+
+        class Scripted(net):
+            def __init__(self):
+                super().__init__()
+                self.squashed = torch.jit.script(nn.Sequential(nn.Tanh(), nn.Sigmoid()))
+
+            def forward(self, inputs):
+                for _ in range(4):
+                    inputs = self.squashed(inputs)
+                return super().forward(inputs)
+
+        self.judge(examine, Scripted())
+
     def test_numbers_that_a_tensor_is_made_of(self, examine, net):
         class Listed(net):
             def training_step(self, batch, batch_idx):
@@ -174,7 +189,7 @@ class TestHealthy:
 
     def test_generator_on_the_device_of_an_input(self, examine, net):
         class Seeded(net):
-            def validation_step(self, batch, batch_idx):
+            def training_step(self, batch, batch_idx):
                 inputs = batch[0]
                 generator = torch.Generator(device=inputs.device).manual_seed(1)
                 assert isinstance(generator, torch.Generator)
@@ -182,7 +197,7 @@ class TestHealthy:
                 kept = torch.empty_like(inputs).bernoulli_(0.5, generator=generator)
                 again = generator.manual_seed(1)
                 assert torch.equal(noise, torch.randn(inputs.shape, generator=again, device=inputs.device))
-                super().validation_step((inputs * kept + noise, *batch[1:]), batch_idx)
+                return super().training_step([inputs * kept + noise, *batch[1:]], batch_idx)
 
         self.judge(examine, Seeded())
 

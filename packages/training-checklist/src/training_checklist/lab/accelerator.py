@@ -158,6 +158,7 @@ def pretended(trainer: Trainer) -> Iterator[None]:
         patch.object(torch, "Generator", FarGenerator),
         patch.multiple(torch.cuda, **answers),
         patch.object(trainer.strategy, "_root_device", FAR, create=True),
+        torch.jit.optimized_execution(False),  # which compiles kernels for the device, and asks for its driver
         torch.backends.cudnn.flags(enabled=False),  # whose operators have no counterpart on the CPU
     ):
         yield

@@ -7,6 +7,15 @@ ROUNDING = 1e-6  # of a share, as it is measured
 @of_each(lambda run: run.heard().found(), "nothing was seen to go towards the weights")
 def detect(average: Average, limits: Limits) -> Hits:
     if not average.is_steady(limits.same_share):
+        first, last = average.shares[0], average.shares[-1]
+        if last > first * limits.same_share and average.shares == sorted(average.shares):
+            yield Hit(
+                f"{average.name} goes an ever larger share of the way to the weights, {first:.2g} and then {last:.2g}: "
+                "the longer the training, the less it averages",
+                average.place,
+                "decay and 1 - decay may have changed places, in a schedule by which the decay rises",
+                severity=WARNING,
+            )
         return
     share = sum(average.shares) / len(average.shares)
     left = (1 - share) ** average.times
@@ -44,7 +53,7 @@ PROBE = Probe(
             1.05,
             "factor between the largest and the least share; a decay that is still rising changes by more a step",
             factor=1.5,
-            healthy=averaging(lambda step: 0.01 + 0.001 * step),
+            healthy=averaging(lambda step: 0.034 - 0.001 * step),
         ),
         "max_last": Threshold(
             0.5,
@@ -56,5 +65,6 @@ PROBE = Probe(
     },
     faulty=averaging(lambda step: 0.01),
     healthy=averaging(lambda step: 0.05),
-    also_healthy=(averaging(lambda step: 0.6 + 0.01 * step),),
+    also_faulty=(averaging(lambda step: (1 + step) / (10 + step)),),
+    also_healthy=(averaging(lambda step: 0.8 - 0.01 * step), averaging(lambda step: 9 / (10 + step))),
 )

@@ -67,6 +67,15 @@ def detect(step: Step, limits: Limits) -> Hits:
                 REMARK if is_forced(step, call, path, shift, limits) else None,
             )
             return  # another place may hold the very same tensor
+        elif not shift and sees and len(leaf[targets == call.ignored].unique()) >= limits.kinds_of_tokens:
+            yield Hit(
+                f"the target of a position is the token of {path} that stands there, which the network sees, at the "
+                "positions that count: others, which hold tokens as well, are ignored",
+                place,
+                "it copies what it is given: where a token is hidden, it is to say which one, and not that it is hidden",
+                Fix("take the targets from the tokens before some are hidden: labels = tokens.clone()"),
+            )
+            return
     if not judged:
         raise CannotJudge("the targets are no tokens of a sequence in the batch")
 
@@ -133,6 +142,19 @@ def given(rows: int = 16, kinds: int = 31, wrong: float = 0.0) -> Example:
     return Example(lambda: Given(leak=1.0), loader)
 
 
+def filled_in() -> Example:
+    """Return one that fills in every fourth token, whose targets are taken after it was hidden."""
+
+    def loader() -> DataLoader:
+        tokens = torch.arange(16 * 8).view(16, 8) * 7 % 61 % 31
+        counts = torch.arange(16 * 8).view(16, 8) % 4 == torch.arange(16).unsqueeze(1) % 4
+        seen = tokens.masked_fill(counts, 31)
+        targets = seen.masked_fill(~counts, -100)
+        return DataLoader([{"tokens": one, "next": other} for one, other in zip(seen, targets, strict=True)], 16)
+
+    return Example(lambda: Given(leak=1.0), loader)
+
+
 PROBE = Probe(
     question="Are the tokens that the network predicts hidden from it (by a causal mask, by shifted targets)?",
     why="it copies the answer from its input; where text is generated there is nothing to copy",
@@ -171,5 +193,6 @@ PROBE = Probe(
     },
     detect=detect,
     faulty=Example(lambda: Reader(leak=1.0), texts),
+    also_faulty=(filled_in(),),
     healthy=Example(Reader, texts),
 )

@@ -12,6 +12,8 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     error = seeded.resumed.error
     if error is None and seeded.resumed.found is None:
         raise CannotJudge(seeded.resumed.obstacle)
+    if error is not None and error.rule == "crash/state-dict-mismatch" and seeded.runs.one.seed != seeded.runs.two.seed:
+        raise CannotJudge("no seed decides which network a run makes, and another one may be made to resume")
     if error is not None and not seeded.resumed.pickled:
         place = error.place if error.place.file or error.place.module else HOOKS
         fix = error.fix if error.fix.advice else None
