@@ -63,7 +63,9 @@ def test_what_only_may_be_wrong_explains_no_failure():
     assert [each.finding.rule for each in conclusions(verdicts)] == ["overfit/not-memorised", "a/doubt"]
 
 
-@pytest.mark.parametrize("rule", ["paths/outside-run-directory", "reproducibility/pickled-objects"])
+@pytest.mark.parametrize(
+    "rule", ["paths/outside-run-directory", "reproducibility/pickled-objects", "data/tested-on-validation"]
+)
 def test_where_files_lie_and_what_they_hold_explains_nothing_that_is_computed(rule):
     verdicts = [
         Verdict("paths", "", [finding(rule, key="logger.save_dir")]),

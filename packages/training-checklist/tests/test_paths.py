@@ -353,6 +353,15 @@ def test_logger_built_in_code_is_told_its_argument_and_so_are_the_checkpoints_in
     }
 
 
+def test_parts_that_code_builds_in_other_runs_are_not_told_for_those_of_this_one(judge):
+    others = "    if cfg.get('others'):\n        pl.Trainer(callbacks=[pl.callbacks.ModelCheckpoint('models')])\n"
+    train = TRAIN.replace("    callbacks = [", f"{others}    callbacks = [").replace("pl.Trainer(**", "make(**")
+    train = train.replace("@hydra", "def make(**options):\n    return pl.Trainer(**options)\n\n\n@hydra")
+    found = finding(judge("~callbacks", "+callbacks={}", "~logger", "+logger={}", files={"train.py": train}))
+    assert found["what"].startswith("the Trainer, without a folder of its own")
+    assert found["place"]["line"] == train[: train.index("return pl.Trainer")].count("\n") + 1
+
+
 def test_checkpoints_of_a_folder_that_code_names_are_told_their_own_argument(judge):
     train = TRAIN.replace("loggers = [", "loggers = [pl.loggers.CSVLogger('logs')] or [")
     train = train.replace("callbacks = [", "callbacks = [pl.callbacks.ModelCheckpoint('models')] or [")

@@ -271,6 +271,16 @@ def test_module_can_be_pickled_while_a_stand_in_is_in_the_place_of_its_method():
         assert copied.train() is copied
 
 
+@pytest.mark.parametrize("item", ["fast_dev_run", "trace", "profile", "memory", "gradients", "overfit", "learning"])
+def test_callbacks_of_the_trainer_can_be_pickled_and_copied(net, data, item):
+    class Sending(net):
+        def on_train_start(self):
+            for sent in (copy.deepcopy(self.trainer.callbacks), pickle.loads(pickle.dumps(self.trainer.callbacks))):
+                assert len(sent) == len(self.trainer.callbacks)
+
+    assert check(Sending(), data(), items=[item])[item].error is None
+
+
 def test_module_that_cannot_be_copied_is_refused_with_what_to_give_instead(net, data):
     class Locked(net):
         def __deepcopy__(self, memo):

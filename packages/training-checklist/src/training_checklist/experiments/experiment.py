@@ -68,6 +68,15 @@ class Experiment(Callback):
     begins_anew: ClassVar[bool] = False
     eager: ClassVar[bool] = True  # whether compiled networks run as they are written: hooks see no modules of them else
 
+    def __reduce__(self) -> tuple[type[Callback], tuple[()]]:
+        """Stay behind where the project sends its Trainer to another process, as a dataset's workers do with a hook."""
+        return Callback, ()
+
+    def __copy__(self) -> "Experiment":
+        own = object.__new__(type(self))
+        vars(own).update(vars(self))
+        return own
+
     def __init__(self, topics: Sequence[str] = ()) -> None:
         if self.eager:
             torch.compiler.set_stance("force_eager")

@@ -11,7 +11,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.nn.parameter import is_lazy
 from torchmetrics import Metric
 
-from training_checklist.engines.batches import tensors
+from training_checklist.engines.batches import holds_numbers, tensors
 from training_checklist.engines.uncopied import in_vmap
 from training_checklist.lab.shapes import by
 from training_checklist.probe import Threshold
@@ -200,7 +200,7 @@ def shapes(values: Any) -> str:
 def spread(values: Any) -> float | None:
     """Return by how much samples differ in the first tensor, as a share of its greatest value; None if unknown."""
     first: Tensor | None = next(tensors(values), None)
-    if first is None or first.ndim < 2 or len(first) < 2:
+    if first is None or not holds_numbers(first) or first.ndim < 2 or len(first) < 2:
         return None
     value = first.detach().float()
     if not value.isfinite().all():

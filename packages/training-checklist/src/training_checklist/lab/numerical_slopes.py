@@ -88,7 +88,7 @@ class CheckedStep(Subject):
         Raises:
             CannotJudge: it has none, or raises.
         """
-        trials, constant = [], None
+        trials, constant, are_noise = [], None, False
         for shift, step in (*TRIALS, *([OF_MANY] if value.numel() > self.max_values else [])):
             generator = torch.Generator().manual_seed(0)
             noise = torch.rand(value.shape, generator=generator, dtype=value.dtype).to(value.device)
@@ -108,9 +108,13 @@ class CheckedStep(Subject):
                     # Training gives every output a gradient.
                     options = {"raise_exception": False, "check_undefined_grad": False}
                     agree = gradcheck(call, (moved,), **tolerances, **options)
+                if not agree and (shift, step) == TRIALS[-1]:
+                    are_noise = noisy(found, along_directions(call, moved, 2 * step))
             if agree:
                 return Slopes(trials, agree=True)
             trials.append(found)
+        if are_noise:
+            raise CannotJudge("its slope depends on the length of the step: it computes in float32, or has many kinks")
         if constant is not None:
             raise constant
         return Slopes(trials, agree=False)
@@ -143,6 +147,12 @@ def along_directions(call: Callable[[Tensor], Any], value: Tensor, step: float) 
     if not finite or not any(numerical for _, numerical in slopes):
         raise CannotJudge("its result is constant, or its input itself: there is no slope to compare with")
     return slopes
+
+
+def noisy(slopes: list[tuple[float, float]], longer: list[tuple[float, float]]) -> bool:
+    """Whether slopes differ from those of longer steps by half as much as from the gradient, or more."""
+    between = [apart((one, other)) for (_, one), (_, other) in zip(slopes, longer, strict=True)]
+    return 2 * max(between) >= max(map(apart, slopes))
 
 
 def returned(call: Callable[[Tensor], Any], value: Tensor) -> bool:

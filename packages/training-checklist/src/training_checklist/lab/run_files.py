@@ -134,7 +134,11 @@ class RunFiles(Subject):
         return Place(file=file, line=int(number)) if number else Place(note=type(logger).__name__)
 
     def built(self, name: str) -> str:
-        """Return "file:line" of the first call of a class in the code of this run, or ""."""
+        """Return "file:line" where the code of this run has built one of a class, or ""."""
+        lines = self.recording.built.get(name)
+        if lines is not None:
+            file, _, number = next(filter(None, lines), "").rpartition(":")
+            return f"{self.short(Path(file))}:{number}" if file else ""
         return self.line_of(lambda node: isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == name)
 
     def line_of(self, wanted: Callable[[ast.AST], bool]) -> str:

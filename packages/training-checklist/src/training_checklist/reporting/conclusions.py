@@ -34,7 +34,11 @@ class Conclusion:
         return f"{mark}{told}: {self.item} [{self.finding.rule}]" + (f"; seen by {seen}, too" if seen else "")
 
 
-AFTERWARDS = ("paths/", "reproducibility/")  # how the rules begin that ask what is left of a run
+# How the rules begin that ask what is left of a run, or what it is measured by: nothing that it computes follows.
+AFTERWARDS = (
+    *("paths/", "reproducibility/"),
+    *(f"data/{name}" for name in ("tested-on-validation", "test-split", "shared-", "held-out-", "split-drawn")),
+)
 
 
 def conclusions(verdicts: list[Verdict]) -> list[Conclusion]:
@@ -42,8 +46,8 @@ def conclusions(verdicts: list[Verdict]) -> list[Conclusion]:
 
     Findings at one place (a key of the config, a line, a parameter, a module) are one thing. A symptom goes with what
     is known of its place, and where that is nothing with the only cause that there is; else it stands for itself. What
-    only may be wrong explains no failure; where files lie, what they hold, or whether a run can be had once more,
-    explains nothing that it computes.
+    only may be wrong explains no failure; where files lie, what they hold, whether a run can be had once more, or how
+    fair its splits are, explains nothing that it computes.
     """
     found = [(verdict.item, finding) for verdict in verdicts for finding in verdict.counted]
     found.sort(key=lambda each: each[1].severity != FAILED)

@@ -4,13 +4,19 @@ Those that C++ code or another process writes are seen only by comparing the wor
 """
 
 import os
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
 from types import FrameType
+from typing import Any
+from unittest.mock import patch
 
-from training_checklist.engines.inside import asked_for
+from training_checklist.engines.inside import asked_for, loggers
+from training_checklist.engines.own_code import is_of_checks, is_own, is_standard, pass_on
 from training_checklist.engines.writes import (
     FOLDER,
     Written,
@@ -22,7 +28,7 @@ from training_checklist.engines.writes import (
     own_line,
     removal_listeners,
 )
-from training_checklist.lightning import Logger
+from training_checklist.lightning import Logger, ModelCheckpoint, Trainer
 
 MANY = 20000  # entries of the working directory; beyond, it is not compared
 SKIPPED = {"__pycache__", "node_modules", "site-packages"}
@@ -36,6 +42,7 @@ class Recording:
         folder: the working directory.
         run: the run's directory.
         began: when.
+        built: by the name of a class, "file:line" of the project's code that has built one, "" where a library has.
     """
 
     folder: Path
@@ -45,12 +52,17 @@ class Recording:
     before: dict[Path, tuple[int, int]] | None = None
     after: dict[Path, tuple[int, int]] | None = None
     began: datetime = field(default_factory=datetime.now)
+    built: dict[str, list[str]] = field(default_factory=dict)
+    watching: ExitStack = field(default_factory=ExitStack)
 
     def start(self) -> None:
         # Other runs may write beside this one meanwhile.
         inside = self.run.is_relative_to(self.folder) and self.run != self.folder
         self.skipped = self.folder / self.run.relative_to(self.folder).parts[0] if inside else self.run
         self.before = snapshot(self.folder, self.skipped)
+        for kind in (Trainer, ModelCheckpoint, *loggers()):
+            if "__init__" in vars(kind):
+                self.watching.enter_context(patch.object(kind, "__init__", self._noted(kind.__init__)))
         listen(self.add)
         removal_listeners.append(self.note_removed)
 
@@ -58,7 +70,18 @@ class Recording:
         if self.add in listeners:
             listeners.remove(self.add)
             removal_listeners.remove(self.note_removed)
+        self.watching.close()
         self.after = snapshot(self.folder, self.skipped)
+
+    def _noted(self, init: Any) -> Any:
+        """Return a constructor that notes who calls it."""
+
+        @wraps(init)
+        def inside(part: Any, *arguments: Any, **options: Any) -> None:
+            self.built.setdefault(type(part).__name__, []).append(builder(sys._getframe(1), part))
+            pass_on(init, part, *arguments, **options)
+
+        return inside
 
     def outside(self, data: list[Path]) -> list[Written]:
         """Return the files outside the run's directory, and outside the folders that hold data.
@@ -104,6 +127,16 @@ class Recording:
         written = attribute(path, frame) if is_of_a_run(asked_for(path), self.folder) else None
         if written is not None:
             self.opened.setdefault(path, written)
+
+
+def builder(frame: FrameType | None, part: Any) -> str:
+    """Return "file:line" of the project's code that builds something, at a frame; "" where a library does."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not (is_standard(file) or is_of_checks(file) or part is frame.f_locals.get("self")):
+            return f"{file}:{frame.f_lineno}" if is_own(file) else ""
+        frame = frame.f_back
+    return ""
 
 
 def changed(before: tuple[int, int] | None, after: tuple[int, int]) -> bool:
