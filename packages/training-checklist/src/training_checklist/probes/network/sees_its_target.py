@@ -72,7 +72,7 @@ def detect(step: Step, limits: Limits) -> Hits:
                 f"the target of a position is the token of {path} that stands there, which the network sees, at the "
                 "positions that count: others, which hold tokens as well, are ignored",
                 place,
-                "it copies what it is given: where a token is hidden, it is to say which one, and not that it is hidden",
+                "it copies what it is given: of a hidden token it is to say which one it is, and not that it is hidden",
                 Fix("take the targets from the tokens before some are hidden: labels = tokens.clone()"),
             )
             return
