@@ -301,7 +301,7 @@ class TestLoss:
                 return DataLoader(TensorDataset(inputs, labels), 16, shuffle=True)
 
         torch.manual_seed(0)  # by chance, labels of some draws do have to do with inputs
-        finding = judge(examine, net(lr=0.03), Shuffled())
+        [finding] = examine("learning", net(lr=0.03), Shuffled(), max_epochs=5).findings
         assert (finding.rule, finding.place.loader) == ("learning/labels-unrelated", "train_dataloader")
         assert "exchanged labels" in finding.what
 

@@ -1019,6 +1019,30 @@ def test_log_that_a_script_opens_before_it_trains_keeps_its_lines_alone(stranger
     assert not (project.folder / "other.1.log").exists()
 
 
+def test_pictures_that_opencv_writes_are_as_they_were(stranger):
+    """By code in C++, of which Python sees nothing."""
+    opencv = """
+import ctypes
+
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+
+
+def imwrite(path, image):
+    file = ctypes.c_void_p(libc.fopen(path.encode(), b"w"))
+    libc.fputs(b"mine", file)
+    libc.fclose(file)
+"""
+    tested = "    trainer.test(net, data)\n"
+    draws = "    cv2.imwrite('best.png', None)\n    cv2.imwrite('new.png', None)\n"
+    project = stranger(changed("train.py", ("import hydra\n", "import hydra\nimport cv2\n"), (tested, tested + draws)))
+    (project.folder / "cv2.py").write_text(opencv)
+    (project.folder / "best.png").write_text("of an earlier run")
+    assert project.check(items="fast_dev_run,reproducibility").verdict("fast_dev_run") == "passed"
+    assert (project.folder / "best.png").read_text() == "of an earlier run"
+    assert not (project.folder / "new.png").exists()
+
+
 def test_notes_on_a_run_in_a_folder_of_data_are_as_they_were(stranger):
     """A folder for what is large has that name on many machines; what code of the data writes there stays."""
     lines = """    open('data/run.json', 'w').write(str(cfg))

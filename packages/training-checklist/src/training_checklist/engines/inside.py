@@ -91,6 +91,7 @@ def writing_inside(folder: Path, services_only: bool = False, here: Path | None 
         when_placing.append(writes.take)
         stack.callback(when_placing.remove, writes.take)
         stack.callback(writes.remove_empty)
+        stack.callback(writes.compiled.close)
         yield
 
 
@@ -159,9 +160,11 @@ class Writes:
         self.folder, self.here, self.known, self.appended = folder, here, set[Path](), set[Path]()
         self.since, self.has_begun = time.time_ns(), False
         self.early: dict[Path, bool] = {}  # whether it is a folder
+        self.compiled = ExitStack()
 
     def begin(self) -> None:
         self.has_begun = True
+        self._watch_compiled()
         for place in _moved.values():
             self.take(place)
         for place in sorted(_folders):
@@ -192,6 +195,36 @@ class Writes:
             pass_on(save, obj, f, *arguments, **options)
 
         return saved
+
+    def _watch_compiled(self) -> None:
+        """Have files noted that OpenCV and HDF5 write, as far as the program has imported them: Python sees neither."""
+        cv2, h5py = (sys.modules.get(name) for name in ("cv2", "h5py"))
+        self.compiled.close()
+        if hasattr(cv2, "imwrite"):
+            self.compiled.enter_context(patch.object(cv2, "imwrite", self.by_compiled(cv2.imwrite)))
+        if hasattr(h5py, "File"):
+            self.compiled.enter_context(patch.object(h5py.File, "__init__", self.by_hdf5(h5py.File.__init__)))
+
+    def by_compiled(self, write: Any) -> Any:
+        """Return `cv2.imwrite` that notes its file first."""
+
+        def written(filename: Any, *arguments: Any, **options: Any) -> Any:
+            if isinstance(filename, (str, os.PathLike)):
+                self.add(Path(os.path.realpath(filename)), NEW, sys._getframe(1))
+            return pass_on(write, filename, *arguments, **options)
+
+        return written
+
+    def by_hdf5(self, init: Any) -> Any:
+        """Return the constructor of `h5py.File` that notes a file first that is opened to be written."""
+
+        @wraps(init)
+        def opened(file: Any, name: Any, mode: str = "r", *arguments: Any, **options: Any) -> None:
+            if mode != "r" and isinstance(name, (str, os.PathLike)):
+                self.add(Path(os.path.realpath(name)), NEW if mode[0] in "wx" else CHANGED, sys._getframe(1))
+            pass_on(init, file, name, mode, *arguments, **options)
+
+        return opened
 
     def add(self, path: Path, how: str, frame: FrameType) -> None:
         """Note a file that is about to be written, or a folder that is made.
