@@ -219,8 +219,8 @@ class Writes:
         """Return the constructor of `h5py.File` that notes a file first that is opened to be written."""
 
         @wraps(init)
-        def opened(file: Any, name: Any, mode: str = "r", *arguments: Any, **options: Any) -> None:
-            if mode != "r" and isinstance(name, (str, os.PathLike)):
+        def opened(file: Any, name: Any, mode: str | None = "r", *arguments: Any, **options: Any) -> None:
+            if mode not in (None, "r") and isinstance(name, (str, os.PathLike)):
                 self.add(Path(os.path.realpath(name)), NEW if mode[0] in "wx" else CHANGED, sys._getframe(1))
             pass_on(init, file, name, mode, *arguments, **options)
 

@@ -18,7 +18,9 @@ def detect(data: Data, limits: Limits) -> Hits:
     if not inputs.pixels:
         raise CannotJudge("inputs are no images of 8 bits, and other data may have any scale")
     far = inputs.std > limits.max_std or abs(inputs.mean) > limits.max_mean
-    if far and (inputs.claim is None or not inputs.looks(*inputs.claim)):  # which another probe says
+    if inputs.claim is None and 0 < inputs.std < limits.min_std:
+        yield Hit(f"images enter with {inputs}: their pixels were divided by 255 twice, or by as much", inputs.place)
+    elif far and (inputs.claim is None or not inputs.looks(*inputs.claim)):  # which another probe says
         text, severity = explained(inputs)
         yield Hit(f"images enter with {inputs}: {text}", inputs.place, severity=severity)
 
@@ -58,6 +60,14 @@ PROBE = Probe(
     thresholds={
         "max_std": Threshold(
             2.3, "pixels of 0..1 have a std of at most 0.5 (Popoviciu), and ImageNet's is 0.224: 2.23"
+        ),
+        "min_std": Threshold(
+            0.01,
+            "pixels of 0..1 that are divided by 255 once more, and then by a std of 0.2, have at most 0.5 / 255 / 0.2; "
+            "a star in a black sky is still brighter",
+            factor=1.5,
+            faulty=scaled(0.008),
+            healthy=scaled(0.012),
         ),
         "max_mean": Threshold(
             2.7,
