@@ -28,6 +28,7 @@ class BatchValues(MetricStates):
     Attributes:
         epochs: by epoch, the series of "loss" and "accuracy".
         logged: name, kind of the series, and value.
+        hooks: that log a name.
     """
 
     def __init__(self, run: TwoEpochs) -> None:
@@ -35,6 +36,7 @@ class BatchValues(MetricStates):
         self.criteria = Criteria()
         self.epochs: list[dict[str, Series]] = []
         self.logged: dict[tuple[str, str], float] = {}
+        self.hooks: dict[str, str] = {}
 
     def before(self, call: Call) -> None:
         self.criteria.before(call)
@@ -65,7 +67,8 @@ class BatchValues(MetricStates):
         if len(trainer.num_val_batches) > 1:
             return
         results = trainer.fit_loop.epoch_loop.val_loop._results
-        for name in {result.meta.name for result in results.values()} & set(trainer.callback_metrics):
+        self.hooks |= {result.meta.name: result.meta.fx for result in results.values()}
+        for name in self.hooks.keys() & set(trainer.callback_metrics):
             value = trainer.callback_metrics[name]
             for kind in self.epochs[-1] if value.numel() == 1 else ():
                 if kind == "loss" or "acc" in name.lower():
@@ -97,13 +100,15 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
         }
         for meaning in [*far][:1]:
             sizes = f"{series[0][1]} to {series[-1][1]} samples" if series[0][1] != series[-1][1] else "equal size"
+            hook = seen.hooks[name]
+            weighted = f"self.log({name!r}, value, batch_size=len(labels)), or " if hook.endswith("_step") else ""
             yield Hit(
                 f"{name} is {value:.4g}, {meaning}; over samples it is {mean(series):.4g} "
                 f"({len(series)} batches of {sizes})",
-                Place(source=f"self.log({name!r}, ...) in validation"),
+                Place(source=f"self.log({name!r}, ...) in {hook}"),
                 fix=Fix(
-                    f"self.log({name!r}, value, batch_size=len(labels)), or a metric of torchmetrics that is reset "
-                    "each epoch: MeanMetric.update(value, weight=len(labels))"
+                    f"{weighted}a metric of torchmetrics that is reset each epoch: "
+                    "MeanMetric.update(value, weight=len(labels))"
                 ),
             )
 
