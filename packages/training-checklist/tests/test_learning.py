@@ -905,7 +905,7 @@ class TestEpoch:
 
         torch.manual_seed(0)  # by how much the two means differ depends on the weights
         finding = judge(examine, Unweighted(), Sorted(batch_size=64))
-        assert finding.where == "self.log('val/loss', ...) in validation"
+        assert finding.where == "self.log('val/loss', ...) in validation_step"
         assert "the mean over batches" in finding.what
 
     @pytest.mark.parametrize("in_dict", [False, True])
