@@ -6,14 +6,12 @@ Those that C++ code or another process writes are seen only by comparing the wor
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any
-from unittest.mock import patch
 
 from training_checklist.engines.inside import asked_for, loggers
 from training_checklist.engines.own_code import is_of_checks, is_own, is_standard, pass_on
@@ -53,7 +51,7 @@ class Recording:
     after: dict[Path, tuple[int, int]] | None = None
     began: datetime = field(default_factory=datetime.now)
     built: dict[str, list[str]] = field(default_factory=dict)
-    watching: ExitStack = field(default_factory=ExitStack)
+    watched: list[tuple[type, Any, Any]] = field(default_factory=list)
 
     def start(self) -> None:
         # Other runs may write beside this one meanwhile.
@@ -62,7 +60,8 @@ class Recording:
         self.before = snapshot(self.folder, self.skipped)
         for kind in (Trainer, ModelCheckpoint, *loggers()):
             if "__init__" in vars(kind):
-                self.watching.enter_context(patch.object(kind, "__init__", self._noted(kind.__init__)))
+                self.watched.append((kind, kind.__init__, self._noted(kind.__init__)))
+                kind.__init__ = self.watched[-1][2]
         listen(self.add)
         removal_listeners.append(self.note_removed)
 
@@ -70,7 +69,9 @@ class Recording:
         if self.add in listeners:
             listeners.remove(self.add)
             removal_listeners.remove(self.note_removed)
-        self.watching.close()
+        for kind, init, noted in self.watched:
+            if kind.__init__ is noted:  # what was put there earlier may be gone already, and this with it
+                kind.__init__ = init
         self.after = snapshot(self.folder, self.skipped)
 
     def _noted(self, init: Any) -> Any:
