@@ -108,6 +108,23 @@ def test_indices_that_only_tell_samples_apart_are_no_targets(examine, forecast):
     assert examine("trace", forecast(contrastive), Indexed()).findings == []
 
 
+def test_samples_that_are_matched_with_others_may_change_places(net):
+    """As by optimal transport, where the way from one to the other is what is learnt."""
+
+    class Matching(net):
+        def training_step(self, batch, batch_idx):
+            first, second = (part[part[:, 0].argsort()] for part in batch)
+            return (self.head(self.first((first + second) / 2)) - (second - first)[:, :4]).square().mean()
+
+    class Pairs(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(TensorDataset(torch.randn(160, 8), torch.randn(160, 8)), 16)
+
+    [verdict] = check(Matching(), Pairs(), items=["trace"]).verdicts
+    assert verdict.error is None
+    assert "network/targets-interchangeable" not in {each.rule for each in verdict.findings}
+
+
 def test_operation_in_which_all_targets_meet_all_answers_is_named(examine, forecast):
     [finding] = examine("trace", forecast(LOSSES["of all pairs"]), Series()).findings
     assert "sub of 16x1x3 with 16x3" in finding.what

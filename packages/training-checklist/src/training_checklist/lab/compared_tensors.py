@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from training_checklist.engines.batches import leaves
 from training_checklist.engines.compared import SAMPLES, first_of
@@ -53,7 +53,7 @@ def compared_tensors(step: Step) -> list[ComparedTensor]:
         with isolate_rng(), torch.enable_grad(), Tracer(looked.module, meeting):
             looked.loss_of(step.batch)
         belongs |= meeting.is_entrywise
-        if belongs or not meeting.only_told_apart:
+        if belongs or not (meeting.only_told_apart or meeting.enters):
             found.append(ComparedTensor(path, belongs, meeting.told, meeting.place or step.place))
     if not found:
         raise CannotJudge("no tensor of the batch is seen by the loss alone, or the loss is random")
@@ -64,6 +64,7 @@ class Meeting(Listener):
     """Finds the first operation in which a tensor of the batch meets what was computed from weights.
 
     Attributes:
+        enters: whether it meets a weight, as what a layer takes: samples that are matched with others may stand anywhere.
         only_told_apart: whether its entries were compared with each other before, as the indices of samples are.
         is_entrywise: whether each entry is subtracted from an answer to its own sample: where all targets are above
             all answers, an absolute error is the same whoever belongs to whom, for as long as that lasts.
@@ -72,7 +73,7 @@ class Meeting(Listener):
     def __init__(self, leaf: Tensor) -> None:
         self.made = {id(leaf): leaf}  # what was made of it alone; held, lest another gets its id
         self.told = ""
-        self.only_told_apart = self.is_entrywise = False
+        self.enters = self.only_told_apart = self.is_entrywise = False
         self.place: Place | None = None
 
     def after(self, call: Call) -> None:
@@ -80,6 +81,7 @@ class Meeting(Listener):
             return
         if any(tensor.requires_grad for tensor in call.given):
             self.place = call.place
+            self.enters = any(isinstance(each, nn.Parameter) for each in call.given)
             shapes = {each.shape for each in call.given}
             differ = all(not torch.equal(each, each.roll(1, 0)) for each in call.given if each.ndim)
             self.is_entrywise = call.name.strip("_") in SUBTRACTS and len(shapes) == 1 and differ
