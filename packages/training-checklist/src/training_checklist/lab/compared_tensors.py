@@ -64,7 +64,7 @@ class Meeting(Listener):
     """Finds the first operation in which a tensor of the batch meets what was computed from weights.
 
     Attributes:
-        enters: whether it meets a weight, as what a layer takes: samples that are matched with others may stand anywhere.
+        enters: whether it meets a weight, as a layer's input: samples that are matched with others may stand anywhere.
         only_told_apart: whether its entries were compared with each other before, as the indices of samples are.
         is_entrywise: whether each entry is subtracted from an answer to its own sample: where all targets are above
             all answers, an absolute error is the same whoever belongs to whom, for as long as that lasts.
