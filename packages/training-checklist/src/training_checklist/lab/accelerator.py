@@ -424,8 +424,7 @@ class Accelerator(TorchDispatchMode):
         follows = (device is not None and "device" in place.source) or is_put_on_device(place.file, place.line)
         # Of torch.tensor, no operation is given one.
         follows |= self.asks and "device=" in place.source
-        follows |= bool(OF_A_TENSOR.search(place.source))
-        if follows and not names_cpu:
+        if OF_A_TENSOR.search(place.source) or (follows and not names_cpu):
             return Origin("asked", name, place)
         if of_others and name != "lift_fresh":
             return UNKNOWN

@@ -45,7 +45,7 @@ def detect(answered: Answered, limits: Limits) -> Hits:
         elif (
             name not in changing
             and answered.alone
-            and name not in answered.of_others
+            and answered.of_others.isdisjoint(known)
             and (near or (not changing and (not best or 0 <= right <= 1)))
         ):
             yield Hit(
