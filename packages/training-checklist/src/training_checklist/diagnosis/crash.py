@@ -107,10 +107,16 @@ class Crash:
         self.registered, self.path = self._path()
 
     @property
+    def nearest(self) -> Step | None:
+        """The deepest line of the project's own, here or where it has called what raised this."""
+        return self.own if self.own is not None or self.outer is None else self.outer.nearest
+
+    @property
     def place(self) -> Place:
         """The module, the line and the batch, as far as they are known."""
         at = self.own if self.own is not None else self.steps[-1] if self.steps else None
-        if at is None and self.outer is not None:  # some libraries drop the traceback of what they raise again
+        # Some libraries drop the traceback of what they raise again, or have caught it in the middle of their own code.
+        if self.outer is not None and (at is None or (self.own is None and self.outer.nearest is not None)):
             return self.outer.place
         line = at.place if at is not None else Place(note="no traceback")
         return line.beside(module=self.working, batch=self.local("batch_idx", int), note=line.note or self.stage)

@@ -168,14 +168,15 @@ def _plain(error: BaseException) -> Finding:
 
 
 def _unknown(crash: Crash) -> Cause:
-    if crash.own is None:
+    own = crash.nearest
+    if own is None:
         return Cause(
             "no line of this project is in the traceback, and no known cause fits this exception",
             "HYDRA_FULL_ERROR=1 before the same command shows every frame; search for the message's first line",
         )
-    asked = f": {crash.own.expression}" if "\n" not in crash.own.expression else ""
+    asked = f": {own.expression}" if "\n" not in own.expression else ""
     command = shlex.join([*program()[1:], *map(redact_override, without_items(sys.argv[1:]))])
     return Cause(
-        f"no known cause fits this exception; look at the values used in line {crash.own.line}{asked}",
+        f"no known cause fits this exception; look at the values used in line {own.line}{asked}",
         f"HYDRA_FULL_ERROR=1 python -m pdb -c continue {command} stops at the error and prints any variable",
     )

@@ -5,6 +5,7 @@ Where the machine has one, what lies there in earnest, a dataset or what the run
 """
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -46,6 +47,7 @@ MIXES = (
     "aten::_ctc_loss",
 )
 CHOICES = ("aten::_fused_sdp_choice", "aten::_use_")  # between kernels: `_use_cudnn_ctc_loss`
+OF_A_TENSOR = re.compile(r"\bdevice=(?!self\.device)[\w.]+\.device\b")
 INDEXES = ("aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index")
 
 
@@ -420,8 +422,9 @@ class Accelerator(TorchDispatchMode):
         if name == "_to_copy":
             return Origin("moved" if names_cpu else "asked", "cpu()", place)
         follows = (device is not None and "device" in place.source) or is_put_on_device(place.file, place.line)
-        follows |= self.asks and "device=" in place.source  # of torch.tensor, no operation is given one
-        if follows and not names_cpu:
+        # Of torch.tensor, no operation is given one.
+        follows |= self.asks and "device=" in place.source
+        if OF_A_TENSOR.search(place.source) or (follows and not names_cpu):
             return Origin("asked", name, place)
         if of_others and name != "lift_fresh":
             return UNKNOWN

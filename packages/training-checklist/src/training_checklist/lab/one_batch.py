@@ -151,6 +151,11 @@ class OneBatch(Subject):
         return self.share is not None and self.share > 1 - self.min_fall
 
     @property
+    def fits_others(self) -> bool:
+        """Whether it is so for all that has been learnt: others' targets have a loss below that of the start."""
+        return self.is_constant and self.last < self.share * self.losses[0]
+
+    @property
     def is_nearly_constant(self) -> bool:
         """Whether one answer for all samples would have as low a loss, and they do not all get the same."""
         return self.is_constant and abs(1 - self.share) > SAME

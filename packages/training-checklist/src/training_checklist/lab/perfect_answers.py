@@ -14,7 +14,7 @@ from torchmetrics import Metric
 
 from training_checklist.direction import better
 from training_checklist.engines.batches import mapped, same, tensors
-from training_checklist.engines.compared import HALF
+from training_checklist.engines.compared import HALF, move
 from training_checklist.engines.criteria import DISTANCES, Criteria, CriterionCall
 from training_checklist.engines.logged import STEPS, logged_by
 from training_checklist.engines.replay import call_step, loss_in, seed_all
@@ -50,6 +50,8 @@ class Answered:
         ignored: number of targets that it ignores.
         barely: the values that it logs where answers of yes and no are right, by their logit.
         alone: whether the module that gives the answers returns nothing beside them, such as classes made of them.
+        of_others: names of what is the same for right and wrong answers, and another number with other weights: it is
+            made of something else that the network computes, as of its latents.
     """
 
     step: str
@@ -62,6 +64,7 @@ class Answered:
     ignored: int = 0
     barely: dict[float, dict[str, float]] = field(default_factory=dict)
     alone: bool = True
+    of_others: set[str] = field(default_factory=set)
 
     @property
     def counting_ignored(self) -> list[str]:
@@ -111,6 +114,13 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
     (right, one), (wrong, two), *further = results
     losses = None if one is None or two is None else (one, two)
     found = Answered(step, right, wrong, losses, call.place, alone=place.alone)
+    untouched = {name for name in right if right[name] == wrong.get(name)}
+    if untouched:
+        others = [stand_in(pl_module, trainer).eval() for _ in range(2)]
+        with torch.no_grad(), isolate_rng():
+            move(others[1])
+        one, two = (logged_by(each, split.stage, batch)[0] for each in others)
+        found.of_others = {name for name in untouched if one.get(name) != two.get(name)}
     if binary:
         found.barely = {score: values for score, (values, _) in zip(binary, further, strict=True)}
     elif further:

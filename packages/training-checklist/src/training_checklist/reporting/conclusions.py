@@ -34,9 +34,10 @@ class Conclusion:
         return f"{mark}{told}: {self.item} [{self.finding.rule}]" + (f"; seen by {seen}, too" if seen else "")
 
 
-# How the rules begin that ask what is left of a run, or what it is measured by: nothing that it computes follows.
+# How the rules begin that ask what is left of a run, what it is measured by, or how it fares on another device: of
+# what it computes here, nothing follows from that.
 AFTERWARDS = (
-    *("paths/", "reproducibility/"),
+    *("paths/", "reproducibility/", "device/", "crash/pickled-objects"),
     *(f"data/{name}" for name in ("tested-on-validation", "test-split", "shared-", "held-out-", "split-drawn")),
 )
 

@@ -41,8 +41,13 @@ def detect(answered: Answered, limits: Limits) -> Hits:
                 answered.place.beside(function=answered.step, note=name),
             )
         # What alone does not change may be of another network, such as an average of this one, and what does not
-        # change at all, of something else that the network has made of its answers and returns with them.
-        elif name not in changing and answered.alone and (near or (not changing and (not best or 0 <= right <= 1))):
+        # change at all, of something else that the network has made, of its answers or before them.
+        elif (
+            name not in changing
+            and answered.alone
+            and answered.of_others.isdisjoint(known)
+            and (near or (not changing and (not best or 0 <= right <= 1)))
+        ):
             yield Hit(
                 f"{name} is {right:.4g} where each answer is right, and {wrong:.4g} where each is wrong",
                 answered.place.beside(function=answered.step, note=name),
@@ -93,6 +98,14 @@ class Reciprocal(Validated):
         self.log("val/acc", 1 / (self.loss(self(batch[0]), batch[1]) + 1e-6))
 
 
+class OfLatents(Validated):
+    """Logs something of what its first layer makes, under the name of a metric."""
+
+    def validation_step(self, batch: list, batch_idx: int) -> None:
+        self.loss(self(batch[0]), batch[1])
+        self.log("val/r2", self.first(batch[0]).sigmoid().mean())
+
+
 class Classified(nn.Module):
     """Returns its classes beside its scores."""
 
@@ -133,5 +146,5 @@ PROBE = Probe(
     },
     faulty=accurate(0.985),
     healthy=accurate(0.993),
-    also_healthy=(accurate(1, "dice", best=1), Reciprocal, OfClasses),
+    also_healthy=(accurate(1, "dice", best=1), Reciprocal, OfClasses, OfLatents),
 )

@@ -51,7 +51,7 @@ def detect(batch: OneBatch, limits: Limits) -> Hits:
             f"sample it is not known how far it should"
         )
     names = ", ".join(dict.fromkeys(each.change for each in tried if each.change != ZEROS))
-    constant = "; targets of other samples fit the answers as well as their own" if batch.is_constant else ""
+    constant = "; targets of other samples fit the answers as well as their own" if batch.fits_others else ""
     told = f"none of these changes helps: {names}" if names else reason or "nothing was tried"
     what = f"{batch.failure}{constant}; {told}"
     yield Hit(f"{what}; {reason}" if names and reason else what, *clue(batch))
@@ -74,7 +74,7 @@ def clue(batch: OneBatch) -> tuple[Place, str, Fix]:
     if zeros is not None and zeros.loss <= batch.last:
         why = f"with zeros for its inputs it learns as much, {zeros}: inputs do not tell the samples apart, or do not"
         return Place(note="the network or its inputs"), f"{why} reach the outputs", INPUTS
-    if batch.is_constant:
+    if batch.fits_others:
         return step, "one answer for all samples, such as the mean of the targets, would do as well", INPUTS
     why = f"the gradient of all weights together has a norm of {batch.grad_norm:.2g}: the network may be too narrow, or"
     why += " its outputs may not fit the criterion"

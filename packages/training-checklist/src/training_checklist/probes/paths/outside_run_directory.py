@@ -103,7 +103,8 @@ def is_of_one_run(files: RunFiles, path: Path) -> bool:
     """Whether a path has the id of the run in it, or its time: of its command, as keys do, or of now, as code asks."""
     name = files.short(path)
     services = [each for each in files.trainer.loggers if not isinstance(each, (CSVLogger, TensorBoardLogger))]
-    ids = tuple(f"-{each.version}" for each in services)  # which they draw anew; W&B writes the time before them
+    # Which they draw anew; W&B writes the time before them.
+    ids = tuple(f"{mark}{each.version}" for each in services for mark in "-_")
     if any(f"-{part}".endswith(ids) for part in Path(name).parts):
         return True
     if Asked.current is not None and "${" in Path(Asked.current.raw).name and Asked.current.folder.name in path.parts:

@@ -13,7 +13,7 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     if runs.parted is None or runs.one.seed == runs.two.seed:
         return
     record = record_of(runs.one.seed)
-    if record or runs.one.is_printed:
+    if record or (runs.one.is_printed and runs.two.is_printed):
         yield Hit(
             f"each run draws a seed of its own: torch's was {runs.one.seed} and {runs.two.seed}; "
             + (f"it stands in {record}" if record else "seed_everything prints it"),
