@@ -50,8 +50,8 @@ class Answered:
         ignored: number of targets that it ignores.
         barely: the values that it logs where answers of yes and no are right, by their logit.
         alone: whether the module that gives the answers returns nothing beside them, such as classes made of them.
-        of_others: names of what is the same for right and wrong answers, and another number with other weights: it is
-            made of something else that the network computes, as of its latents.
+        of_others: names of what is the same for any answers, and another number with other weights: it is made of
+            something else that the network computes, as of its latents.
     """
 
     step: str
@@ -115,7 +115,10 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
     losses = None if one is None or two is None else (one, two)
     found = Answered(step, right, wrong, losses, call.place, alone=place.alone)
     untouched = {name for name in right if right[name] == wrong.get(name)}
-    if untouched:
+    if untouched:  # by which target is whose; what is of the answers changes with all of them
+        other = partial(put, call.input, lambda own: 2 * own + 1)
+        doubled = taken(stand_in(pl_module, trainer), split, batch, place, other)[0] or {}
+        untouched = {name for name in untouched if right[name] == doubled.get(name)}
         others = [stand_in(pl_module, trainer).eval() for _ in range(2)]
         with torch.no_grad(), isolate_rng():
             move(others[1])
