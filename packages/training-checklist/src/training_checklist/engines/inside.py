@@ -190,8 +190,7 @@ class Writes:
 
         @wraps(save)
         def saved(obj: Any, f: Any, *arguments: Any, **options: Any) -> None:
-            if isinstance(f, (str, os.PathLike)):
-                self.add(Path(os.path.realpath(f)), NEW, sys._getframe(1))
+            self._add_unseen(f, NEW, sys._getframe(1))
             pass_on(save, obj, f, *arguments, **options)
 
         return saved
@@ -209,8 +208,7 @@ class Writes:
         """Return `cv2.imwrite` that notes its file first."""
 
         def written(filename: Any, *arguments: Any, **options: Any) -> Any:
-            if isinstance(filename, (str, os.PathLike)):
-                self.add(Path(os.path.realpath(filename)), NEW, sys._getframe(1))
+            self._add_unseen(filename, NEW, sys._getframe(1))
             return pass_on(write, filename, *arguments, **options)
 
         return written
@@ -220,11 +218,16 @@ class Writes:
 
         @wraps(init)
         def opened(file: Any, name: Any, mode: str | None = "r", *arguments: Any, **options: Any) -> None:
-            if mode not in (None, "r") and isinstance(name, (str, os.PathLike)):
-                self.add(Path(os.path.realpath(name)), NEW if mode[0] in "wx" else CHANGED, sys._getframe(1))
+            if mode not in (None, "r"):
+                self._add_unseen(name, NEW if mode[0] in "wx" else CHANGED, sys._getframe(1))
             pass_on(init, file, name, mode, *arguments, **options)
 
         return opened
+
+    def _add_unseen(self, name: Any, how: str, frame: FrameType) -> None:
+        """Add what code in C++ is about to write, by its name; it may be an open file, of which Python knows."""
+        if isinstance(name, (str, os.PathLike)):
+            self.add(Path(os.path.realpath(name)), how, frame)
 
     def add(self, path: Path, how: str, frame: FrameType) -> None:
         """Note a file that is about to be written, or a folder that is made.

@@ -47,6 +47,7 @@ MIXES = (
     "aten::_ctc_loss",
 )
 CHOICES = ("aten::_fused_sdp_choice", "aten::_use_")  # between kernels: `_use_cudnn_ctc_loss`
+# In a line, which asks for the device of something else: the CPU, where that lies there by a mistake of its own.
 OF_A_TENSOR = re.compile(r"\bdevice=(?!self\.device)[\w.]+\.device\b")
 INDEXES = ("aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index")
 

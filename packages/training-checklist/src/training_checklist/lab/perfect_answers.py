@@ -114,22 +114,26 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
     (right, one), (wrong, two), *further = results
     losses = None if one is None or two is None else (one, two)
     found = Answered(step, right, wrong, losses, call.place, alone=place.alone)
-    untouched = {name for name in right if right[name] == wrong.get(name)}
-    if untouched:  # by which target is whose; what is of the answers changes with all of them
+    if any(right[name] == wrong.get(name) for name in right):  # by which target is whose
         other = partial(put, call.input, lambda own: 2 * own + 1)
         doubled = taken(stand_in(pl_module, trainer), split, batch, place, other)[0] or {}
-        untouched = {name for name in untouched if right[name] == doubled.get(name)}
-        others = [stand_in(pl_module, trainer).eval() for _ in range(2)]
-        with torch.no_grad(), isolate_rng():
-            move(others[1])
-        one, two = (logged_by(each, split.stage, batch)[0] for each in others)
-        found.of_others = {name for name in untouched if one.get(name) != two.get(name)}
+        untouched = {name for name in right if right[name] == wrong.get(name) == doubled.get(name)}
+        found.of_others = untouched & made_of_weights(split, trainer, pl_module, batch) if untouched else set()
     if binary:
         found.barely = {score: values for score, (values, _) in zip(binary, further, strict=True)}
     elif further:
         (found.one_elsewhere, _), (found.other_elsewhere, _) = further
         found.ignored = int((call.target == call.ignored).sum())
     return found
+
+
+def made_of_weights(split: Split, trainer: Trainer, pl_module: LightningModule, batch: Any) -> set[str]:
+    """Return the names of what a step logs as another number where all weights are moved a little."""
+    as_it_is, moved = (stand_in(pl_module, trainer).eval() for _ in range(2))
+    with torch.no_grad(), isolate_rng():
+        move(moved)
+    before, after = (logged_by(each, split.stage, batch)[0] for each in (as_it_is, moved))
+    return {name for name in before if before[name] != after.get(name)}
 
 
 @dataclass

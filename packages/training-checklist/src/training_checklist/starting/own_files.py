@@ -57,14 +57,18 @@ def put_back(item: Path) -> None:
     for note in sorted(item.rglob(f"{NOTES}/*.json"), key=lambda note: note.name, reverse=True):
         known = json.loads(note.read_text(encoding="utf-8"))
         if known["path"] is not None:
-            (cut if "grows" in known else give_back)(Path(known["path"]), note.with_suffix(""), known["was"])
+            path = Path(known["path"])
+            if "grows" in known:
+                cut(path, known["was"])
+            else:
+                give_back(path, note.with_suffix(""), known["was"])
         for folder in known["made"]:
             with suppress(OSError):  # it holds something else by now
                 os.rmdir(folder)
         note.unlink()
 
 
-def cut(path: Path, _: Path, was: list[int]) -> None:
+def cut(path: Path, was: list[int]) -> None:
     """Take off what was appended, and leave the file to whoever else has it open."""
     with suppress(FileNotFoundError):
         if path.lstat().st_size > was[0]:
