@@ -804,3 +804,15 @@ def test_loss_that_follows_what_the_step_itself_moves_is_not_to_fall(net, data):
     verdict = check(Moving(), data(), items=["learning"])["learning"]
     assert "learning/loss-does-not-fall" not in [each.rule for each in verdict.findings], verdict
     assert "height" in verdict.unjudged["learning/loss-does-not-fall"]
+
+
+@pytest.mark.parametrize(("trainer", "found"), [({}, False), ({"max_epochs": 3}, False), ({"max_epochs": 30}, True)])
+def test_schedule_is_held_against_no_length_that_nobody_has_given(net, data, trainer, found):
+    class Scheduled(net):
+        def configure_optimizers(self):
+            optimizer = super().configure_optimizers()
+            return [optimizer], [torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=3)]
+
+    verdict = check(Scheduled(), data(), items=["learning"], trainer=trainer)["learning"]
+    assert ("schedule/rises-again" in [finding.rule for finding in verdict.findings]) == found
+    assert ("max_epochs" in verdict.unjudged.get("schedule/rises-again", "")) == (not trainer)

@@ -79,7 +79,8 @@ def check(
         datamodule: likewise; None where `loaders` are given or the module has dataloaders of its own.
         items: names as in `+debug=`; None for all that need no Hydra application.
         loaders: `train_dataloaders` and `val_dataloaders`, as `Trainer.fit` takes them.
-        trainer: further arguments of the Trainer, such as precision; an item's own come after them.
+        trainer: further arguments of the Trainer, such as precision; an item's own come after them. Schedules are judged
+            where it says how long training lasts.
         checks: thresholds, `silence`, `baseline` and `rules`, as a project has them below `checks`.
         folder: where report.json, report.md, junit.xml and report.sarif go; None for nowhere.
 
@@ -131,7 +132,7 @@ def run(
             told = f"these loaders cannot be copied ({error}), and a second fit would go on where the first has ended"
             return Verdict(item, question, skipped=f"{told}: give check() a function that makes a datamodule")
     root = OmegaConf.merge(config, {KEY: {name: dict(values) for name, values in settings.chosen.items()}})
-    experiments, started, error = session.begin(settings), time.monotonic(), None
+    experiments, started, error = session.begin(settings, is_endless(trainer)), time.monotonic(), None
     folder.mkdir(parents=True, exist_ok=True)
     with isolate_rng(), recorded_loads([item]):
         seed_all()
@@ -159,6 +160,11 @@ def run(
             told = crashed(error, None, False).told
             return Verdict(item, question, error=f"{item}: {told}\nonly with {item}, and not in the same fit without")
     return replace(verdict, findings=[with_commands(finding, item, None) for finding in verdict.findings])
+
+
+def is_endless(trainer: Mapping[str, Any]) -> bool:
+    """Whether nothing says how long training lasts, for which a Trainer takes 1000 epochs."""
+    return all(trainer.get(name) is None for name in ("max_epochs", "max_steps", "max_time"))
 
 
 def fit(experiment: Any, parts: tuple[Any, Any], loaders: Mapping[str, Any], options: Mapping[str, Any]) -> None:

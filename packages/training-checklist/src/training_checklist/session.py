@@ -8,12 +8,18 @@ from training_checklist.settings import Settings
 
 _experiments: list[Any] = []
 _settings = Settings()
+_is_endless = False
 
 
-def begin(settings: Settings | None = None) -> list[Any]:
-    """Return the list that every experiment is added to that takes part in the job which begins."""
-    global _experiments, _settings
-    _experiments, _settings = [], Settings() if settings is None else settings
+def begin(settings: Settings | None = None, is_endless: bool = False) -> list[Any]:
+    """Return the list that every experiment is added to that takes part in the job which begins.
+
+    Args:
+        settings: of its project.
+        is_endless: whether nobody has said how long it lasts, so that Lightning's 1000 epochs are no length of its own.
+    """
+    global _experiments, _settings, _is_endless
+    _experiments, _settings, _is_endless = [], Settings() if settings is None else settings, is_endless
     return _experiments
 
 
@@ -47,9 +53,12 @@ def find(item: str) -> Any | None:
     return next((each for each in _experiments if each.item == item), None)
 
 
-def shortened_by() -> str:
-    """Return an item that has made this run shorter than the project's own, "" where none has."""
-    return next((each.item for each in _experiments if not each.is_whole), "")
+def unlike_the_own_length() -> str:
+    """Return why this run is not as long as the project's own, "" where it is."""
+    if _is_endless:
+        return 'how long training lasts is not given: check(..., trainer={"max_epochs": 20})'
+    shorter = next((each.item for each in _experiments if not each.is_whole), None)
+    return "" if shorter is None else f"{shorter} has made this run shorter: ask for learning by itself"
 
 
 @contextmanager

@@ -128,14 +128,14 @@ class Learning(Experiment):
         by_hand = not pl_module.automatic_optimization or len(trainer.optimizers) != 1
         with isolate_rng():
             rehearsed = [] if by_hand else self._rehearse(trainer)
-            if not pl_module.automatic_optimization and trainer.max_steps < 0 and not session.shortened_by():
+            if not pl_module.automatic_optimization and trainer.max_steps < 0 and not session.unlike_the_own_length():
                 self.if_by_hand = {each: self._rehearse(trainer, each) for each in ("step", "epoch")}
             self._ask(
                 untold=BY_HAND if by_hand else "",
                 made_with=self.rates.made,
                 peaks={key: rates for key, _, rates in rehearsed},
-                shortened_by=(shortened_by := session.shortened_by()),
-                rehearsed=[] if shortened_by else [each for _, each, _ in rehearsed],
+                of_other_length=(of_other_length := session.unlike_the_own_length()),
+                rehearsed=[] if of_other_length else [each for _, each, _ in rehearsed],
             )
             if not by_hand:
                 self._ask_about_a_batch()

@@ -177,7 +177,7 @@ class Schedules(Subject):
 
     Args:
         untold: why none can be rehearsed, or "".
-        shortened_by: another item of the same run that has made it shorter, or "".
+        of_other_length: why the run is not as long as the project's own, or "".
         rehearsed: those whose length is known, before training begins.
         batch: the first one, for hooks that write a setting along a schedule of their own.
         calls: of each, when training is over.
@@ -187,7 +187,7 @@ class Schedules(Subject):
 
     trainer: Trainer
     untold: str
-    shortened_by: str = ""
+    of_other_length: str = ""
     rehearsed: list[Rehearsal]
     batch: Any
     calls: list[Calls]
@@ -201,11 +201,14 @@ class Schedules(Subject):
         Raises:
             CannotJudge: there is none, or the run is not as long as the project's own.
         """
-        if self.shortened_by:
-            raise CannotJudge(f"{self.shortened_by} has made this run shorter: ask for learning by itself")
+        self.ask_for_length()
         if not self.rehearsed:
             raise CannotJudge(self.untold or "there is no lr_scheduler whose length is known")
         return self.rehearsed
+
+    def ask_for_length(self) -> None:
+        if self.of_other_length:
+            raise CannotJudge(self.of_other_length)
 
     @property
     def place(self) -> Place:

@@ -45,6 +45,7 @@ Settings = dict[str, float]
 
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
+    schedules.ask_for_length()
     steps = schedules.trainer.estimated_stepping_batches
     if not math.isfinite(steps):
         raise CannotJudge("the run has no known length")
