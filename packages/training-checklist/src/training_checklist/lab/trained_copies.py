@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
 from training_checklist.engines.batches import batch_size, leaves
@@ -290,7 +290,9 @@ def labels_of_copies(run: TwoEpochs) -> Labels:
 
 @once
 def effect_of_labels(run: TwoEpochs) -> float:
-    """Return by which share exchanged labels change the loss of the samples that a copy was trained on.
+    """Return by which share some exchange of labels changes the loss of the samples that a copy was trained on.
+
+    Their mean may be nothing where a copy has hardly begun to learn.
 
     Raises:
         CannotJudge: that is known to be more than nothing, or nothing in a batch is only compared with.
@@ -317,7 +319,8 @@ def effect_of_labels(run: TwoEpochs) -> float:
         except Exception as error:  # no run trains in eval mode: a detector of torchvision has no losses there
             raise CannotJudge(f"training_step cannot be taken in eval mode: {error!r}") from None
         if targets:
-            return effect(run, trial, seen, targets)[0] / max(abs(trial.mean(seen)), 1e-12)
+            right, wrong = with_exchanged(run, trial, seen, targets, EXCHANGES)
+            return float((wrong - right).abs().max()) / max(abs(right), 1e-12)
         if is_blind:
             return 0.0
         raise CannotJudge(UNTOLD)
@@ -349,16 +352,23 @@ def effect(
     Raises:
         CannotJudge: it took longer than copies may be trained.
     """
+    right, wrong = with_exchanged(run, trial, batches, targets, number)
+    raised = float(wrong.mean()) - right
+    if abs(raised) < ROUNDING * abs(right):
+        return raised, 0.0
+    return raised, raised / max(float(wrong.std()), 1e-9)
+
+
+def with_exchanged(
+    run: TwoEpochs, trial: Trial, batches: list[Any], targets: list[str], number: int
+) -> tuple[float, Tensor]:
+    """Return the loss with the targets as they are, and (number,) with those of other samples."""
     right, losses = trial.mean(batches), []
     for each in zip(*(exchanged(batch, targets, number) for batch in batches), strict=True):
         if time.monotonic() > run.deadline + run.options["seconds"]:
             raise CannotJudge("there was no time to compute the loss with exchanged targets (checks.learning.seconds)")
         losses.append(trial.mean(list(each)))
-    wrong = torch.tensor(losses)
-    raised = float(wrong.mean()) - right
-    if abs(raised) < ROUNDING * abs(right):
-        return raised, 0.0
-    return raised, raised / max(float(wrong.std()), 1e-9)
+    return right, torch.tensor(losses)
 
 
 def has_learnt(run: TwoEpochs, trial: Trial, known: list[Any], targets: list[str]) -> bool:
