@@ -1,9 +1,18 @@
+import inspect
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
+from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler, StepLR
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from training_checklist.instruments import Schedules, scheduled
+from training_checklist.instruments import Example, Schedules, Trainer, loader, scheduled
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
+
+ENDLESS = re.compile(r"\bwhile (?:True|1):|\b(?:cycle|repeat|count)\(")
 
 
 def detect(schedules: Schedules, limits: Limits) -> Hits:
@@ -20,10 +29,45 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
                 of = f"{each.batches} batches" if each.interval == "step" else f"{each.epochs:g} epochs"
                 what = f"it is never stepped: frequency={each.frequency}, but there are {of} to count"
                 yield Hit(what, each.place, fix=Fix("frequency=1 where configure_optimizers returns the schedule"))
+        for config in trainer.lr_scheduler_configs if has_no_epochs(trainer) else ():
+            if config.interval == "epoch" and not config.reduce_on_plateau:
+                yield Hit(
+                    f"{type(config.scheduler).__name__} is never stepped: interval=epoch, and the stream that training "
+                    f"reads has no end, so that max_steps={trainer.max_steps} ends the run within its first epoch",
+                    schedules.place,
+                    fix=Fix('{"scheduler": scheduler, "interval": "step"} where configure_optimizers returns it'),
+                )
     for calls in schedules.calls:
         if calls.manual and calls.trained and not calls.within + calls.by_hand:
             what = f"nobody has stepped {calls.schedule} in two epochs: with manual optimization Lightning does not"
             yield Hit(what, Place(note=f"lr_scheduler {calls.schedule}"))
+
+
+def has_no_epochs(trainer: Trainer) -> bool:
+    """Whether nothing but max_steps ends training: a stream goes on for ever, as the file of its class says."""
+    if trainer.max_steps <= 0 or trainer.max_epochs != -1 or math.isfinite(trainer.num_training_batches):
+        return False
+    datasets = [each.dataset for each in trainer.fit_loop._combined_loader.flattened if isinstance(each, DataLoader)]
+    return any(isinstance(each, IterableDataset) and ENDLESS.search(file_of(each)) for each in datasets)
+
+
+def file_of(dataset: Dataset) -> str:
+    try:
+        return inspect.getsource(inspect.getmodule(type(dataset)) or type(dataset))
+    except (OSError, TypeError):  # made at a prompt
+        return ""
+
+
+class Stream(IterableDataset):
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        samples = [*loader(4).dataset]
+        while True:
+            yield from samples
+
+
+def of_a_stream(interval: str) -> Example:
+    example = scheduled(partial(StepLR, step_size=1), interval, epochs=-1, trainer={"max_steps": 20})
+    return replace(example, loader=lambda: DataLoader(Stream(), 4))
 
 
 PROBE = Probe(
@@ -33,5 +77,7 @@ PROBE = Probe(
     detect=detect,
     aliases=("schedule/not-returned", "schedule/nobody-steps-it"),
     faulty=scheduled(partial(StepLR, step_size=1), frequency=9),
+    also_faulty=(of_a_stream("epoch"),),
     healthy=scheduled(partial(StepLR, step_size=1), frequency=8),
+    also_healthy=(of_a_stream("step"),),
 )
