@@ -79,8 +79,8 @@ def check(
         datamodule: likewise; None where `loaders` are given or the module has dataloaders of its own.
         items: names as in `+debug=`; None for all that need no Hydra application.
         loaders: `train_dataloaders` and `val_dataloaders`, as `Trainer.fit` takes them.
-        trainer: further arguments of the Trainer, such as precision; an item's own come after them. Schedules are judged
-            where it says how long training lasts.
+        trainer: further arguments of the Trainer, such as precision; an item's own come after them. Schedules are
+            judged where it says how long training lasts.
         checks: thresholds, `silence`, `baseline` and `rules`, as a project has them below `checks`.
         folder: where report.json, report.md, junit.xml and report.sarif go; None for nowhere.
 

@@ -21,8 +21,8 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 PROBE = Probe(
     question="Does a sequence get the same outputs, however much padding follows it?",
-    why="padding takes part in attention or in a mean over positions: the outputs for a sequence change with the length "
-    "that it is padded to, such as that of the longest one in its batch",
+    why="padding takes part in attention or in a mean over positions: the outputs for a sequence change with the "
+    "length that it is padded to, such as that of the longest one in its batch",
     severity=WARNING,
     fix=Fix("give attention the padding mask (True where padding is), and take means over positions that are none"),
     thresholds={
