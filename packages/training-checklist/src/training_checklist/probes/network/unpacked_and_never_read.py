@@ -1,0 +1,75 @@
+import ast
+import re
+from collections.abc import Callable, Iterator
+
+from torch import Tensor
+
+from training_checklist.instruments import Small, Step, is_own_class, of_function, tree_of
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
+
+# What says of a sample where its values end: of an episode, a series or a text. Other parts may be of no use to a step.
+ENDS = re.compile(r"(?:is_|batch_)?(?:dones?|ended|terminals?|terminated|lengths?|lens|(?:key_)?pad(?:ding)?_mask)")
+
+
+def detect(step: Step, limits: Limits) -> Hits:
+    for function in functions_of(step):
+        for name, line in never_read(tree_of(function)):
+            place = of_function(function)
+            yield Hit(
+                f"{function.__name__} unpacks {name}, and never reads it",
+                place.beside(line=place.line + line - 1),
+            )
+
+
+def functions_of(step: Step) -> Iterator[Callable[..., object]]:
+    """Yield a step and the methods of the same object that it calls, and those that they call."""
+    owner, seen, waiting = step.pl_module, set(), [step.name]
+    while waiting:
+        name = waiting.pop()
+        function = next((vars(base)[name] for base in type(owner).__mro__ if name in vars(base)), None)
+        makes = next((base for base in type(owner).__mro__ if name in vars(base)), object)
+        if name in seen or not callable(function) or not is_own_class(makes):
+            continue
+        seen.add(name)
+        yield function
+        for node in ast.walk(tree_of(function)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+                waiting.append(node.attr)
+
+
+def never_read(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield the names, and their lines, of what is unpacked with others and read nowhere."""
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    read = {node.id for node in names if isinstance(node.ctx, ast.Load)}
+    for group in ast.walk(tree):
+        if isinstance(group, ast.Tuple) and isinstance(group.ctx, ast.Store):
+            for each in group.elts:
+                if isinstance(each, ast.Name) and ENDS.fullmatch(each.id) and each.id not in read:
+                    yield each.id, each.lineno
+
+
+class Unread(Small):
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        inputs, labels, lengths = *batch, len(batch)
+        return self.loss(self(inputs), labels)
+
+
+class Read(Small):
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        inputs, labels, lengths = *batch, len(batch)
+        return self.loss(self(inputs), labels) / lengths
+
+
+PROBE = Probe(
+    question="Does training_step read the lengths, padding masks and ends of episodes that it unpacks?",
+    why="what comes after the end of a text, a series or an episode counts as if it belonged to it",
+    severity=WARNING,
+    may_be_wrong="the network may find the end in the values themselves",
+    fix=Fix(
+        "use it: a mask over what is padded, pack_padded_sequence, or (1 - done) on the value of what follows; call it "
+        "_ where it is of no use here"
+    ),
+    detect=detect,
+    faulty=Unread,
+    healthy=Read,
+)
