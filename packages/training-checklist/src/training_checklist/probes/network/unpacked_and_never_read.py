@@ -48,16 +48,20 @@ def never_read(tree: ast.AST) -> Iterator[tuple[str, int]]:
                     yield each.id, each.lineno
 
 
+def with_lengths(batch: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    return batch[0], batch[1], (batch[0] != 0).sum(1)
+
+
 class Unread(Small):
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        inputs, labels, lengths = *batch, len(batch)
+        inputs, labels, lengths = with_lengths(batch)
         return self.loss(self(inputs), labels)
 
 
 class Read(Small):
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        inputs, labels, lengths = *batch, len(batch)
-        return self.loss(self(inputs), labels) / lengths
+        inputs, labels, lengths = with_lengths(batch)
+        return self.loss(self(inputs) / lengths[:, None], labels)
 
 
 PROBE = Probe(
