@@ -54,7 +54,7 @@ def with_lengths(batch: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
 
 class Unread(Small):
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        inputs, labels, lengths = with_lengths(batch)
+        inputs, labels, lengths = with_lengths(batch)  # noqa: RUF059 - which is the mistake
         return self.loss(self(inputs), labels)
 
 
