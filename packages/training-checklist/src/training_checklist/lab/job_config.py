@@ -81,6 +81,14 @@ class JobConfig(Subject):
             where = key
         return Place(key=key, origin=where.removeprefix(key).strip(" ()"))
 
+    def line(self, key: str) -> str:
+        """Return the line of a file that sets a key, "" where none does."""
+        try:
+            [*_, last] = provenance(self).history.get(tuple(key.split(".")), [])
+            return Path(last.file).read_text(errors="replace").splitlines()[last.line - 1] if last.line else ""
+        except (CannotJudge, ValueError, OSError, IndexError):
+            return ""
+
     def is_referred_to(self, key: str) -> bool:
         """Whether an interpolation reads a key, what holds it, or what it holds."""
         return any(

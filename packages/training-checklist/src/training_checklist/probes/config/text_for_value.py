@@ -1,8 +1,12 @@
+import re
+
 from omegaconf import DictConfig
 from training_config.walk import walk
 
 from training_checklist.instruments import Job, JobConfig, as_written, text_values
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
+
+QUOTED = re.compile(r"""["']None["']""")  # by somebody who wants a text, as some libraries have it among others
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
@@ -13,7 +17,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
         yield Hit(what, config.place(key), why=why, fix=Fix(advice, overrides=(f"{key}={text.meant}",)))
     for key, node, name in walk(config.job):
         known = key in texts or key.startswith("debug.") or not isinstance(node, DictConfig)
-        if not known and as_written(node, name) == "None":
+        if not known and as_written(node, name) == "None" and not QUOTED.search(config.line(key)):
             fix = Fix("YAML writes it null", overrides=(f"{key}=null",))
             yield Hit(f"{key} is the text 'None'", config.place(key), fix=fix, severity=WARNING)
 
@@ -27,4 +31,5 @@ PROBE = Probe(
     faulty=Job(("+trainer.max_epochs='3'",)),
     also_faulty=(Job(("resume=None",)),),
     healthy=Job(("+trainer.max_epochs=3", "resume=null")),
+    also_healthy=(Job(("+kind=quoted",), {"conf/kind/quoted.yaml": "norm: 'None'\n"}),),
 )
