@@ -1,5 +1,8 @@
+import math
+import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 from training_checklist import probes
-from training_checklist.lab import examples
+from training_checklist.lab import examples, one_batch, one_batch_trials
 
 
 def test_healthy_network_memorises_a_batch(examine, net):
@@ -598,9 +601,24 @@ def memorising(rate, module=examples.Small, **item):
 
 
 @pytest.mark.parametrize(("rate", "nearly", "found"), [(0.2, 0.1, 1), (0.2, 0.2, 0), (0.22, 0.1, 0), (0.22, 0.05, 1)])
-def test_share_of_the_loss_that_may_be_left_where_every_answer_is_right(rate, nearly, found):
-    """A tenth, on either side of which these two are."""
+def test_share_of_the_loss_that_may_be_left_where_every_answer_is_right(rate, nearly, found, monkeypatch):
+    """A tenth, on either side of which these two are where no copy goes on."""
+    monkeypatch.setattr(one_batch, "FURTHER", 0)
     assert len(memorising(rate, nearly=nearly).findings) == found
+
+
+def test_batch_that_is_memorised_soon_after_the_last_step_is_memorised():
+    item = memorising(0.2)
+    assert not item.findings
+    assert re.search(r"it comes down steadily, and is memorised \d+ steps later", item.seen)
+
+
+def test_loss_that_comes_down_steadily_is_not_judged_where_time_is_over(monkeypatch):
+    before = iter([0.0])  # for the trial that comes first
+    monkeypatch.setattr(one_batch_trials, "time", SimpleNamespace(monotonic=lambda: next(before, math.inf)))
+    found = memorising(0.2)
+    assert not found.findings
+    assert "comes down" in found.unjudged["overfit/setting-in-the-way"]
 
 
 @pytest.mark.parametrize(

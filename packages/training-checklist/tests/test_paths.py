@@ -302,6 +302,13 @@ def test_working_directory_as_run_directory_fails(judge):
     assert finding(judge("hydra.run.dir=."))["what"] == "the run's directory is the working directory itself"
 
 
+@pytest.mark.parametrize(("folder", "told"), [("kept/${now:%Y-%m-%d_%H-%M-%S}", []), ("kept", ["failed"])])
+def test_working_directory_as_run_directory_is_none_where_each_run_makes_a_folder_of_its_own(judge, folder, told):
+    placed = [f"callbacks.checkpoint.dirpath={folder}", f"logger.csv.save_dir={folder}"]
+    verdict = judge("hydra.run.dir=.", "hydra.output_subdir=null", "hydra/job_logging=none", *placed)
+    assert [each["severity"] for each in verdict["findings"] if each["rule"] == "paths/shared-directory"] == told
+
+
 def test_second_run_into_a_directory_fails(judge, tmp_path):
     assert judge("hydra.run.dir=same")["verdict"] == "warning"
     (tmp_path / "project" / "same" / "debug" / "report.json").unlink()

@@ -13,13 +13,14 @@ from training_checklist.engines.batches import batch_size, leaves, same
 from training_checklist.engines.compared import replaced
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.engines.trial import CLIPPING, DECAY, RATE, Trial, equal, without_inputs
-from training_checklist.lab.one_batch import OneBatch, has_silent_samples, share_of_exchanged, value_of
+from training_checklist.lab.one_batch import FURTHER, OneBatch, has_silent_samples, share_of_exchanged, value_of
 from training_checklist.lab.shared import once
 from training_checklist.lightning import isolate_rng
+from training_checklist.probe import CannotJudge
 
 TRIED = 100  # steps of a trial, after as many of which the run itself is given up if its loss falls no further
 BY_HAND, SAME_DRAWS, ZEROS = "steps without hooks and callbacks", "same random numbers", "zeros for inputs"
-START = "another start"
+START, ON = "another start", "further steps"
 LOWER = [0.1, 0.01, 0.001, 0.0001]
 BY_TURNS = [10.0, 0.1, 100.0, 0.01, 1000.0, 0.001, 1e4, 1e5]
 
@@ -30,7 +31,8 @@ class Tried:
 
     Args:
         change: RATE, DECAY, CLIPPING, SAME_DRAWS, ZEROS, or BY_HAND: nothing but the steps, without hooks or schedule;
-            START: the numbers of each weight in another order, so that its scale, and what is 0, stays.
+            START: the numbers of each weight in another order, so that its scale, and what is 0, stays; ON: nothing,
+            from where the run has ended.
         value: of what was changed, in the run.
         given: in the trial.
         loss: the least mean of it.
@@ -88,10 +90,14 @@ def trials(batch: OneBatch) -> tuple[list[Tried], str]:
                 print(f"  overfit: trying {each.change}{given}", flush=True)
                 tried.append(each)
                 run(batch, each, trial)
+                if each.change == BY_HAND and not each.explains(batch) and memorises_later(batch):
+                    break
                 if each.explains(batch):
                     if each.change == SAME_DRAWS and draws_only_inputs(batch):
                         batch.distinct = f"; with the same random numbers in every step it is memorised: {each}"
                     break
+        except CannotJudge:
+            raise
         except Exception as error:  # of the project's step, which the run would not have called here
             return tried, f"a copy of the network cannot be trained: {type(error).__name__}: {error}"
     return tried, batch.uncopied
@@ -147,8 +153,10 @@ def run(batch: OneBatch, tried: Tried, trial: Trial, given: Any = None) -> None:
         given = without_inputs(given, trial.again().targets(given))
     losses, shares = [], []
     # From another start the course is another one, and needs as long as the run's own.
-    steps = batch.max_steps if tried.change == START else min(TRIED, batch.max_steps)
+    steps = {START: batch.max_steps, ON: FURTHER * batch.max_steps}.get(tried.change, min(TRIED, batch.max_steps))
     for _ in range(steps):
+        if tried.change == ON and time.monotonic() > batch.deadline:
+            raise CannotJudge(f"{batch.standing}: it comes down, and {batch.seconds:g} s were too short to see how far")
         loss = trial.take_step(given)
         call = batch.classification(trial.criteria)
         losses.append(value_of(call if batch.goal is not None else None, torch.tensor(loss)))
@@ -164,6 +172,18 @@ def run(batch: OneBatch, tried: Tried, trial: Trial, given: Any = None) -> None:
         tried.memorised = share is None or share <= batch.learnt
     tried.loss = losses[-1] if tried.memorised else sum(losses[-5:]) / len(losses[-5:])
     tried.steps = trial.steps
+
+
+def memorises_later(batch: OneBatch) -> bool:
+    """Whether a copy that goes on where the run has ended memorises the batch; only asked where the loss comes down."""
+    if not batch.nears_its_goal:
+        return False
+    copy, tried = Trial(batch.trainer, batch.pl_module, batch.trainer.optimizers[0]), Tried(ON)
+    print(f"  overfit: trying {ON}", flush=True)
+    run(batch, tried, copy)
+    if tried.memorised:
+        batch.distinct = f"; it comes down steadily, and is memorised {tried.steps} steps later"
+    return tried.memorised
 
 
 class Lookups(Listener):

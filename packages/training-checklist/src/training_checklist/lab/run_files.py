@@ -2,9 +2,11 @@
 
 import ast
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,9 +31,11 @@ from training_checklist.lightning import (
     TensorBoardLogger,
     Trainer,
 )
+from training_checklist.starting.placement import Asked
 
 OUTPUT_DIR = "${hydra:runtime.output_dir}"
 EVENTS = "events.out.tfevents.*"
+MINUTE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -209,6 +213,26 @@ def checkpoints(files: RunFiles) -> list[ModelCheckpoint]:
     callbacks = [each for each in files.callbacks if isinstance(each, ModelCheckpoint)]
     is_known = not files.trainer.fast_dev_run and all(type(each) is ModelCheckpoint for each in callbacks)
     return callbacks if is_known else []
+
+
+def is_of_one_run(files: RunFiles, path: Path) -> bool:
+    """Whether a path has the id of the run in it, or its time: of its command, as keys do, or of now, as code asks."""
+    name = files.short(path)
+    services = [each for each in files.trainer.loggers if not isinstance(each, (CSVLogger, TensorBoardLogger))]
+    # Which they draw anew; W&B writes the time before them.
+    ids = tuple(f"{mark}{each.version}" for each in services for mark in "-_")
+    if any(f"-{part}".endswith(ids) for part in Path(name).parts):
+        return True
+    if Asked.current is not None and "${" in Path(Asked.current.raw).name and Asked.current.folder.name in path.parts:
+        return True  # as much as of the run's directory itself
+    now = {} if Asked.current is None else Asked.current.now
+    if any("%M" in pattern and text in name for pattern, text in now.items()):
+        return True
+    elapsed = datetime.now() - files.recording.began
+    minutes = [files.recording.began + timedelta(minutes=number) for number in range(elapsed // MINUTE + 2)]
+    stamps = [(f"{each:%m%d}", f"{each:%d%m}", f"{each:%H%M}") for each in minutes]
+    parts = [re.sub(r"\D", "", part) for part in Path(name).parts]
+    return any((day in part or turned in part) and minute in part for part in parts for day, turned, minute in stamps)
 
 
 @once

@@ -221,7 +221,7 @@ def search(run: TwoEpochs, origin: Trial, known: list[Any], warms_up: bool) -> R
     rate = max(origin.options("lr"))
     found = RangeTest(course(asked, fall), min_fall=min_fall, grad_norm=asked.grad_norm or 0.0)
     run.facts |= {"rate": rate, "fall": fall}
-    learner = asked if fall >= min_fall else None
+    learner, others = asked if fall >= min_fall else None, []
     for change, value, given, factor in [] if learner else changes(origin, fall < -min_fall, warms_up):
         if time.monotonic() > run.deadline:
             break
@@ -229,14 +229,20 @@ def search(run: TwoEpochs, origin: Trial, known: list[Any], warms_up: bool) -> R
         trial = origin.again(change, factor)
         fall = trial.train(known, steps if factor else asked.steps)
         found.tried.append(course(trial, fall, change, value, given))
+        others.append((fall, len(others), trial))
         if fall >= min_fall:
             learner = trial
             break
     # A network that begins with a good answer, as one that adds nothing to its input, has little to gain at first.
     while learner is None and asked.steps < max_steps and time.monotonic() < run.deadline:
         fall = asked.train(known, steps)
-        if fall >= min_fall:
-            learner, found.asked = asked, course(asked, fall)
+        found.asked = course(asked, fall)
+        learner = asked if fall >= min_fall else None
+    _, index, best = max(others, default=(0.0, 0, asked))
+    while learner is None and best.steps < asked.steps and time.monotonic() < run.deadline:
+        fall, before = best.train(known, steps), found.tried[index]
+        found.tried[index] = course(best, fall, before.change, before.value, before.given)
+        learner = best if fall >= min_fall else None
     run.notes.append(f"loss {found.asked} on {len(known)} batches")
     found.learner, found.out_of_time = learner, time.monotonic() > run.deadline
     found.moved = moved_buffers(origin.module, asked.module)

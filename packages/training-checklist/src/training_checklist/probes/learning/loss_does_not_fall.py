@@ -13,7 +13,7 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
     if not is_sound:
         raise CannotJudge("what was found before may be the cause")
     # A small rate in a long training is no fault: what has begun to fall may go on at its pace.
-    whole_run = run.steps
+    whole_run = run.cut * run.steps
     if max(test.asked.fall, 0.0) / test.asked.steps * whole_run >= test.min_fall:
         return
     if test.out_of_time and test.asked.fall > 0:

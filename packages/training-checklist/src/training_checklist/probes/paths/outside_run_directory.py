@@ -3,7 +3,6 @@ import os
 import re
 import sys
 from dataclasses import replace
-from datetime import datetime, timedelta
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,12 @@ from training_checklist.instruments import (
     OUTPUT_DIR,
     Asked,
     Checkpoint,
-    CSVLogger,
     Job,
     Logger,
     RunFiles,
-    TensorBoardLogger,
     Written,
     asked_for,
+    is_of_one_run,
     job,
     shown,
 )
@@ -32,7 +30,6 @@ GIVEN_ROOT = "the Trainer, in the default_root_dir that it is given,"
 AS_FILE = re.compile("^file:(//)?")  # as MLflow writes the path of its store
 MADE_BY_TRAINER = {"ModelCheckpoint", "TensorBoardLogger", "CSVLogger"}  # where it is given none
 VERSION = re.compile(r"\bversion_[0-9]+\b")  # as Lightning's loggers count them up, so that none is written over
-MINUTE = timedelta(minutes=1)
 CHOICE = "${hydra:runtime.choices."
 STORE = "MLFlowLogger"  # gives each run a folder by its id, and asks for one store of many runs
 STORES = {"mlruns", "mlartifacts", "mlflow.db"}  # as MLflow calls it in the working directory, where nobody says more
@@ -97,26 +94,6 @@ def store_of_mlflow() -> Path | None:
     """Return where the script itself logs by MLflow, if it does."""
     ask = getattr(sys.modules.get("mlflow"), "get_tracking_uri", None)
     return None if ask is None else asked_for(Path(os.path.realpath(AS_FILE.sub("", ask()))))
-
-
-def is_of_one_run(files: RunFiles, path: Path) -> bool:
-    """Whether a path has the id of the run in it, or its time: of its command, as keys do, or of now, as code asks."""
-    name = files.short(path)
-    services = [each for each in files.trainer.loggers if not isinstance(each, (CSVLogger, TensorBoardLogger))]
-    # Which they draw anew; W&B writes the time before them.
-    ids = tuple(f"{mark}{each.version}" for each in services for mark in "-_")
-    if any(f"-{part}".endswith(ids) for part in Path(name).parts):
-        return True
-    if Asked.current is not None and "${" in Path(Asked.current.raw).name and Asked.current.folder.name in path.parts:
-        return True  # as much as of the run's directory itself
-    now = {} if Asked.current is None else Asked.current.now
-    if any("%M" in pattern and text in name for pattern, text in now.items()):
-        return True
-    elapsed = datetime.now() - files.recording.began
-    minutes = [files.recording.began + timedelta(minutes=number) for number in range(elapsed // MINUTE + 2)]
-    stamps = [(f"{each:%m%d}", f"{each:%d%m}", f"{each:%H%M}") for each in minutes]
-    parts = [re.sub(r"\D", "", part) for part in Path(name).parts]
-    return any((day in part or turned in part) and minute in part for part in parts for day, turned, minute in stamps)
 
 
 def top(files: RunFiles, path: Path) -> str:

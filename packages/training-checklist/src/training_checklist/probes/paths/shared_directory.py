@@ -1,7 +1,7 @@
 import re
 from pathlib import Path
 
-from training_checklist.instruments import Asked, Job, RunFiles
+from training_checklist.instruments import Asked, Job, RunFiles, asked_for, is_of_one_run, records
 from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 CONSTANT = re.compile(r"\$\{hydra[.:](job\.name|runtime\.cwd)\}")  # the same in every job
@@ -9,6 +9,8 @@ CONSTANT = re.compile(r"\$\{hydra[.:](job\.name|runtime\.cwd)\}")  # the same in
 
 def detect(files: RunFiles, limits: Limits) -> Hits:
     asked, severity = Asked.current or Asked.of(files.config), FAILED
+    if asked.folder.resolve() == files.here and not asked.shared and makes_its_own(files):
+        return
     path, typed = files.short(asked.folder), asked.typed and not asked.in_sweep
     resumed = files.trainer.ckpt_path and Path(files.trainer.ckpt_path).resolve().is_relative_to(asked.folder)
     held = [] if asked.in_sweep or resumed else files.held
@@ -29,6 +31,14 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
     key = "hydra.sweep.subdir" if asked.in_sweep else "hydra.run.dir"
     unique = "${hydra.job.num}" if asked.in_sweep else "outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}"
     yield Hit(what, Place(key=key, value=asked.raw), fix=Fix(overrides=(f"{key}={unique}",)), severity=severity)
+
+
+def makes_its_own(files: RunFiles) -> bool:
+    """Whether all that is written lies in folders with the time or the id of the run, which the code makes itself."""
+    if any(each.path is not None for each in records(files)):
+        return False
+    written = [asked_for(path) for path in files.recording.opened if path.is_file() and not path.is_symlink()]
+    return bool(written) and all(is_of_one_run(files, path) for path in written)
 
 
 PROBE = Probe(
