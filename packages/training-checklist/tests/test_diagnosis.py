@@ -267,6 +267,17 @@ def test_argument_given_by_place_and_by_name_is_named():
     assert told(finding).startswith("keep batch_size=... and take out the other")
 
 
+def test_argument_that_a_library_takes_no_more_is_told_with_its_version_and_what_is_near():
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.1)
+    finding = diagnosed(lambda: torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, verbose=True, patiens=3))
+    assert finding.rule == "crash/unexpected-argument"
+    assert finding.why.startswith(f"ReduceLROnPlateau takes no argument verbose in torch {torch.__version__}")
+    assert "take verbose out of the call" in told(finding)
+    finding = diagnosed(lambda: Encoder(widht=3))
+    assert finding.why.startswith("Encoder takes no argument widht")
+    assert "take widht out of the call, or have Encoder take it" in told(finding)
+
+
 def test_size_mismatch_in_an_expression_names_the_expression():
     a, b = torch.rand(4, 3), torch.rand(4, 5)
     finding = diagnosed(lambda: a * 2 + b)

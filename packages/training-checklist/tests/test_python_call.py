@@ -9,6 +9,7 @@ import sys
 import types
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -160,6 +161,12 @@ def test_generator_of_a_loader_that_is_given_begins_each_fit_where_it_stood(net,
 def test_report_lies_in_the_folder(net, data, tmp_path):
     check(net(), data(), items=["fast_dev_run"], folder=tmp_path)
     assert json.loads((tmp_path / "report.json").read_text())["verdict"] == "passed"
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_file_that_an_item_names_is_there_when_the_check_is_over(net, data, tmp_path, is_kept):
+    seen = check(net(), data(), items=["trace"], folder=tmp_path if is_kept else None)["trace"].seen
+    assert [Path(path).is_file() for path in re.findall(r"see (\S+)", seen)] == [True] * is_kept
 
 
 def test_rule_is_silenced_with_a_reason_that_the_report_shows(net, data):

@@ -1,6 +1,7 @@
 """The door without Hydra: items of the checklist on a LightningModule at hand, from a script, a notebook or a test."""
 
 import copy
+import re
 import shutil
 import tempfile
 import time
@@ -103,6 +104,7 @@ def check(
             run(item, config, settings, (module, datamodule), loaders or {}, dict(trainer or {}), Path(place, item))
             for item, config in configs.items()
         ]
+        verdicts = [replace(each, seen=lasting(each.seen, place, folder)) for each in verdicts]
         notes = notes_on(verdicts, settings)
         if folder is not None:
             write_report(Path(folder), [*map(with_code, verdicts)], notes, settings.rules)
@@ -110,6 +112,13 @@ def check(
                 if Path(place, item, FOLDER).is_dir():
                     shutil.copytree(Path(place, item, FOLDER), Path(folder, item, FOLDER), dirs_exist_ok=True)
     return Results(tuple(verdicts), tuple(notes))
+
+
+def lasting(text: str, place: str, folder: Path | str | None) -> str:
+    """Return a text without the files that are gone when a check is over, or with where they are then."""
+    if folder is None:
+        return re.sub(rf"; see {re.escape(place)}\S*", "", text)
+    return text.replace(place, str(folder))
 
 
 def run(

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from strange_projects import CONFIG, PLAIN, TRAIN, changed
+from training_checklist.experiments.distributed.presence import has_ended
 
 
 def passed(finished, *items):
@@ -1814,3 +1815,21 @@ def test_checkpoint_that_a_script_removes_before_it_trains_is_put_back_among_dat
     project = stranger(PLAIN | {"train.py": code, "data/weights/best.ckpt": weights})
     passed(project.check(items="fast_dev_run"), "fast_dev_run")
     assert (project.folder / "data/weights/best.ckpt").read_text() == weights
+
+
+def test_check_that_is_ended_leaves_no_repetition_that_trains_on(stranger):
+    """Nor does it write on, when all files are put back already."""
+    waits = "        if batch_idx:\n            import time\n            time.sleep(600)\n"
+    code = changed(
+        "net.py", ("    def training_step(self, batch):\n", f"    def training_step(self, batch, batch_idx):\n{waits}")
+    )
+    project = stranger(code)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "train.py", "+checklist=reproducibility"]
+    with subprocess.Popen(command, cwd=project.folder, env=environment, stdout=subprocess.DEVNULL) as process:
+        while not (notes := [*project.folder.rglob("*.started")]):
+            assert process.poll() is None
+        repetition = int(notes[0].read_text())
+        process.terminate()
+    assert has_ended(repetition)
+    assert not [*project.folder.rglob("*.started")]

@@ -23,7 +23,7 @@ from training_checklist.diagnosis.crash import TENSORS, Crash, assigned, flat_it
 from training_checklist.direction import COUNTED, turned
 from training_checklist.ending import launched_rank
 from training_checklist.engines.overwritten import overwriting_line
-from training_checklist.engines.own_code import is_own, shorten
+from training_checklist.engines.own_code import is_own, is_own_class, shorten
 from training_checklist.engines.parameter_names import shown
 from training_checklist.engines.places import of_function
 from training_checklist.finding import NOWHERE, Fix, Place
@@ -354,6 +354,31 @@ def given_twice(crash: Crash, match: re.Match) -> Cause:
         f"{called} is given {argument} twice, once by its place and once by its name",
         f"keep {argument}=... and take out the other; name every argument after the first",
     )
+
+
+def unexpected_argument(crash: Crash, match: re.Match) -> Cause:
+    """Of what code calls by itself; what a config builds is told by its key."""
+    called, argument = match.groups()
+    found = named(called)
+    why = f"{called} takes no argument {argument}"
+    if found is None or is_own_class(found):
+        taken = [] if found is None else [*inspect.signature(found).parameters]
+        return Cause(
+            f"{why}{suggestion(argument, taken)}", f"take {argument} out of the call, or have {called} take it"
+        )
+    package = found.__module__.partition(".")[0]
+    version = getattr(sys.modules.get(package), "__version__", "")
+    return Cause(
+        f"{why} in {f'{package} {version}'.strip()}{suggestion(argument, inspect.signature(found).parameters)}",
+        f"take {argument} out of the call; where this code was written for another {package}, see what took its place",
+    )
+
+
+def named(called: str) -> type | None:
+    """Return the class of a name that a module has imported; None where there is none, or another one, too."""
+    loaded = [vars(module).get(called) for module in [*sys.modules.values()] if module is not None]
+    found = {each for each in loaded if inspect.isclass(each) and each.__qualname__ == called}
+    return found.pop() if len(found) == 1 else None
 
 
 def nothing_to_train(crash: Crash, match: re.Match) -> Cause:
@@ -787,6 +812,7 @@ PATTERNS: list[Pattern] = [
     (r"[Cc]an't pickle|[Cc]annot pickle|Can't get local object", not_picklable),
     (r"num_samples should be a positive integer value, but got num_samples=0", empty_dataset),
     (r"TypeError: (\S+?)(?:\.__init__)?\(\) got multiple values for argument '(\w+)'", given_twice),
+    (r"TypeError: (\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'", unexpected_argument),
     (r"optimizer got an empty parameter list", nothing_to_train),
     (r"monitor='([^']+)'\)` could not find the monitored key", monitor),
     (r"Early stopping conditioned on metric `([^`]+)` which is not available", monitor),

@@ -14,7 +14,7 @@ from torch.profiler import ProfilerActivity, profile
 from training_checklist.ending import FitEnded
 from training_checklist.engines.hooks import restore
 from training_checklist.engines.instead import put
-from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.own_code import pass_on, shorten
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.lab.step_times import StepTimes
 from training_checklist.lightning import (
@@ -145,8 +145,9 @@ class Profile(Experiment):
             self.facts.setdefault("operations", {})[average.key] = milliseconds / self.traced
             share = getattr(average, key) / total
             print(f"  {average.key[:46]:<48}{average.count:>8}{milliseconds / self.traced:>12.2f}{share:>8.0%}")
-        print(f"  trace of {self.traced} steps: {trace} ({VIEW})")
         self.seen += f"; most time in {largest[0].key}" if largest else ""
+        self.seen += f"; see {shorten(trace)}"
+        print(f"  trace of {self.traced} steps: {NAME} ({VIEW})")
 
     def _trace(self) -> None:
         activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * torch.cuda.is_available()

@@ -27,6 +27,7 @@ STEP = 0.02  # seconds between two looks at a process
 GRACE = 5  # seconds that a process has to end by itself; Lightning saves nothing in an item
 HEIR_SECONDS = 60  # three times what a rank waits for another in a collective
 IMPORTED = "imported.txt"
+STARTED = ".started"  # ending of notes in an item's directory, of the processes that run for it
 OF_ITEMS = ("torch", "training_checklist.diagnosis.diagnose", "torchmetrics.classification")
 # Threads of torch that have nothing to do sleep. Where they spin, all items of the template's project took 100 s of
 # processor time on two cores that others use, too, and 34 s so.
@@ -72,6 +73,7 @@ class Starter:
             raise
         finally:
             end(process, has_group=output is not None)
+            end_started(work)
             self._note_imports(work)
         return process.returncode
 
@@ -176,6 +178,18 @@ def end(process: Any, has_group: bool) -> None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(process.pid, number)
         while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(STEP)
+
+
+def end_started(work: Path) -> None:
+    """End what an item has started in a session of its own, and has not lived to end: it would write on."""
+    from training_checklist.experiments.distributed.presence import has_ended
+
+    for note in work.rglob(f"*{STARTED}"):
+        number, deadline = int(note.read_text(encoding="utf-8")), time.monotonic() + GRACE
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(number, getattr(signal, "SIGKILL", signal.SIGTERM))
+        while not has_ended(number) and time.monotonic() < deadline:
             time.sleep(STEP)
 
 

@@ -32,7 +32,7 @@ from training_checklist.starting.arguments import same
 from training_checklist.starting.check import FOLDER
 from training_checklist.starting.own_files import put_back
 from training_checklist.starting.placement import move, own_folder
-from training_checklist.starting.start import Starter
+from training_checklist.starting.start import STARTED, Starter
 
 AGAIN = "again.log"  # what the second process prints
 
@@ -100,7 +100,10 @@ class Repetition(HydraCallback):
         again = self.folder / "again"
         arguments = [*same(self.config), "hydra.callbacks.debug_reproducibility.repeated=true"]
         process = Starter(self.config, self.train).start_anew(arguments, again, self.logs / AGAIN)
+        note = self.folder / f"again{STARTED}"
+        note.write_text(str(process.pid), encoding="utf-8")
         process.wait()
+        note.unlink(missing_ok=True)
 
     def _resume(self) -> None:
         """Let the project's own training function begin from the checkpoint and take the steps that followed it."""
