@@ -1368,3 +1368,21 @@ class TestSeveralLoaders:
     def test_numbers_that_are_not_finite_in_the_loader_without_targets(self, examine, semi, two):
         verdict = examine("limit_batches", semi, two(further=lambda x: x.where(x < 1, torch.nan)))
         assert "data/value-not-finite" in rules(verdict)
+
+
+@pytest.mark.parametrize("found", [False, True])
+def test_samples_that_testing_only_encodes_may_be_those_of_training(examine, net, data, found):
+    class Whole(data):
+        def test_dataloader(self):
+            return self.train_dataloader()
+
+    class Encoding(net):
+        def test_step(self, batch, batch_idx):
+            return torch.relu(self.first(batch[0]))
+
+    class Scoring(net):
+        def test_step(self, batch, batch_idx):
+            self.log("test/loss", self.loss(batch))
+
+    verdict = examine("limit_batches", (Scoring if found else Encoding)(), Whole())
+    assert ("data/shared-samples" in rules(verdict)) == found

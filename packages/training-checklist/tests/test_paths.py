@@ -309,6 +309,18 @@ def test_working_directory_as_run_directory_is_none_where_each_run_makes_a_folde
     assert [each["severity"] for each in verdict["findings"] if each["rule"] == "paths/shared-directory"] == told
 
 
+@pytest.mark.parametrize(("folder", "told"), [("kept/%Y-%m-%d_%H-%M", 0), ("kept", 1)])
+def test_config_that_code_saves_in_a_folder_of_the_run_is_a_record(judge, folder, told):
+    lines = f"""    folder = datetime.now().strftime({folder!r})
+    os.makedirs(folder, exist_ok=True)
+    OmegaConf.save(cfg, f"{{folder}}/config.yaml")
+"""
+    imported = "import os\nfrom datetime import datetime\n\nimport hydra\nfrom omegaconf import OmegaConf\n"
+    train = TRAIN.replace("import hydra\n", imported, 1).replace("    trainer =", f"{lines}    trainer =")
+    verdict = judge("hydra.output_subdir=null", files={"train.py": train})
+    assert [each["rule"] for each in verdict["findings"]].count("paths/record-missing") == told
+
+
 def test_second_run_into_a_directory_fails(judge, tmp_path):
     assert judge("hydra.run.dir=same")["verdict"] == "warning"
     (tmp_path / "project" / "same" / "debug" / "report.json").unlink()

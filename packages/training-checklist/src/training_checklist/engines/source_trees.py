@@ -3,10 +3,13 @@
 import ast
 import inspect
 import linecache
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
+
+from training_checklist.engines.own_code import is_own_class
 
 
 @cache
@@ -24,3 +27,19 @@ def tree_of(thing: Any) -> ast.Module:
         return ast.parse(dedent(inspect.getsource(inspect.unwrap(thing))))
     except (TypeError, OSError, SyntaxError):  # made in a notebook or by exec, or written among parts of a line
         return ast.Module([], [])
+
+
+def reached(owner: Any, *names: str) -> Iterator[Callable[..., Any]]:
+    """Yield the methods of these names that are the project's own, and those of the same object that they call."""
+    waiting, seen = [*names], set()
+    while waiting:
+        name = waiting.pop()
+        base = next((base for base in type(owner).__mro__ if name in vars(base)), object)
+        function = vars(base).get(name)
+        if name in seen or not inspect.isfunction(function) or not is_own_class(base):
+            continue
+        seen.add(name)
+        yield function
+        for node in ast.walk(tree_of(function)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+                waiting.append(node.attr)

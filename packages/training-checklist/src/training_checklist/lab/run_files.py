@@ -4,7 +4,7 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -185,7 +185,7 @@ def records(files: RunFiles) -> list[RecordFile]:
     hydra, found = files.config.hydra, []
     if hydra.output_subdir is not None:
         found.append(record(".hydra", files.run / hydra.output_subdir / "config.yaml", "hydra.output_subdir"))
-    elif "RANK" not in os.environ and not any(map(partial(is_of_config, files), files.run.rglob("*.y*ml"))):
+    elif "RANK" not in os.environ and not any(map(partial(is_of_config, files), own_configs(files))):
         place = Place(key="hydra.output_subdir", value="null")
         found.append(RecordFile(".hydra", None, False, False, place, "hydra.output_subdir=.hydra"))
     logging = OmegaConf.to_container(hydra.job_logging, resolve=True) or {}
@@ -196,6 +196,13 @@ def records(files: RunFiles) -> list[RecordFile]:
         path = Path(os.path.realpath(files.here / file))
         found.append(record(path.name, path, f"hydra.job_logging.handlers.{name}.filename"))
     return found
+
+
+def own_configs(files: RunFiles) -> Iterator[Path]:
+    """Yield files of YAML in the run's directory, or in a folder of this run's that the code makes elsewhere."""
+    yield from files.run.rglob("*.y*ml")
+    opened = (path for path in files.recording.opened if path.suffix in (".yaml", ".yml"))
+    yield from (path for path in opened if is_of_one_run(files, asked_for(path)))
 
 
 def is_of_config(files: RunFiles, path: Path) -> bool:

@@ -1,6 +1,8 @@
 """What a dataset keeps for its samples in memory or in files, before any augmentation, and what two have in common."""
 
+import ast
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,16 +21,22 @@ from torch.utils.data import Dataset, IterableDataset
 from training_checklist.engines.batches import DEPTH, parts
 from training_checklist.engines.fingerprints import bytes_in
 from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.source_trees import reached, tree_of
 from training_checklist.engines.splits import Split
 from training_checklist.finding import Place
 from training_checklist.lab.data import Data, by_index
 from training_checklist.lab.shared import once
+from training_checklist.lightning import LightningModule
 from training_checklist.probe import CannotJudge
 
 COMPARED = 150  # samples that are compared with each other
 MANY_NUMBERS = 16  # in which two images or recordings differ, and two rows of a table need not
 WORDS = 3  # more of them than a name has
 LONGEST_PATH = 255  # letters of a name that a file system takes
+AFTER_TESTS = ("on_test_batch_end", "on_test_epoch_end", "on_test_end", "test_epoch_end")
+MEASURES = re.compile(
+    "log|loss|metric|acc|score|err|crit|mse|mae|auc|f1|eval|compare|correct|update|print|save|write|dump"
+)
 SMALLEST_ROW = 4  # numbers; fewer are too likely to be the same by chance
 
 
@@ -223,6 +231,14 @@ class SharedSamples:
     repeated: int = 0
 
 
+def is_measured(pl_module: LightningModule) -> bool:
+    """Whether the project's own code of testing names anything that a score is logged, made or written with."""
+    code = [tree_of(each) for each in reached(pl_module, "test_step", *AFTER_TESTS)]
+    nodes = [node for tree in code for node in ast.walk(tree)]
+    names = [getattr(node, "id", getattr(node, "attr", "")) for node in nodes]
+    return not code or any(MEASURES.search(name) for name in names)
+
+
 @once
 def shared_samples(data: Data, train: Split, split: Split) -> SharedSamples:
     """Compare what two splits keep, before any augmentation.
@@ -230,6 +246,8 @@ def shared_samples(data: Data, train: Split, split: Split) -> SharedSamples:
     Raises:
         CannotJudge: nothing tells.
     """
+    if split.stage == "test" and not is_measured(data.pl_module):
+        raise CannotJudge("test_step measures nothing: it only returns what the network makes of the samples")
     base, inside = origin(by_index(train).dataset)
     other, outside = origin(by_index(split).dataset)
     read = None

@@ -1,10 +1,10 @@
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from torch import Tensor
 
-from training_checklist.instruments import Small, Step, is_own_class, of_function, tree_of
+from training_checklist.instruments import Small, Step, of_function, reached, tree_of
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 # What says of a sample where its values end: of an episode, a series or a text. Other parts may be of no use to a step.
@@ -12,29 +12,13 @@ ENDS = re.compile(r"(?:is_|batch_)?(?:dones?|ended|terminals?|terminated|lengths
 
 
 def detect(step: Step, limits: Limits) -> Hits:
-    for function in functions_of(step):
+    for function in reached(step.pl_module, step.name):
         for name, line in never_read(tree_of(function)):
             place = of_function(function)
             yield Hit(
                 f"{function.__name__} unpacks {name}, and never reads it",
                 place.beside(line=place.line + line - 1),
             )
-
-
-def functions_of(step: Step) -> Iterator[Callable[..., object]]:
-    """Yield a step and the methods of the same object that it calls, and those that they call."""
-    owner, seen, waiting = step.pl_module, set(), [step.name]
-    while waiting:
-        name = waiting.pop()
-        function = next((vars(base)[name] for base in type(owner).__mro__ if name in vars(base)), None)
-        makes = next((base for base in type(owner).__mro__ if name in vars(base)), object)
-        if name in seen or not callable(function) or not is_own_class(makes):
-            continue
-        seen.add(name)
-        yield function
-        for node in ast.walk(tree_of(function)):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-                waiting.append(node.attr)
 
 
 def never_read(tree: ast.AST) -> Iterator[tuple[str, int]]:
