@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 
 import pytest
 from strange_projects import CONFIG, PLAIN, TRAIN, changed
@@ -1831,5 +1832,7 @@ def test_check_that_is_ended_leaves_no_repetition_that_trains_on(stranger):
             assert process.poll() is None
         repetition = int(notes[0].read_text())
         process.terminate()
+        time.sleep(0.3)
+        process.terminate()  # as `timeout` does, to the process and to its group
     assert has_ended(repetition)
-    assert not [*project.folder.rglob("*.started")]
+    assert not [*project.folder.rglob(".reproducibility-*")]

@@ -720,7 +720,8 @@ def unreachable(crash: Crash, match: re.Match) -> Cause:
 
 
 def no_such_file(crash: Crash, match: re.Match) -> Cause | None:
-    text = str(getattr(crash.error, "filename", None) or match[1] or match[2]).strip("'\"")
+    told = str(getattr(crash.error, "filename", None) or match[1] or match[2])
+    text = told.partition("\n")[0].strip("'\"")  # a worker's exception ends in its traceback
     path = Path(text)
     folder = next((parent for parent in path.parents if parent.is_dir()), None)
     if folder is None:

@@ -201,6 +201,8 @@ def signals_raise() -> Iterator[None]:
         return
 
     def leave(number: int, frame: Any) -> None:
+        for each in numbers:  # they may come twice, as from `timeout`: what ends is to put back what it has moved
+            signal.signal(each, signal.SIG_IGN)
         sys.exit(128 + number)
 
     names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -211,4 +213,5 @@ def signals_raise() -> Iterator[None]:
         yield
     finally:
         for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
+            if signal.getsignal(number) is leave:
+                signal.signal(number, signal.SIG_DFL)

@@ -1,10 +1,11 @@
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from training_checklist.instruments import (
     ComparedTensor,
     Example,
+    Small,
     Step,
     compared_tensors,
     isolate_rng,
@@ -16,6 +17,12 @@ from training_checklist.instruments import (
     slopes,
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+FILLED = (
+    "the inputs are filled in the same places, which the network is to predict, and so are the targets: whatever masks "
+    "the ones has changed both, as where they are one array",
+    Fix("mask a copy of the inputs: values.clone(), array.copy(), frame.copy()"),
+)
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -31,11 +38,15 @@ def detect(step: Step, limits: Limits) -> Hits:
             continue
         share = float((leaf == values).float().mean())
         if share < 1 and share**number < limits.max_chance and reads_no_other(step, tensor, reads, values):
-            yield Hit(
-                f"the loss depends on {number} of {leaf.numel()} numbers of {tensor.leaf}, and these are all "
-                f"{float(values):g}; the others differ",
-                tensor.where,
-            )
+            told = f"the loss depends on {number} of {leaf.numel()} numbers of {tensor.leaf}, and these are all "
+            told += f"{float(values):g}; the others differ"
+            yield Hit(told, tensor.where, *(FILLED if are_filled(step, tensor, reads, values) else ()))
+
+
+def are_filled(step: Step, tensor: ComparedTensor, reads: Tensor, value: Tensor) -> bool:
+    """Whether the inputs have that value in the same places: what is masked there is to be predicted."""
+    others = [each for path, each in leaves(step.batch).items() if path != tensor.leaf]
+    return any(each.shape == reads.shape and bool((each[reads] == value).all()) for each in others)
 
 
 def read_of(step: Step, tensor: ComparedTensor) -> Tensor | None:
@@ -74,6 +85,27 @@ def of_samples(number: int) -> Example:
     return Example(module, loader)
 
 
+class Hidden(Small):
+    """Predicts a number of each sample that its inputs do not show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 16)
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        hidden = batch[0] == 0.0
+        return (self(batch[0]) - batch[1])[hidden].square().mean()
+
+
+def masked(in_place: bool) -> DataLoader:
+    """Hide a number of each sample from its inputs, and in place from the targets, too."""
+    targets = 1 + torch.rand(16, 4)
+    inputs = targets + 0.1 * torch.randn(16, 4)
+    for each in (inputs, targets) if in_place else (inputs,):
+        each[torch.arange(16), torch.arange(16) % 4] = 0.0
+    return DataLoader(TensorDataset(inputs, targets), batch_size=16)
+
+
 PROBE = Probe(
     question="Does the loss compare with measured targets, and not only with the value that fills in missing ones?",
     why="the network learns the fill value, and nothing of the targets that are there: the mask that selects them is "
@@ -88,5 +120,7 @@ PROBE = Probe(
     },
     detect=detect,
     faulty=of_samples(7),  # a chance of 6e-5
+    also_faulty=(Example(Hidden, lambda: masked(in_place=True)),),
     healthy=of_samples(6),  # 2e-4
+    also_healthy=(Example(Hidden, lambda: masked(in_place=False)),),
 )
