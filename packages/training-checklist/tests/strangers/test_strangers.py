@@ -1818,6 +1818,13 @@ def test_checkpoint_that_a_script_removes_before_it_trains_is_put_back_among_dat
     assert (project.folder / "data/weights/best.ckpt").read_text() == weights
 
 
+def test_validation_that_the_project_has_switched_off_is_not_run(stranger):
+    step = "    def validation_step(self, batch):\n"
+    code = changed("net.py", (step, f"{step}        raise RuntimeError('nobody validates')\n"))
+    items = ["limit_batches", "trace", "anomaly", "paths", "gradients", "memory", "overfit", "learning"]
+    passed(stranger(code).check("+trainer.limit_val_batches=0", items=",".join(items)), *items)
+
+
 def test_check_that_is_ended_leaves_no_repetition_that_trains_on(stranger):
     """Nor does it write on, when all files are put back already."""
     waits = "        if batch_idx:\n            import time\n            time.sleep(600)\n"

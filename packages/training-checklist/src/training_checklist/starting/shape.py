@@ -75,6 +75,11 @@ def asked_of_trainers(config: DictConfig, items: Collection[str]) -> tuple[dict[
     return parts, arguments
 
 
+def left_off(asked: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return items' arguments of the Trainer without limits of a stage that the project's own have switched off."""
+    return {name: value for name, value in asked.items() if not (name == "limit_val_batches" and own.get(name) == 0)}
+
+
 def limits(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return what remains of items' arguments of the Trainer in a run without the items."""
     kept = {name: value for name, value in arguments.items() if name.startswith(LIMITS)}
