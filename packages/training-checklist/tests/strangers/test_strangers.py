@@ -638,7 +638,7 @@ def test_training_of_another_module_is_looked_at_by_itself(stranger, trained, lr
     assert done.verdict("gradients") == status, done.output
     assert done.verdict("overfit") == status, done.output
     assert "ran train, validate, test; then Probing: first loss" in done.output, done.output
-    for rule in ("gradients/held-by-none", "learning/loss-does-not-fall"):
+    for rule in ("gradients/held-by-none", "learning/setting-in-the-way"):
         assert (f"[{rule}]" in done.output) == (status == "failed"), done.output
 
 

@@ -34,7 +34,7 @@ from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe,
 FEW = 8  # samples that are put through both steps
 COORDINATES = (2, 3, 4)  # of a plane, of space, and of space and time
 POINTS = 2000  # of a raster of 512 by 512, by which it is known: its columns have two of four neighbours then
-OFF_RASTER = 0.1  # of the distance: what float32 makes of a thousandth part is a ten-thousandth off
+ROUNDING = 0.1  # of the distance: what float32 makes of a thousandth part is a ten-thousandth off
 MOST = 0.5  # of the numbers: of two pieces of continuous data, hardly any are the same
 
 
@@ -111,7 +111,7 @@ def is_even(column: Tensor) -> bool:
     if not 2 < len(levels) < len(column):
         return False
     apart = levels.diff() / levels.diff().min()
-    return float((apart - apart.round()).abs().max()) < OFF_RASTER
+    return float((apart - apart.round()).abs().max()) < ROUNDING
 
 
 def agree(one: Tensor, other: Tensor) -> float:
