@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch.utils.data import DataLoader, Sampler
 from training_config.near_names import suggestion
+from training_config.targets import parameters_of
 
 from training_checklist.diagnosis.cause import Cause, Pattern
 from training_checklist.diagnosis.config_place import keys_named, leaves, place_of, raw_leaves
@@ -360,23 +361,22 @@ def unexpected_argument(crash: Crash, match: re.Match) -> Cause:
     """Of what code calls by itself; what a config builds is told by its key."""
     called, argument = match.groups()
     found = named(called)
+    taken = [*(parameters_of(found) or ())] if found is not None else []
     why = f"{called} takes no argument {argument}"
     if found is None or is_own_class(found):
-        taken = [] if found is None else [*inspect.signature(found).parameters]
-        return Cause(
-            f"{why}{suggestion(argument, taken)}", f"take {argument} out of the call, or have {called} take it"
-        )
+        fix = f"take {argument} out of the call, or have {called} take it"
+        return Cause(f"{why}{suggestion(argument, taken)}", fix)
     package = found.__module__.partition(".")[0]
     version = getattr(sys.modules.get(package), "__version__", "")
     return Cause(
-        f"{why} in {f'{package} {version}'.strip()}{suggestion(argument, inspect.signature(found).parameters)}",
+        f"{why} in {f'{package} {version}'.strip()}{suggestion(argument, taken)}",
         f"take {argument} out of the call; where this code was written for another {package}, see what took its place",
     )
 
 
 def named(called: str) -> type | None:
     """Return the class of a name that a module has imported; None where there is none, or another one, too."""
-    loaded = [vars(module).get(called) for module in [*sys.modules.values()] if module is not None]
+    loaded = [getattr(module, "__dict__", {}).get(called) for module in [*sys.modules.values()]]
     found = {each for each in loaded if inspect.isclass(each) and each.__qualname__ == called}
     return found.pop() if len(found) == 1 else None
 

@@ -100,9 +100,9 @@ def is_raster(data: Data, split: Split) -> bool:
     """Whether samples are the points of a raster, as the pixels of one picture by their coordinates."""
     known = leaves(split.spread(POINTS, data.trainer))
     inputs = [known[path] for path in data.roles.inputs if path in known]
-    return (
-        len(inputs) == 1 and inputs[0].ndim == 2 and inputs[0].shape[1] in (2, 3, 4) and all(map(is_even, inputs[0].T))
-    )
+    if len(inputs) != 1 or inputs[0].ndim != 2 or inputs[0].shape[1] not in COORDINATES:
+        return False
+    return all(map(is_even, inputs[0].T))
 
 
 def is_even(column: Tensor) -> bool:

@@ -20,9 +20,8 @@ class Rolls(StepListener):
 
 def detect(step: Step, limits: Limits) -> Hits:
     for shape, place in step.heard().calls:
-        yield Hit(
-            f"roll of {by(shape)} without dims: the ends of its {step.size} samples go into their neighbours", place
-        )
+        told = f"the end of each of its {step.size} samples goes into the next one"
+        yield Hit(f"roll of {by(shape)} without dims: {told}", place)
 
 
 class Rolled(Small):
