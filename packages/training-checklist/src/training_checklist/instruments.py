@@ -62,7 +62,7 @@ MODULES = {
     "engines.replay": ("as_loaded", "call_step", "isolated", "loss_in", "seed_all", "unchanged"),
     "engines.sizes": ("GIB", "in_bytes"),
     "engines.slow_code": ("BUILT_IN", "share_in", "slowest", "title_of"),
-    "engines.source_trees": ("reached", "source_tree", "tree_of"),
+    "engines.source_trees": ("of_self", "reached", "source_tree", "tree_of"),
     "engines.splits": ("Split", "as_in", "load_items", "splits"),
     "engines.stand_in": ("stand_in",),
     "engines.trial": ("CLIPPING", "DECAY", "RATE", "Trial", "exchanged"),

@@ -40,6 +40,10 @@ def reached(owner: Any, *names: str) -> Iterator[Callable[..., Any]]:
             continue
         seen.add(name)
         yield function
-        for node in ast.walk(tree_of(function)):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-                waiting.append(node.attr)
+        waiting += of_self(function)
+
+
+def of_self(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the attributes of `self` that a function names, methods that it calls among them."""
+    nodes = [node for node in ast.walk(tree_of(function)) if isinstance(node, ast.Attribute)]
+    return [node.attr for node in nodes if isinstance(node.value, ast.Name) and node.value.id == "self"]

@@ -24,6 +24,7 @@ from training_checklist.starting.fork import Fork, import_all, is_safe
 from training_checklist.starting.placement import RUN, placed
 
 STEP = 0.02  # seconds between two looks at a process
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # which Windows does not have
 GRACE = 5  # seconds that a process has to end by itself; Lightning saves nothing in an item
 HEIR_SECONDS = 60  # three times what a rank waits for another in a collective
 IMPORTED = "imported.txt"
@@ -172,7 +173,7 @@ def wait(process: Any) -> None:
 def end(process: Any, has_group: bool) -> None:
     """End a process that has not ended, and those that it has started and left behind."""
     kill = os.killpg if has_group and hasattr(os, "killpg") else os.kill
-    for number in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
+    for number in (signal.SIGTERM, KILL):
         deadline = time.monotonic() + GRACE
         if process.poll() is None or kill is not os.kill:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -186,11 +187,13 @@ def end_started(work: Path) -> None:
     from training_checklist.experiments.distributed.presence import has_ended
 
     for note in work.rglob(f"*{STARTED}"):
-        number, deadline = int(note.read_text(encoding="utf-8")), time.monotonic() + GRACE
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(number, getattr(signal, "SIGKILL", signal.SIGTERM))
-        while not has_ended(number) and time.monotonic() < deadline:
-            time.sleep(STEP)
+        deadline = time.monotonic() + GRACE
+        # It has ended, or the note was not written to its end.
+        with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):
+            number = int(note.read_text(encoding="utf-8"))
+            os.kill(number, KILL)
+            while not has_ended(number) and time.monotonic() < deadline:
+                time.sleep(STEP)
 
 
 @contextlib.contextmanager

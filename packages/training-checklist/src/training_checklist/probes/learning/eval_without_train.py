@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from training_checklist.instruments import LayerModes, TwoEpochs, is_own_class, of_function, tree_of, with_part
+from training_checklist.instruments import LayerModes, TwoEpochs, is_own_class, of_function, of_self, tree_of, with_part
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
@@ -56,11 +56,10 @@ def functions_amid_training(kind: type) -> Iterator[Any]:
         if hook is None or not is_own_class(owner_of(kind, name)):
             continue
         yield hook
-        for node in ast.walk(tree_of(hook)):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-                method = getattr(kind, node.attr, None)
-                if inspect.isfunction(method) and node.attr not in AMID_TRAINING:
-                    yield method
+        for name in of_self(hook):
+            method = getattr(kind, name, None)
+            if inspect.isfunction(method) and name not in AMID_TRAINING:
+                yield method
 
 
 def owner_of(kind: type, name: str) -> type:

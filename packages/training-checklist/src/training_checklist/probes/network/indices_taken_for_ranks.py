@@ -1,5 +1,6 @@
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from training_checklist.instruments import Call, Step, StepListener
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
@@ -15,13 +16,12 @@ class Positions(StepListener):
 
     def __init__(self, step: Step) -> None:
         super().__init__(step)
-        self.held: list[Tensor] = []  # lest another tensor gets the id of one of these
-        self.sorted: dict[int, Place] = {}
+        self.sorted = WeakTensorKeyDictionary()  # what is made of it: where it was sorted
         self.taken: dict[int, Place] = {}  # by the place of argsort
 
     def after(self, call: Call) -> None:
         name = call.name.strip("_").replace("rtruediv", "rdiv").replace("radd", "add")
-        origin = next((self.sorted[id(each)] for each in call.given if id(each) in self.sorted), None)
+        origin = next((self.sorted[each] for each in call.given if each in self.sorted), None)
         if name == "argsort" and origin is None:  # of its own result, it returns ranks
             self._keep(call, call.place)
         elif origin is not None and name in SAME:
@@ -30,8 +30,8 @@ class Positions(StepListener):
             self.taken[origin.line] = origin
 
     def _keep(self, call: Call, origin: Place) -> None:
-        self.held += call.made
-        self.sorted |= {id(each): origin for each in call.made}
+        for each in call.made:
+            self.sorted[each] = origin
 
 
 def detect(step: Step, limits: Limits) -> Hits:

@@ -1,6 +1,7 @@
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from training_checklist.instruments import DISTANCES, Call, Small, Step, StepListener
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
@@ -15,35 +16,35 @@ class Uniform(StepListener):
 
     def __init__(self, step: Step) -> None:
         super().__init__(step)
-        self.held: list[Tensor] = []  # lest another tensor gets the id of one of these
-        self.drawn: dict[int, Place] = {}
-        self.mixed: set[int] = set()  # of these, what was multiplied: the noise of a diffusion
-        self.scaled: dict[int, Place] = {}  # draws, times what has a gradient: a deviation
+        # Each with the place where it, or what it is made of, was drawn.
+        self.drawn = WeakTensorKeyDictionary()
+        self.mixed = WeakTensorKeyDictionary()  # of these, what was multiplied: the noise of a diffusion
+        self.scaled = WeakTensorKeyDictionary()  # draws, times what has a gradient: a deviation
         self.used: dict[str, Place] = {}
 
     def after(self, call: Call) -> None:
-        drawn = [each for each in call.given if id(each) in self.drawn]
+        drawn = [each for each in call.given if each in self.drawn]
         name = call.name.strip("_")
         if name in ("rand", "rand_like"):
-            self.held += call.made
-            self.drawn |= {id(each): call.place for each in call.made if each.ndim > 1}
+            self.drawn.update((each, call.place) for each in call.made if each.ndim > 1)
         elif name in ("mul", "rmul") and drawn:
-            self.mixed |= {id(each) for each in drawn}
+            self.mixed.update((each, self.drawn[each]) for each in drawn)
             [made] = call.made
             if made.requires_grad and made.shape == drawn[0].shape:
-                self.held.append(made)
-                self.scaled[id(made)] = self.drawn[id(drawn[0])]
+                self.scaled[made] = self.drawn[drawn[0]]
         elif name in ("rsub", "sub") and drawn:  # of two ends, it weighs the one and 1 - it the other
-            self.drawn = {key: place for key, place in self.drawn.items() if key not in map(id, drawn)}
+            for each in drawn:
+                self.drawn.pop(each, None)
+                self.mixed.pop(each, None)
         elif name in ("add", "radd"):
-            others = [each for each in call.given if id(each) not in self.scaled]
-            places = [self.scaled[id(each)] for each in call.given if id(each) in self.scaled]
+            others = [each for each in call.given if each not in self.scaled]
+            places = [self.scaled[each] for each in call.given if each in self.scaled]
             if places and any(each.requires_grad and each.shape == call.made[0].shape for each in others):
                 self.used["is scaled by a deviation and added to a mean that the network returns"] = places[0]
         elif name in DISTANCES:
             target = call.argument("target", 1)
-            if id(target) in self.drawn and id(target) in self.mixed:
-                self.used[f"is mixed into the inputs and is the target of {name}"] = self.drawn[id(target)]
+            if isinstance(target, Tensor) and target in self.mixed:
+                self.used[f"is mixed into the inputs and is the target of {name}"] = self.mixed[target]
 
 
 def detect(step: Step, limits: Limits) -> Hits:
