@@ -331,6 +331,11 @@ def test_hook_that_takes_other_arguments_is_told_those_that_lightning_gives():
     assert told(finding).startswith("def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx)")
 
 
+def test_exception_without_a_known_cause_tells_the_line_of_the_library_that_raises_it():
+    finding = diagnosed(csv.DictWriter, None, None, extrasaction="odd")
+    assert re.search(r"which csv raises in its line \d+ \(__init__\)", finding.why), finding.why
+
+
 def test_loader_of_nothing_is_a_matter_of_setup():
     class Unmade(LightningDataModule):
         def setup(self, stage):

@@ -372,6 +372,21 @@ def test_logger_built_in_code_is_told_its_argument_and_so_are_the_checkpoints_in
     }
 
 
+def test_checkpoints_in_the_folder_of_a_configured_logger_are_told_its_key(judge):
+    found = judge("~callbacks", "+callbacks={}", "logger.csv.save_dir=logs")["findings"]
+    by_checkpoint = next(each for each in found if each["what"].startswith("ModelCheckpoint, in the folder of"))
+    assert by_checkpoint["what"].startswith("ModelCheckpoint, in the folder of logger.csv, writes outside")
+    assert by_checkpoint["fix"] == next(each["fix"] for each in found if each is not by_checkpoint)
+
+
+def test_key_that_has_the_text_of_a_folder_that_a_logger_makes_itself_sends_nothing_there(judge):
+    logger = "\n\nclass Kept(pl.loggers.CSVLogger):\n    log_dir = 'kept/one'\n    save_dir = '.'\n"
+    chosen = ("logger=none", "+logger.own={_target_: parts.Kept, save_dir: '.'}", "+which=kept")
+    found = finding(judge(*chosen, files={"parts.py": PARTS + logger}))
+    assert found["what"].startswith("logger.own (Kept) writes outside")
+    assert "++logger.own.save_dir=" in found["fix"]
+
+
 def test_parts_that_code_builds_in_other_runs_are_not_told_for_those_of_this_one(judge):
     others = "    if cfg.get('others'):\n        pl.Trainer(callbacks=[pl.callbacks.ModelCheckpoint('models')])\n"
     train = TRAIN.replace("    callbacks = [", f"{others}    callbacks = [").replace("pl.Trainer(**", "make(**")

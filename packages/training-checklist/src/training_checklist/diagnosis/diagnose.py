@@ -176,7 +176,9 @@ def _unknown(crash: Crash) -> Cause:
         )
     asked = f": {own.expression}" if "\n" not in own.expression else ""
     command = shlex.join([*program()[1:], *map(redact_override, without_items(sys.argv[1:]))])
+    last = crash.steps[-1] if crash.steps else own
+    raised = "" if last.is_own else f", which {last.module_name} raises in its line {last.line} ({last.function})"
     return Cause(
-        f"no known cause fits this exception; look at the values used in line {own.line}{asked}",
+        f"no known cause fits this exception{raised}; look at the values used in line {own.line}{asked}",
         f"HYDRA_FULL_ERROR=1 python -m pdb -c continue {command} stops at the error and prints any variable",
     )

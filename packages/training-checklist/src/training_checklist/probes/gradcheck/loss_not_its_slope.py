@@ -47,7 +47,7 @@ def detect(step: CheckedStep, limits: Limits) -> Hits:
     if not any([*module.parameters()] for module, _ in kept):  # criteria may be called, too
         raise not_checked(step, "training_step calls the forward of modules, and none as module(...), which runs hooks")
     if last is None:
-        raise not_checked(step, "no part of the network answers with tensors that have a gradient")
+        raise not_checked(step, "no part of the network answers with values for samples that have a gradient")
     name = {child: path for path, child in pl_module.named_children()}.get(last, type(pl_module).__name__)
     answers = answers_of(last, kept)
     doubled, stops = in_double(answers), Stops()

@@ -104,7 +104,7 @@ def top(files: RunFiles, path: Path) -> str:
 def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
     """Return who has written a file, the config key that sends it there or "", and the line of code or ""."""
     part_key = files.part_key(written.part) if written.part is not None else ""
-    key = directing_key(files, written.path, part_key)
+    key = directing_key(files, written.path, part_key, written.part)
     file, _, number = written.line.rpartition(":")
     line = written.line and f"{files.short(Path(file))}:{number}"
     if written.part is not None:
@@ -115,7 +115,9 @@ def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
         if not built and name in MADE_BY_TRAINER:
             logger = logger_above(files, written.part)
             if logger is not None:
-                return f"{name}, in the folder of {type(logger).__name__},", key, files.built(type(logger).__name__)
+                above = files.part_key(logger)
+                key = directing_key(files, written.path, above, logger) or above
+                return f"{name}, in the folder of {above or type(logger).__name__},", key, built_at(files, logger)
             given = os.path.realpath(files.trainer.default_root_dir) != os.path.realpath(files.here)
             return GIVEN_ROOT if given else TRAINER, key, files.built("Trainer")
         if isinstance(written.part, Checkpoint) and written.part in files.undirected:
@@ -127,14 +129,24 @@ def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
 
 
 def logger_above(files: RunFiles, part: Any) -> Any:
-    """Return the logger, built in code, whose folder a ModelCheckpoint without a dirpath takes; or None."""
-    logger = files.trainer.logger if isinstance(part, Checkpoint) else None
-    return logger if logger is not None and files.built(type(logger).__name__) else None
+    """Return the project's own logger whose folder a ModelCheckpoint that the Trainer has made takes, or None."""
+    made_by_trainer = type(part).__name__ == "ModelCheckpoint" and not files.part_key(part) and not built_at(files, part)
+    logger = files.trainer.logger if made_by_trainer else None
+    is_own = getattr(logger, "save_dir", None) is not None and (files.part_key(logger) or built_at(files, logger))
+    return logger if is_own else None
 
 
-def directing_key(files: RunFiles, path: Path, below: str) -> str:
-    """Return the key whose own value is the file or its folder, first below a part; or ""."""
+def built_at(files: RunFiles, part: Any) -> str:
+    """Return "file:line" where code builds a part that no config describes, or ""."""
+    return "" if files.part_key(part) else files.built(type(part).__name__)
+
+
+def directing_key(files: RunFiles, path: Path, below: str, part: Any) -> str:
+    """Return the key whose own value is the file or its folder, first below that of the part that wrote it; or ""."""
     found = []
+    # A folder in a logger's own is made by the logger, `wandb` say, whatever key has the same text.
+    root = getattr(part, "save_dir", None) if isinstance(part, Logger) else None
+    root = path if root is None else Path(os.path.realpath(files.here / root))
     for full_key, node, key in walk(job(files)):
         value = value_of(node, key)
         if not isinstance(value, str) or not value or len(value) > 1000 or key in NAMES:
@@ -142,7 +154,7 @@ def directing_key(files: RunFiles, path: Path, below: str) -> str:
         if CHOICE in str(node._get_node(key)):  # the name of an option, whatever folder has the same
             continue
         named = Path(os.path.realpath(files.here / AS_FILE.sub("", value)))
-        inside = path.is_relative_to(named) and not files.here.is_relative_to(named)
+        inside = path.is_relative_to(named) and root.is_relative_to(named) and not files.here.is_relative_to(named)
         if inside and not decides_run_directory(files, full_key):
             literal = not OmegaConf.is_interpolation(node, key)
             found.append((literal, bool(below) and full_key.startswith(f"{below}."), len(named.parts), full_key))
@@ -166,8 +178,7 @@ def fix_of(files: RunFiles, writer: str, key: str, line: str, written: Written) 
         is_file = path == Path(os.path.realpath(files.here / value))
         folder = "/checkpoints" if last == "dirpath" else f"/{path.name}" if is_file else ""
         return Fix(overrides=(f"{key}={OUTPUT_DIR}{folder}",))
-    logger = None if line == files.built(type(written.part).__name__) else logger_above(files, written.part)
-    part = logger or written.part
+    part = logger_above(files, written.part) or written.part
     arguments = signature(type(part)).parameters if part is not None else ()
     folder = "HydraConfig.get().runtime.output_dir"
     if line and (writer == GIVEN_ROOT or (writer == TRAINER and not takes_the_config(files))):
