@@ -9,7 +9,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from pytorch_lightning import LightningModule
-from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
+from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from torch import nn
 from torch.nn import functional
 from torch.optim import lr_scheduler
@@ -25,6 +25,24 @@ from training_checklist.lab.schedules import Rehearsal, Schedules
 from training_checklist.probe import CannotJudge
 from training_checklist.probes.learning.metric_arguments_exchanged import is_of
 from training_checklist.probes.schedule import metric_not_there
+
+
+class Lowest(Callback):
+    """Waits for a metric, without which it does nothing yet."""
+
+    def __init__(self, monitor):
+        self.monitor = monitor
+
+
+@pytest.mark.parametrize(("name", "found"), [("val/later", []), ("val/latter", ["learning/monitor-not-logged"])])
+def test_own_callback_may_wait_for_what_is_not_logged_yet(examine, net, name, found):
+    class Later(net):
+        def validation_step(self, batch, batch_idx):
+            self.log("val/loss", self.loss(batch))
+            if self.current_epoch > 10:
+                self.log("val/later", self.loss(batch))
+
+    assert [each.rule for each in examine("learning", Later(), more=[Lowest(name)]).findings] == found
 
 
 class Measured:

@@ -133,6 +133,17 @@ class TestHealthy:
 
         self.judge(examine, Collecting())
 
+    def test_gradient_that_validation_takes_with_a_graph_of_its_own(self, examine, net):
+        class Forces(net):
+            def forward(self, inputs):
+                with torch.inference_mode(False), torch.enable_grad():
+                    inputs = inputs.clone().requires_grad_()
+                    energy = self.head(torch.tanh(self.first(inputs)))
+                    [forces] = torch.autograd.grad(energy.square().sum(), inputs, create_graph=True)
+                    return energy + forces[:, :4]
+
+        self.judge(examine, Forces())
+
     def test_last_loss_and_outputs_that_are_cleared(self, examine, net):
         class Clearing(net):
             def on_train_epoch_start(self):

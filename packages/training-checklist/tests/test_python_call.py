@@ -85,6 +85,11 @@ def test_backward_that_makes_nan_is_the_projects_although_training_goes_on_witho
     assert [finding.rule for finding in verdict.findings] == ["numerics/backward-not-finite"]
 
 
+def test_trainer_without_features_is_looked_at_with_what_an_item_needs(net, data):
+    results = check(net(), data(), items=["anomaly", "limit_batches", "learning"], trainer={"barebones": True})
+    assert [verdict.status for verdict in results.verdicts] == ["passed"] * 3, results
+
+
 @pytest.mark.parametrize("item", ["fast_dev_run", "learning"])
 def test_exit_in_the_projects_code_is_a_finding_at_its_line(net, data, item):
     class Looked(net):

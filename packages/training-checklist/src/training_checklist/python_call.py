@@ -32,7 +32,7 @@ from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.wording import with_commands
 from training_checklist.settings import KEY, Settings, check_settings
 from training_checklist.starting.check import FOLDER, UNTRIED
-from training_checklist.starting.shape import left_off, limits
+from training_checklist.starting.shape import agreed, limits
 
 QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
 WITH_TWO_FITS = ("reproducibility",)  # where a command would be repeated, the fit is
@@ -147,7 +147,7 @@ def run(
         seed_all()
         experiment = instantiate(root.callbacks[f"debug_{item}"])
         session.add(experiment)
-        options = {"default_root_dir": folder, **QUIET, **trainer, **left_off(root.get("trainer", {}), trainer)}
+        options = {"default_root_dir": folder, **QUIET, **trainer, **agreed(root.get("trainer", {}), trainer)}
         try:
             if item in WITH_TWO_FITS:
                 fit_twice(experiment, instantiate(root.callbacks[f"debug_{item}"]), parts, loaders, options)
@@ -161,7 +161,7 @@ def run(
     session.begin()
     expected = error is None or cause(error, CheckFailed) is not None or experiment.has_raised(error)
     if not expected and verdict.error is None and item not in UNTRIED:
-        alone = {"default_root_dir": folder, **QUIET, **trainer, **left_off(limits(root.get("trainer", {})), trainer)}
+        alone = {"default_root_dir": folder, **QUIET, **trainer, **agreed(limits(root.get("trainer", {})), trainer)}
         other = error_without(item, parts, loaders, alone)
         if other is not None and not crashed(other, None, False).arises_with(crashed(error, None, False)):
             [verdict] = judge({item: question}, other, started)  # no further can the module be judged

@@ -330,6 +330,59 @@ def test_step_that_freezes_weights_as_it_goes_is_overfitted_too(stranger):
     passed(stranger(freezing).check(items="overfit"), "overfit")
 
 
+@pytest.mark.parametrize(
+    ("precision", "command", "verdict"),
+    [("bf16-mixed", [], "passed"), ("32-true", ["trainer.precision=bf16-mixed"], "failed")],
+)
+def test_fp16_is_no_matter_of_a_project_whose_files_ask_for_bf16(stranger, precision, command, verdict):
+    wide = "self.head(torch.relu(self.first(inputs)) * 6e5) / 6e5"
+    config = CONFIG.replace("accelerator: cpu,", f"accelerator: cpu, precision: {precision},")
+    pair = "self.head(torch.relu(self.first(inputs)))", wide
+    project = stranger(changed("net.py", pair) | {"configs/train.yaml": config})
+    done = project.check(*command, items="overflow")
+    assert done.verdict("overflow") == verdict, done.output
+
+
+OWN_METHODS = """
+        self.first = torch.compile(self.first, backend="eager")
+        self.head = Chosen(32, 4)
+        self.forward = lambda inputs: self.head(torch.relu(self.first(inputs)))
+        self.training_step, self.log = self.one_step, self.log_by_name
+        self.on_train_batch_end = self.on_fit_start = self.lr_scheduler_step = lambda *_: None
+        self.configure_optimizers = lambda: torch.optim.Adam(self.parameters(), lr=self.hparams.lr)
+
+    def log_by_name(self, name, value, **options):
+        super().log(f"by name/{name}", value, **options)
+
+    def one_step(self, batch):
+        return self.loss(batch)
+"""
+CHOSEN = """
+class Chosen(nn.Linear):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.forward = super().forward
+
+    def forward(self, inputs):
+        raise NotImplementedError
+
+
+class Net("""
+
+
+def test_methods_that_an_object_has_of_its_own_are_there_in_every_item_and_after_it(stranger):
+    layers = "        self.first, self.head = nn.Linear(8, 32), nn.Linear(32, 4)\n"
+    unused = ("    def training_step(self, batch):\n        return self.loss(batch)\n", "")
+    optimizer = "    def configure_optimizers(self):\n        return torch.optim.Adam(self.parameters(), lr=self.hparams.lr)\n"
+    pairs = ("\nclass Net(", CHOSEN), (layers, layers + OWN_METHODS), unused, (optimizer, "")
+    forward = "    def forward(self, inputs):\n        return self.head(torch.relu(self.first(inputs)))\n"
+    project = stranger(changed("net.py", (forward, ""), *pairs))
+    assert project.run().code == 0
+    items = "fast_dev_run,device,limit_batches,trace,anomaly,gradients,overflow,memory,gradcheck,overfit,learning"
+    done = project.check(items=f"{items},profile,reproducibility")
+    passed(done, *items.split(","), "profile", "reproducibility")
+
+
 def test_loader_that_is_made_by_what_the_module_says_as_fit_starts_is_overfitted(stranger):
     told = (
         "    def on_fit_start(self):\n        self.trainer.datamodule.seed = 1\n\n    def configure_optimizers(self):\n"

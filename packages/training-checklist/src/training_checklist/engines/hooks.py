@@ -1,7 +1,6 @@
-"""Lightning's hooks: where a project has something of its own in them, and how to put one back."""
+"""Lightning's hooks: where a project has something of its own in them."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from training_checklist.engines.own_code import is_own_class
 from training_checklist.engines.places import of_function, of_hooks
@@ -23,10 +22,3 @@ def hooks_of(trainer: Trainer, pl_module: LightningModule, hooks: Sequence[str])
     place = of_hooks(pl_module, own) if own else of_function(type(callbacks[0])) if callbacks else Place()
     names = f"callbacks {', '.join(type(callback).__name__ for callback in callbacks)}" if callbacks else ""
     return place.beside(note="; ".join(filter(None, [place.note, names])))
-
-
-def restore(values: dict[str, Any], name: str, earlier: Any) -> None:
-    """Give an object the attribute that it had, or none: `values` are its own."""
-    values.pop(name, None)
-    if earlier is not None:
-        values[name] = earlier

@@ -5,6 +5,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from training_config.overrides import key_of
+from training_config.walk import value_of, walk
 
 from training_checklist.starting.arguments import is_group
 
@@ -23,6 +24,14 @@ def in_files(value: float) -> list[float]:
         return []
     found = (OmegaConf.select(config, key_of(text), throw_on_resolution_failure=False) for text in changed)
     return [float(each) for each in found if isinstance(each, (int, float)) and not isinstance(each, bool)]
+
+
+def bf16_in_files() -> bool:
+    """Whether it is the project's files that ask for BF16, and not the command line."""
+    if any("precision" in key_of(text) for text in typed()):
+        return False
+    values = (value_of(node, key) for _, node, key in walk(own_config() or OmegaConf.create()) if key == "precision")
+    return any(str(value).startswith("bf16") for value in values)
 
 
 def typed() -> list[str]:

@@ -20,6 +20,7 @@ from training_checklist.engines.instead import Instead
 from training_checklist.engines.uncopied import Uncopied
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
+LOGS = ("log", "log_dict")
 PLAIN = (bool, int, float, str, type(None), Tensor, list)
 
 
@@ -130,8 +131,10 @@ def unwatched(pl_module: LightningModule) -> Iterator[None]:
     for values in (*hooks, vars(pl_module)):
         own = {key: value for key, value in values.items() if is_experiments(value)}
         taken.append((values, own))
-        for key in own:
+        for key, value in own.items():
             del values[key]
+            if isinstance(value, Instead) and value.held is not None:
+                values[key] = value.held
     try:
         yield
     finally:
@@ -164,17 +167,19 @@ def unchanged(pl_module: LightningModule) -> Iterator[None]:
         if isinstance(module, ScriptModule)  # whose buffers lie in no dictionary
         for name, buffer in module.named_buffers(recurse=False)
     ]
+    logs = {name: vars(pl_module)[name] for name in LOGS if name in vars(pl_module)}
     try:
         with isolate_rng():
             for values, saved in kept:  # copies: a graph that waits for its backward may need the originals as they are
                 values.update({key: copied(value) for key, value in saved.items()})
             for module, name, buffer in scripted:
                 setattr(module, name, copied(buffer))
-            vars(pl_module).update(log=ignore, log_dict=ignore)
+            vars(pl_module).update(dict.fromkeys(LOGS, ignore))
             yield
     finally:
-        for name in ("log", "log_dict"):
+        for name in LOGS:
             vars(pl_module).pop(name, None)
+        vars(pl_module).update(logs)
         for values, saved in kept:
             values.update(saved)
         for module, name, buffer in scripted:

@@ -56,11 +56,11 @@ def schedules_of_short_runs(trainer: Trainer, pl_module: LightningModule, is_sho
             raise raised from None
         return made
 
-    put(pl_module, "configure_optimizers", configure_optimizers)
+    put_back = put(pl_module, "configure_optimizers", configure_optimizers)
     try:
         yield
     finally:
-        vars(pl_module).pop("configure_optimizers", None)
+        put_back()
 
 
 def raises_within(trainer: Trainer, made: Any) -> bool:

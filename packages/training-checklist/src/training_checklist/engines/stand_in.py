@@ -17,6 +17,7 @@ from training_checklist.engines.held import attributes, has_graph, held
 from training_checklist.engines.replay import unwatched
 from training_checklist.lightning import LightningModule, Trainer
 
+COMPILED = "_torchdynamo_orig_callable"  # of what torch.compile makes of a function
 MUTED = ("log", "log_dict", "print", "manual_backward", "clip_gradients", "toggle_optimizer", "untoggle_optimizer")
 
 
@@ -68,7 +69,7 @@ def let_go_of_original(copy: nn.Module, copies: Mapping[int, Any]) -> None:
     for module in copy.modules():
         for name, value in [*vars(module).items()]:
             if isinstance(value, FunctionType) and reaches(value, copies):
-                if hasattr(type(module), name):
+                if hasattr(value, COMPILED) and hasattr(type(module), name):
                     delattr(module, name)
                 else:
                     vars(module)[name] = of_copies(value, copies)

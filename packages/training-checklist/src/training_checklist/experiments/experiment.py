@@ -34,7 +34,7 @@ from training_checklist.lightning import (
     is_overridden,
 )
 from training_checklist.probe import CannotJudge, Probe
-from training_checklist.starting.shape import left_off
+from training_checklist.starting.shape import agreed
 
 # Past the setters, which refuse some of it once a loader is built.
 WITHOUT_WORKERS = {
@@ -366,7 +366,7 @@ def every_trainer(parts: Mapping[str, DictConfig], asked: Mapping[str, Any], gro
 
     @wraps(init)
     def with_experiments(trainer: Trainer, *arguments: Any, **options: Any) -> None:
-        pass_on(init, trainer, *arguments, **{**options, **left_off(asked, options)})
+        pass_on(init, trainer, *arguments, **{**options, **agreed(asked, options)})
         if asked.get("devices") == 1 and (grouped or needs_processes(options)):
             promise(trainer)
         built = {f"debug_{callback.item}" for callback in trainer.callbacks if isinstance(callback, Experiment)}

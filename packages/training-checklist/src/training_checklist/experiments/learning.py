@@ -9,7 +9,8 @@ from typing import Any
 from training_checklist import probes, session
 from training_checklist.direction import COUNTED
 from training_checklist.engines.lazy import has_lazy
-from training_checklist.engines.own_code import pass_on
+from training_checklist.engines.nearest import logging_lines
+from training_checklist.engines.own_code import is_own_class, pass_on
 from training_checklist.experiments.experiment import Experiment
 from training_checklist.finding import Finding
 from training_checklist.lab.epochs import Epochs
@@ -94,6 +95,7 @@ class Learning(Experiment):
                 for callback in trainer.callbacks
                 if getattr(callback, "monitor", None) is not None
                 and not (isinstance(callback, ModelCheckpoint) and callback.monitor in COUNTED)
+                and not may_be_logged_later(callback, pl_module)
             ]
             self.modes = [
                 (type(callback).__name__, callback.monitor, callback.mode)
@@ -227,3 +229,9 @@ class Learning(Experiment):
         self.run.validated = []
         self.run.logged = [name.strip("'\" []") for name in logged.split(",") if name.strip("'\" []")]
         return next(iter(probes.load("learning/monitor-not-logged").findings(self.run, {})), None)
+
+
+def may_be_logged_later(callback: Callback, pl_module: LightningModule) -> bool:
+    """Whether a callback of the project's own, which can do without it, waits for a metric that its code logs."""
+    own = is_own_class(type(callback)) and not isinstance(callback, (ModelCheckpoint, EarlyStopping))
+    return own and any(logging_lines(type(pl_module), callback.monitor))

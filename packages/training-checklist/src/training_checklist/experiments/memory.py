@@ -78,7 +78,7 @@ class Memory(Experiment):
                 self.use.note_keeper()
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.use.validated, self.use.asked = [], []
+        self.use.validated, self.use.asked = [], False
         self.hooks = [
             after_forward(module, partial(self._watch, name, "." not in name))
             for name, module in pl_module.named_modules()
@@ -92,9 +92,12 @@ class Memory(Experiment):
     def _watch(self, name: str, outermost: bool, module: nn.Module, inputs: Any, output: Any) -> None:
         for tensor in tensors(output):
             if tensor.requires_grad and tensor.grad_fn is not None:
-                tensor.register_hook(self.use.asked.append)
+                tensor.register_hook(self._note)  # not the gradient itself, which may have a graph of its own
                 if outermost:
                     self.use.validated.append(named(name, module))
+
+    def _note(self, gradient: Tensor) -> None:
+        self.use.asked = True
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         gc.unfreeze()

@@ -86,12 +86,12 @@ class Overfit(Experiment):
             own = pl_module.on_fit_start
 
             def on_fit_start() -> None:
-                vars(pl_module).pop("on_fit_start", None)
+                put_back()
                 pass_on(own)
                 self._repeat(trainer)
 
             # Till then a module may make its datasets, in setup, or what its DataModule makes loaders by.
-            put(pl_module, "on_fit_start", on_fit_start)
+            put_back = put(pl_module, "on_fit_start", on_fit_start)
 
     def _repeat(self, trainer: Trainer) -> None:
         """Put one batch in the place of the training loader."""

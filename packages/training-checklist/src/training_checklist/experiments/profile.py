@@ -12,7 +12,6 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from training_checklist.ending import FitEnded
-from training_checklist.engines.hooks import restore
 from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import pass_on, shorten
 from training_checklist.experiments.experiment import Experiment
@@ -78,14 +77,13 @@ class Profile(Experiment):
         self.loader = next(iter(trainer.fit_loop._combined_loader.flattened), None)
         # A step lasts from before the first hook to after the last one, which is the module's.
         trainer.callbacks = [self, *(each for each in trainer.callbacks if each is not self)]
-        last, own = pl_module.on_train_batch_end, vars(pl_module).get("on_train_batch_end")
+        last = pl_module.on_train_batch_end
 
         def end(*arguments: Any, **options: Any) -> None:
             pass_on(last, *arguments, **options)
             self._end_step(pl_module)
 
-        put(pl_module, "on_train_batch_end", end)
-        self.watching.callback(restore, vars(pl_module), "on_train_batch_end", own)
+        self.watching.callback(put(pl_module, "on_train_batch_end", end))
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.ended = None  # between epochs lies validation

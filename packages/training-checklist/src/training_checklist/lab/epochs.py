@@ -46,8 +46,7 @@ class EpochListener(Callback, Listener):
             pass_on(inner, name, value, *arguments, **options)
 
         self._around = log.__code__
-        put(module, "log", log)
-        self.watching.callback(vars(module).pop, "log", None)
+        self.watching.callback(put(module, "log", log))
 
     def safely(self, look: Callable[..., None], *arguments: Any, **options: Any) -> None:
         """Look at a call of the project, which goes on where that fails: the probe learns it when it asks."""

@@ -23,7 +23,7 @@ class MemoryUse(Subject):
 
     Attributes:
         validated: names of modules whose output had a graph in the last validation.
-        asked: gradients that came to an output of any module in it.
+        asked: whether a gradient came to an output of any module in it.
         graphs: how many of autograd's nodes each place keeps alive after each step.
         graph_sizes: nodes of the graph of each step.
         keeper: who keeps most of the graphs that are in no attribute; metrics are empty when an epoch is over.
@@ -37,7 +37,7 @@ class MemoryUse(Subject):
     pl_module: LightningModule
     trainer: Trainer
     validated: list[str]
-    asked: list[Tensor]
+    asked: bool
     graphs: list[Counter[str]]
     graph_sizes: list[int]
     keeper: str

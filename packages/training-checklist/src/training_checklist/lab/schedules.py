@@ -16,7 +16,6 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR
 from torchmetrics import Metric
 
 from training_checklist.direction import attribute_of, better_of_class
-from training_checklist.engines.hooks import restore
 from training_checklist.engines.instead import put
 from training_checklist.engines.logged import names_of
 from training_checklist.engines.own_code import is_own, is_own_class, pass_on
@@ -418,7 +417,6 @@ class CallCounter:
     @contextmanager
     def counting(self, pl_module: LightningModule) -> Iterator[None]:
         hook = pl_module.lr_scheduler_step
-        own = vars(pl_module).get("lr_scheduler_step")
 
         def in_turn(scheduler: Any, *arguments: Any, **options: Any) -> Any:
             if id(scheduler) in self.calls:
@@ -432,7 +430,7 @@ class CallCounter:
         # On their classes: a scheduler's own attributes are part of its state, and of checkpoints.
         kinds = list(dict.fromkeys(type(scheduler) for scheduler in self.schedulers))
         steps = [(kind, vars(kind).get("step"), kind.step) for kind in kinds]
-        put(pl_module, "lr_scheduler_step", in_turn)
+        put_back = put(pl_module, "lr_scheduler_step", in_turn)
         for kind, _, step in steps:
             kind.step = self._counted(step)
         hooks = [
@@ -444,7 +442,7 @@ class CallCounter:
         finally:
             for hook in hooks:
                 hook.remove()
-            restore(vars(pl_module), "lr_scheduler_step", own)
+            put_back()
             for kind, earlier, _ in steps:
                 if earlier is None:
                     del kind.step

@@ -15,6 +15,9 @@ LIMITS = ("max_epochs", "limit_", "val_check_interval", "check_val_every_n_epoch
 # for Lightning's default of 1.0.
 FAST = {"max_epochs": 1, "limit_train_batches": 2, "limit_val_batches": 1, "limit_test_batches": 1}
 FAST |= {"limit_predict_batches": 1, "val_check_interval": 1.0, "check_val_every_n_epoch": 1}
+# As Lightning has a Trainer with barebones=True, but for the checks of its arguments.
+FEATURES = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+WITHOUT_FEATURES = {"barebones": False, "num_sanity_val_steps": 0, **dict.fromkeys(FEATURES, False)}
 SWITCHES = ("test", "figures")  # what follows training in a project that has such a key
 _asked: dict[str, bool] = {}  # what keys of the present job they were, before `shape` has switched them off
 
@@ -75,9 +78,14 @@ def asked_of_trainers(config: DictConfig, items: Collection[str]) -> tuple[dict[
     return parts, arguments
 
 
-def left_off(asked: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return items' arguments of the Trainer without limits of a stage that the project's own have switched off."""
-    return {name: value for name, value in asked.items() if not (name == "limit_val_batches" and own.get(name) == 0)}
+def agreed(asked: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return items' arguments of the Trainer without limits of a stage that the project's own have switched off.
+
+    A bare Trainer refuses some of them: what else it leaves out is spelt then.
+    """
+    bare = WITHOUT_FEATURES if asked and own.get("barebones") else {}
+    kept = {name: value for name, value in asked.items() if not (name == "limit_val_batches" and own.get(name) == 0)}
+    return {**bare, **kept}
 
 
 def limits(arguments: Mapping[str, Any]) -> dict[str, Any]:

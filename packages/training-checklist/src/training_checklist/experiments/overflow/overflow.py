@@ -11,6 +11,7 @@ from torch import Tensor
 from training_checklist import session
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.not_finite import BadOperation, NotFinite, finite, floats, largest
+from training_checklist.engines.own_config import bf16_in_files
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import call_step, in_own_containers, isolated, loss_in
 from training_checklist.engines.tracer import Call, Tracer
@@ -20,7 +21,9 @@ from training_checklist.finding import Finding, Place
 from training_checklist.lab.numerics import BackwardPasses, ForwardPass, Numbers
 from training_checklist.lightning import LightningModule, Trainer, collect_rng_states, is_overridden, set_rng_states
 
-MIXED = ("16-mixed", "bf16-mixed")  # Lightning makes the second of the first on a CPU
+# Lightning makes the second of the first on a CPU, and who asks for the second there may mean to go to FP16 elsewhere,
+# unless the files of the project ask for BF16.
+MIXED = ("16-mixed", "bf16-mixed")
 CLIP_HOOKS = ("on_after_backward", "on_before_optimizer_step", "configure_gradient_clipping", "training_step")
 
 
@@ -85,8 +88,11 @@ class Overflow(Experiment):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.batch, self.batch_idx = in_own_containers(batch), batch_idx  # as it is before the step
-        probe = trainer.precision in MIXED if self.probe is None else self.probe
-        if probe and self.steps == 0 and pl_module.automatic_optimization:
+        first = self.steps == 0 and pl_module.automatic_optimization
+        probe = self.probe
+        if first and probe is None:
+            probe = trainer.precision in MIXED and not bf16_in_files()
+        if first and probe:
             self._probe(trainer, pl_module)
         self.random = collect_rng_states()
         self.frames.start(everything=batch_idx in self.trace_batches)

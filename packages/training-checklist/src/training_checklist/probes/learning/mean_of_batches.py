@@ -125,8 +125,7 @@ class BatchMeans(EpochListener):
             self._keep(type(metric).__name__, id(metric), result, partial(of_metric, metric), (arguments, options))
             return result
 
-        put(metric, "forward", forward)
-        self.watching.callback(vars(metric).pop, "forward", None)
+        self.watching.callback(put(metric, "forward", forward))
 
     def _watched(self, function: FunctionType) -> Callable[..., Any]:
         @wraps(function)
