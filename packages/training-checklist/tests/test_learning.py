@@ -9,7 +9,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from pytorch_lightning import LightningModule
-from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint, ModelPruning
 from torch import nn
 from torch.nn import functional
 from torch.optim import lr_scheduler
@@ -25,6 +25,30 @@ from training_checklist.lab.schedules import Rehearsal, Schedules
 from training_checklist.probe import CannotJudge
 from training_checklist.probes.learning.metric_arguments_exchanged import is_of
 from training_checklist.probes.schedule import metric_not_there
+
+
+def test_copies_that_a_callback_of_lightning_keeps_are_its_own_affair(examine, net):
+    class Normed(net):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(32)
+
+        def forward(self, inputs):
+            return self.head(torch.relu(self.norm(self.first(inputs))))
+
+    verdict = examine("learning", Normed(), more=[ModelPruning("l1_unstructured", amount=0.2)])
+    assert verdict.status == "passed", verdict.findings
+
+
+@pytest.mark.parametrize("item", ["learning", "overfit"])
+def test_module_without_an_optimizer_is_no_mistake_of_the_checklist(examine, net, item):
+    class Fixed(net):
+        def configure_optimizers(self):
+            return None
+
+    verdict = examine(item, Fixed())
+    assert verdict.error is None
+    assert {each.rule for each in verdict.findings} <= {"overfit/unexplained"}
 
 
 class Lowest(Callback):

@@ -135,6 +135,10 @@ class TestHealthy:
 
     def test_gradient_that_validation_takes_with_a_graph_of_its_own(self, examine, net):
         class Forces(net):
+            def validation_step(self, batch, batch_idx):
+                for _ in range(self.global_step):
+                    super().validation_step(batch, batch_idx)
+
             def forward(self, inputs):
                 with torch.inference_mode(False), torch.enable_grad():
                     inputs = inputs.clone().requires_grad_()
@@ -142,7 +146,8 @@ class TestHealthy:
                     [forces] = torch.autograd.grad(energy.square().sum(), inputs, create_graph=True)
                     return energy + forces[:, :4]
 
-        self.judge(examine, Forces())
+        verdict = examine("memory", Forces(), limit_train_batches=2, max_epochs=4)
+        assert (verdict.status, verdict.findings) == ("passed", [])
 
     def test_last_loss_and_outputs_that_are_cleared(self, examine, net):
         class Clearing(net):

@@ -13,6 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.held import held, places
+from training_checklist.engines.own_code import is_own_class
 from training_checklist.engines.uncopied import after_forward
 from training_checklist.experiments.watch.look import sample
 from training_checklist.finding import NOWHERE, Place
@@ -134,12 +135,14 @@ class Averages(EpochListener):
         self.aliases |= {name for name, tensor in shared.items() if self._shared.get(name) is tensor}
         self._shared = shared
 
-    def _candidates(self) -> Iterator[tuple[str, Tensor]]:
+    def _candidates(self, of_libraries: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """Yield what is no weight that trains, by its name; also what callbacks of libraries keep, if asked."""
         module, callbacks = self.run.pl_module, self.run.trainer.callbacks
         for name, parameter in (*module.named_parameters(), *module.named_buffers()):
             if not parameter.requires_grad and is_dense(parameter):
                 yield name, parameter
         callbacks = [each for each in callbacks if not type(each).__module__.startswith("training_checklist.")]
+        callbacks = [each for each in callbacks if of_libraries or is_own_class(type(each))]
         for place, value in places(module, callbacks):
             yield from ((name, each) for name, each, _ in held(value, place) if is_dense(each))
 
@@ -163,7 +166,7 @@ class Averages(EpochListener):
             if trains(weight):
                 weights[digest_of(weight.detach())].append((name, weight))
         known = trained(self.run.pl_module)
-        for name, tensor in self._candidates():
+        for name, tensor in self._candidates(of_libraries=False):  # a library's follow what it means them to
             if not is_lazy(tensor) and tensor.numel() and tensor.data_ptr() not in known:
                 equal = weights[digest_of(tensor.detach())]
                 if len(equal) == 1:

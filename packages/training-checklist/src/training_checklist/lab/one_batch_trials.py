@@ -79,6 +79,8 @@ def trials(batch: OneBatch) -> tuple[list[Tried], str]:
     tried: list[Tried] = []
     if batch.memorised or has_silent_samples(batch) or batch.is_on_its_way or batch.origin is None:
         return tried, batch.uncopied
+    if not batch.trainer.optimizers[0].param_groups:
+        return tried, "configure_optimizers makes no optimizer"
     with isolate_rng():
         try:
             if batch.origin.module.automatic_optimization and memorises_distinct(batch):

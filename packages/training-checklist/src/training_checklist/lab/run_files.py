@@ -35,6 +35,7 @@ from training_checklist.starting.placement import Asked
 
 OUTPUT_DIR = "${hydra:runtime.output_dir}"
 EVENTS = "events.out.tfevents.*"
+UUID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}(?![0-9a-f])")  # drawn anew each time
 MINUTE = timedelta(minutes=1)
 
 
@@ -232,6 +233,8 @@ def is_of_one_run(files: RunFiles, path: Path) -> bool:
         return True
     if Asked.current is not None and "${" in Path(Asked.current.raw).name and Asked.current.folder.name in path.parts:
         return True  # as much as of the run's directory itself
+    if UUID.search(name):  # of a logger that another Trainer of the run has, say
+        return True
     now = {} if Asked.current is None else Asked.current.now
     if any("%M" in pattern and text in name for pattern, text in now.items()):
         return True

@@ -66,6 +66,8 @@ class TwoEpochs(Schedules):
     def ask_for_one_optimizer(self) -> None:
         if self.untold:
             raise CannotJudge(self.untold)
+        if not any(each.param_groups for each in self.trainer.optimizers):
+            raise CannotJudge("configure_optimizers makes no optimizer")
 
     def indexed(self, stage: str) -> Split:
         """Return the first split of training or validation that gives single samples by their index.
