@@ -914,6 +914,21 @@ class TestEpoch:
     def test_eval_mode_in_training(self, examine, net):
         assert judge(examine, self.normalised(net)().eval()).where == "norm, drop"
 
+    def test_validation_that_calls_the_training_step_is_in_eval_mode_as_it_should_be(self, examine, net):
+        class Same(net):
+            def __init__(self):
+                super().__init__()
+                self.norm, self.drop = nn.BatchNorm1d(32), nn.Dropout(0.2)
+
+            def forward(self, inputs):
+                return self.head(self.drop(torch.relu(self.norm(self.first(inputs)))))
+
+            def validation_step(self, batch, batch_idx):
+                self.log("val/loss", self.training_step(batch, batch_idx))
+
+        verdict = examine("learning", Same(), max_epochs=5)
+        assert verdict.status == "passed", verdict.findings
+
     def test_batch_norm_of_two_samples(self, examine, net, data):
         finding = judge(examine, self.normalised(net)(), data(batch_size=2))
         assert finding.where == "norm"

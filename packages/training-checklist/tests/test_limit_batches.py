@@ -1264,6 +1264,27 @@ def test_samples_of_validation_that_are_tested(examine, net, data, same):
     assert found == ["data/tested-on-validation"] * (same != "nothing")
 
 
+@pytest.mark.parametrize(("other", "status"), [(4, "passed"), (3, "warning")])
+def test_test_set_beside_a_validation_set_of_its_own_is_only_watched(examine, net, data, other, status):
+    class Watching(data):
+        def val_dataloader(self):
+            return [DataLoader(self.part(seed), 16) for seed in (other, 3)]
+
+        def test_dataloader(self):
+            return DataLoader(self.part(3), 16)
+
+    class Tested(net):
+        def validation_step(self, batch, batch_idx, dataloader_idx):
+            self.log("val/loss", self.loss(batch))
+
+        def test_step(self, batch, batch_idx):
+            self.log("test/loss", self.loss(batch))
+
+    verdict = examine("limit_batches", Tested(), Watching())
+    assert {each.rule for each in verdict.findings} == {"data/tested-on-validation"}
+    assert verdict.status == status
+
+
 def test_lists_of_samples_are_datasets(examine, net, data):
     class Listed(data):
         def train_dataloader(self):

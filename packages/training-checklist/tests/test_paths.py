@@ -191,6 +191,19 @@ def test_file_of_the_script_fails_with_its_line(judge, code):
     assert found["where"] == "train.py:14"
 
 
+def test_key_that_is_no_more_than_another_sends_nothing_to_a_folder(judge):
+    code = "import os; os.makedirs(cfg.paths.kept); open(f'{cfg.paths.kept}/a.txt', 'w').close()"
+    keys = ("+paths.name=kept", "+paths.kept='${hydra:runtime.cwd}/${.name}'", "+zoo.root='${paths.kept}'")
+    found = finding(judge(*keys, files={"train.py": TRAIN.replace("# the end", code)}))
+    assert found["place"]["key"] == "paths.kept"
+
+
+def test_folder_with_an_id_that_is_drawn_anew_belongs_to_one_run(judge):
+    code = "import os, uuid; os.makedirs(folder := f'kept/{uuid.uuid4().hex}'); open(f'{folder}/a.txt', 'w').close()"
+    found = finding(judge(files={"train.py": TRAIN.replace("# the end", code)}))
+    assert found["severity"] == "remark"
+
+
 def test_file_of_another_process_fails(judge):
     code = "import subprocess; subprocess.run('echo 1 > final.txt', shell=True)"
     found = finding(judge(files={"train.py": TRAIN.replace("# the end", code)}))

@@ -63,6 +63,11 @@ class LayerModes(EpochListener):
         root = type(self.run.pl_module).__name__
         return [each for each in self.in_eval if each != root] or self.in_eval
 
+    @property
+    def in_training_step(self) -> bool:
+        """Validation may call the same method, in eval mode as it should be."""
+        return self.in_step.entered and self.run.trainer.training
+
     def before(self, call: Call) -> None:
         self.dropouts.before(call)
 
@@ -71,6 +76,8 @@ class LayerModes(EpochListener):
 
     def _look_at_root(self, pl_module: LightningModule) -> None:
         """Layers that torch computes as one, as those of attention in eval mode, are not called one by one."""
+        if not self.in_training_step:
+            return
         modes = [module.training for module in pl_module.modules() if isinstance(module, (_BatchNorm, *WITH_DROPOUT))]
         if not pl_module.training and modes and not any(modes):
             self._add(type(pl_module).__name__, self.in_eval, pl_module)
@@ -84,7 +91,7 @@ class LayerModes(EpochListener):
                 self._add(path, self.norms_without_data, module)
             if module.training and (not normalises or module.track_running_stats):
                 self._add(path, self.training_in_validation, module)
-        elif self.in_step.entered and trainable(path, pl_module):  # hooks may look at answers in eval mode beside it
+        elif self.in_training_step and trainable(path, pl_module):  # hooks may look at answers in eval mode beside it
             around = pl_module.get_submodule(path.rpartition(".")[0])
             # A norm alone in eval mode keeps its statistics on purpose; dropout alone is rather forgotten.
             asleep = not module.training and (not around.training or not normalises)

@@ -3,23 +3,32 @@ from itertools import product
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import Data, Example, normal, on_datasets, shared_samples
-from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.probe import REMARK, WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+WATCHED = "validation has another loader, by which epochs can be chosen, and this one shows how the test set does"
+TO_CHOOSE = Fix("let callbacks and schedules monitor a metric of the other loader; add_dataloader_idx names it")
 
 
 def detect(data: Data, limits: Limits) -> Hits:
     by_stage = [[split for split in data.held_out if split.stage == stage] for stage in ("val", "test")]
     if not all(by_stage):
         raise CannotJudge("not both validation and testing have samples")
-    hits = []
+    hits, apart = [], set()
     for validated, tested in product(*by_stage):
         found = shared_samples(data, validated, tested)
         if not found.repeatable and found.shared > limits.max_tested_again * found.total:
             text = f"{found.shared} of {found.total} samples of {tested.name} are those of {validated.name}"
             is_gallery = validated.of_several and found.shared == found.total
-            hits.append((tested, is_gallery, Hit(text, tested.place)))
+            hits.append((tested, is_gallery, text))
+        elif not found.shared:
+            apart.add(tested.name)
     # Beside queries of its own, a loader may give what both compare their queries with.
     has_own = len({tested.name for tested, _, _ in hits}) < len(by_stage[1])
-    yield from (hit for _, is_gallery, hit in hits if not (is_gallery and has_own))
+    for tested, is_gallery, text in hits:
+        if is_gallery and tested.name in apart:
+            yield Hit(text, tested.place, WATCHED, TO_CHOOSE, REMARK)
+        elif not (is_gallery and has_own):
+            yield Hit(text, tested.place)
 
 
 def with_duplicates(number: int, of: int) -> Example:

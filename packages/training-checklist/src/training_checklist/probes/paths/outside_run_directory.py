@@ -156,9 +156,12 @@ def directing_key(files: RunFiles, path: Path, below: str, part: Any) -> str:
         named = Path(os.path.realpath(files.here / AS_FILE.sub("", value)))
         inside = path.is_relative_to(named) and root.is_relative_to(named) and not files.here.is_relative_to(named)
         if inside and not decides_run_directory(files, full_key):
-            literal = not OmegaConf.is_interpolation(node, key)
-            found.append((literal, bool(below) and full_key.startswith(f"{below}."), len(named.parts), full_key))
-    return max(found)[3] if found else ""
+            literal, raw = not OmegaConf.is_interpolation(node, key), str(node._get_node(key)._value())
+            is_below = bool(below) and full_key.startswith(f"{below}.")
+            found.append((literal, raw, is_below, len(named.parts), full_key))
+    # Of keys that are one the other, the one that says it.
+    known = {f"${{{each[-1]}}}" for each in found}
+    return max(found, key=lambda each: (each[0], each[1] not in known, *each[2:]))[-1] if found else ""
 
 
 def decides_run_directory(files: RunFiles, key: str) -> bool:

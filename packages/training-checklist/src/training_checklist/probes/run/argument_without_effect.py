@@ -27,6 +27,8 @@ from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limit
 
 WHOLE = {"locals", "vars", "save_hyperparameters", "exec", "eval"}  # what reads every argument by no name
 
+CONFIGS = {"cfg", "config", "conf", "args", "hparams", "opt"}  # given whole to whichever class of a kind is chosen
+
 
 def detect(stages: Stages, limits: Limits) -> Hits:
     found = [*without_effect(stages)]
@@ -134,7 +136,7 @@ def unread(kind: type) -> Iterator[tuple[inspect.Parameter, str]]:
     kept = dict(chain.from_iterable(into_attributes(node) for node in nodes if isinstance(node, ast.Assign)))
     for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
         varies = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if varies or name.startswith("_"):
+        if varies or name.startswith("_") or name in CONFIGS:
             continue
         if name not in used:
             yield parameter, ""
@@ -255,6 +257,13 @@ class Unscaled(Small):
         super().__init__()
 
 
+class Chosen(Small):
+    """Is given the whole config, as others are that a project chooses from."""
+
+    def __init__(self, cfg: Any) -> None:
+        super().__init__()
+
+
 class Described(Scaled):
     """Its head is given what describes the whole, and reads a part of it."""
 
@@ -283,5 +292,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Example(lambda: Unscaled(0.5)),
     healthy=Example(lambda: Scaled(0.5)),
-    also_healthy=(Example(lambda: Described(0.5)),),
+    also_healthy=(Example(lambda: Described(0.5)), Example(lambda: Chosen({}))),
 )
