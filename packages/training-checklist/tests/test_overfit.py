@@ -31,6 +31,34 @@ def test_labels_without_a_pattern_are_memorised_too(examine, net, data):
     assert examine("overfit", net(), Shuffled()).status == "passed"
 
 
+def test_queue_of_earlier_answers_is_one_of_the_batchs_own_here(examine, net):
+    class Contrasting(net):
+        """Tells two views of a sample from the keys of earlier batches."""
+
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("queue", functional.normalize(torch.randn(64, 32), dim=1))
+            self.filled = 0
+
+        def view(self, inputs):
+            return functional.normalize(self.head(torch.relu(self.first(inputs + 0.1 * torch.randn_like(inputs)))), dim=1)
+
+        def training_step(self, batch, batch_idx):
+            queries, keys = self.view(batch[0]), self.view(batch[0]).detach()
+            near, far = (queries * keys).sum(1, keepdim=True), queries @ self.queue.clone().T
+            rows = (torch.arange(len(keys)) + self.filled) % 64
+            self.queue[rows] = keys
+            self.filled = (self.filled + len(keys)) % 64
+            first = torch.zeros(len(keys), dtype=torch.long)
+            return functional.cross_entropy(torch.cat([near, far], 1) / 0.2, first)
+
+    module = Contrasting()
+    module.head = nn.Linear(32, 32)
+    verdict = examine("overfit", module)
+    assert (verdict.status, verdict.findings) == ("passed", [])
+    assert "not judged: queue holds answers of earlier steps" in verdict.seen
+
+
 def test_dropout_is_turned_off_and_named(examine, net):
     class Dropping(net):
         def __init__(self):

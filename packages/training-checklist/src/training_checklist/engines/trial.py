@@ -58,6 +58,7 @@ class Trial:
         self.module.manual_backward = backward
         self.trainer, self.criteria = trainer, Criteria()
         self.clips, self.same_draws, self.steps = clips(trainer, pl_module), False, 0
+        self.still: list[str] = []  # buffers that a step leaves as they were
         self.before = self.after = math.nan
         self.grad_norm: float | None = None
 
@@ -123,6 +124,7 @@ class Trial:
             self.steps += 1
             return float(self.loss(batch).detach())
         self.optimizer.zero_grad()
+        kept = {name: self.module.get_buffer(name).clone() for name in self.still}
         loss = self.loss(batch)
         self.criteria.leave_out(loss)
         loss.backward()
@@ -133,6 +135,8 @@ class Trial:
             self.module.configure_gradient_clipping(self.optimizer, *clip)
         self.optimizer.step()
         self.steps += 1
+        for name, buffer in kept.items():
+            self.module.get_buffer(name).copy_(buffer)
         return float(loss.detach())
 
     def train(self, batches: list[Any], steps: int) -> float:

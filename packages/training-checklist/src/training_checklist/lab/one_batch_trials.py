@@ -20,7 +20,7 @@ from training_checklist.probe import CannotJudge
 
 TRIED = 100  # steps of a trial, after as many of which the run itself is given up if its loss falls no further
 BY_HAND, SAME_DRAWS, ZEROS = "steps without hooks and callbacks", "same random numbers", "zeros for inputs"
-START, ON = "another start", "further steps"
+START, ON, MEMORY = "another start", "further steps", "buffers as they began"
 LOWER = [0.1, 0.01, 0.001, 0.0001]
 BY_TURNS = [10.0, 0.1, 100.0, 0.01, 1000.0, 0.001, 1e4, 1e5]
 
@@ -32,7 +32,7 @@ class Tried:
     Args:
         change: RATE, DECAY, CLIPPING, SAME_DRAWS, ZEROS, or BY_HAND: nothing but the steps, without hooks or schedule;
             START: the numbers of each weight in another order, so that its scale, and what is 0, stays; ON: nothing,
-            from where the run has ended.
+            from where the run has ended; MEMORY: what steps leave for later ones is put back.
         value: of what was changed, in the run.
         given: in the trial.
         loss: the least mean of it.
@@ -54,6 +54,8 @@ class Tried:
         """Whether a trial does what the run does not: it memorises, or halves the loss where the run fell by less."""
         if not math.isfinite(self.loss) or self.change == ZEROS:
             return False
+        if self.change == MEMORY and self.loss < batch.losses[0] < batch.last:
+            return True  # how far it should fall is not known, but it need not rise
         if batch.goal is not None:
             return self.memorised or self.loss - batch.goal < (min(batch.losses) - batch.goal) / 2
         if batch.is_constant:
@@ -95,6 +97,10 @@ def trials(batch: OneBatch) -> tuple[list[Tried], str]:
                 if each.change == BY_HAND and not each.explains(batch) and memorises_later(batch):
                     break
                 if each.explains(batch):
+                    if each.change == MEMORY:
+                        kept = f"{', '.join(trial.still)} holds answers of earlier steps, with which later ones compare"
+                        batch.distinct = f"; not judged: {kept}; of one batch these are its own; without: {each}"
+                        raise CannotJudge(batch.distinct.removeprefix("; not judged: "))
                     if each.change == SAME_DRAWS and draws_only_inputs(batch):
                         batch.distinct = f"; with the same random numbers in every step it is memorised: {each}"
                     break
@@ -136,6 +142,10 @@ def changes(batch: OneBatch) -> Iterator[tuple[Tried, Trial]]:
         trial = origin.again()
         trial.same_draws = True
         yield Tried(SAME_DRAWS), trial
+    if left := left_for_later(batch):
+        trial = origin.again()
+        trial.still = left
+        yield Tried(MEMORY), trial
     # Where the loss rose, a rate that is higher still makes it worse.
     has_risen = any(map(batch.has_risen_to, batch.losses))
     rate = max(origin.options("lr"))
@@ -146,6 +156,14 @@ def changes(batch: OneBatch) -> Iterator[tuple[Tried, Trial]]:
     yield Tried(START), trial
     if origin.again().targets(batch.batch):  # what is restored from itself would be zeros, too
         yield Tried(ZEROS), origin.again()
+
+
+def left_for_later(batch: OneBatch) -> list[str]:
+    """Return the buffers in which a step leaves rows for later ones, as a queue of keys or a memory of the samples."""
+    copy = batch.origin.again()
+    tables = {name: buffer.clone() for name, buffer in copy.module.named_buffers() if buffer.ndim > 1}
+    copy.take_step(batch.batch)
+    return [name for name, before in tables.items() if not torch.equal(copy.module.get_buffer(name), before)]
 
 
 def run(batch: OneBatch, tried: Tried, trial: Trial, given: Any = None) -> None:
