@@ -41,7 +41,9 @@ def test_queue_of_earlier_answers_is_one_of_the_batchs_own_here(examine, net):
             self.filled = 0
 
         def view(self, inputs):
-            return functional.normalize(self.head(torch.relu(self.first(inputs + 0.1 * torch.randn_like(inputs)))), dim=1)
+            return functional.normalize(
+                self.head(torch.relu(self.first(inputs + 0.1 * torch.randn_like(inputs)))), dim=1
+            )
 
         def training_step(self, batch, batch_idx):
             queries, keys = self.view(batch[0]), self.view(batch[0]).detach()

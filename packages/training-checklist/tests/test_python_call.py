@@ -15,6 +15,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.loggers import CSVLogger
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from training_checklist import check, lightning, probes
@@ -83,6 +85,22 @@ def test_backward_that_makes_nan_is_the_projects_although_training_goes_on_witho
     verdict = check(Rooted(), data(), items=["anomaly"])["anomaly"]
     assert (verdict.status, verdict.error) == ("failed", None)
     assert [finding.rule for finding in verdict.findings] == ["numerics/backward-not-finite"]
+
+
+def test_callbacks_and_loggers_at_hand_leave_nothing_and_go_on_as_they_were(net, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "last.ckpt").write_text("mine")
+    logger, keeping = CSVLogger("logs", name="mine"), ModelCheckpoint("kept", save_last=True)
+    items, trainer = (
+        ["limit_batches", "paths", "learning", "reproducibility"],
+        {"logger": logger, "callbacks": [keeping]},
+    )
+    check(net(), data(), items=items, trainer={**trainer, "max_epochs": 2})
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
+    assert found == {"kept", "kept/last.ckpt"}
+    assert (tmp_path / "kept" / "last.ckpt").read_text() == "mine"
+    assert (keeping.best_model_path, logger._experiment) == ("", None)
 
 
 def test_trainer_without_features_is_looked_at_with_what_an_item_needs(net, data):

@@ -57,7 +57,7 @@ def _judge(item: str, question: str, error: Exception | None, started: float) ->
         finding = finding if experiment is None else experiment.placed(finding)
         verdict.findings = [*(known for known in verdict.findings if known != finding), finding]
     elif experiment is None:
-        verdict.skipped = f"nothing has built callbacks.debug_{item}: the training function must use cfg.callbacks"
+        verdict.skipped = "no Trainer was built in this run, so that nothing could be looked at"
     return verdict
 
 

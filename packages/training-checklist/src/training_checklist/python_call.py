@@ -5,7 +5,8 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from training_checklist import session
 from training_checklist.ending import CheckFailed, FitEnded, exits_are_errors
+from training_checklist.engines.inside import writing_inside
 from training_checklist.engines.loads import recorded_loads
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import seed_all
@@ -32,9 +34,11 @@ from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.wording import with_commands
 from training_checklist.settings import KEY, Settings, check_settings
 from training_checklist.starting.check import FOLDER, UNTRIED
+from training_checklist.starting.own_files import put_back
 from training_checklist.starting.shape import agreed, limits
 
 QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
+KEPT = {"callbacks", "logger"}
 WITH_TWO_FITS = ("reproducibility",)  # where a command would be repeated, the fit is
 ORDER = OmegaConf.load(files("training_checklist.conf") / OWN / "checklist.yaml").hydra.callbacks.debug["items"]
 
@@ -100,10 +104,13 @@ def check(
     if problems:
         raise ValueError("\n".join(problems))
     with tempfile.TemporaryDirectory() as place:  # checkpoints and logs of runs that are none
-        verdicts = [
-            run(item, config, settings, (module, datamodule), loaders or {}, dict(trainer or {}), Path(place, item))
-            for item, config in configs.items()
-        ]
+        verdicts = []
+        for item, config in configs.items():
+            with leaving_no_files(Path(place, item)):
+                given = copied(trainer or {})
+                verdicts.append(
+                    run(item, config, settings, (module, datamodule), loaders or {}, given, Path(place, item))
+                )
         verdicts = [replace(each, seen=lasting(each.seen, place, folder)) for each in verdicts]
         notes = notes_on(verdicts, settings)
         if folder is not None:
@@ -112,6 +119,26 @@ def check(
                 if Path(place, item, FOLDER).is_dir():
                     shutil.copytree(Path(place, item, FOLDER), Path(folder, item, FOLDER), dirs_exist_ok=True)
     return Results(tuple(verdicts), tuple(notes))
+
+
+@contextmanager
+def leaving_no_files(folder: Path) -> Iterator[None]:
+    """Let what is trained write below a folder, and put back what callbacks and loggers at hand write elsewhere."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with writing_inside(folder):
+            yield
+    finally:
+        put_back(folder)
+
+
+def copied(trainer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of the Trainer with copies of callbacks and loggers, which go on where a fit leaves them."""
+    found = dict(trainer)
+    for name in KEPT & found.keys():
+        with suppress(Exception):  # of any kind: it is as it is then
+            found[name] = copy.deepcopy(found[name])
+    return found
 
 
 def lasting(text: str, place: str, folder: Path | str | None) -> str:
@@ -142,7 +169,6 @@ def run(
             return Verdict(item, question, skipped=f"{told}: give check() a function that makes a datamodule")
     root = OmegaConf.merge(config, {KEY: {name: dict(values) for name, values in settings.chosen.items()}})
     experiments, started, error = session.begin(settings, is_endless(trainer)), time.monotonic(), None
-    folder.mkdir(parents=True, exist_ok=True)
     with isolate_rng(), recorded_loads([item]):
         seed_all()
         experiment = instantiate(root.callbacks[f"debug_{item}"])

@@ -9,6 +9,7 @@ from training_checklist.settings import Settings
 _experiments: list[Any] = []
 _settings = Settings()
 _is_endless = False
+_ended_with: Exception | None = None
 
 
 def begin(settings: Settings | None = None, is_endless: bool = False) -> list[Any]:
@@ -18,8 +19,9 @@ def begin(settings: Settings | None = None, is_endless: bool = False) -> list[An
         settings: of its project.
         is_endless: whether nobody has said how long it lasts, so that Lightning's 1000 epochs are no length of its own.
     """
-    global _experiments, _settings, _is_endless
+    global _experiments, _settings, _is_endless, _ended_with
     _experiments, _settings, _is_endless = [], Settings() if settings is None else settings, is_endless
+    _ended_with = None
     return _experiments
 
 
@@ -53,6 +55,17 @@ def find(item: str) -> Any | None:
     return next((each for each in _experiments if each.item == item), None)
 
 
+def end_with(error: Exception | None) -> None:
+    """Take note of what a training has raised, or that it has come to its end."""
+    global _ended_with
+    _ended_with = error
+
+
+def ended_with() -> Exception | None:
+    """Return what the last training has raised, which its program may have caught: a search's returns a bad value."""
+    return _ended_with
+
+
 def unlike_the_own_length() -> str:
     """Return why this run is not as long as the project's own, "" where it is."""
     if _is_endless:
@@ -68,9 +81,9 @@ def aside(settings: Settings | None = None) -> Iterator[None]:
     Args:
         settings: other ones than the project's.
     """
-    global _experiments, _settings
-    kept, (_experiments, _settings) = (_experiments, _settings), ([], settings or _settings)
+    global _experiments, _settings, _ended_with
+    kept, (_experiments, _settings) = (_experiments, _settings, _ended_with), ([], settings or _settings)
     try:
         yield
     finally:
-        _experiments, _settings = kept
+        _experiments, _settings, _ended_with = kept

@@ -343,6 +343,20 @@ def test_fp16_is_no_matter_of_a_project_whose_files_ask_for_bf16(stranger, preci
     assert done.verdict("overflow") == verdict, done.output
 
 
+@pytest.mark.parametrize("caught", ["Exception", "ZeroDivisionError"])
+def test_training_that_raises_has_failed_though_the_program_catches_it(stranger, caught):
+    fit = "    trainer.fit(net, data)\n    trainer.test(net, data)\n"
+    tried = "".join(f"    {line}\n" for line in fit.splitlines())
+    train = (fit, f"    try:\n{tried}    except {caught}:\n        return -1\n")
+    raises = "        if batch_idx == 1:\n            raise RuntimeError('boom')\n        return self.loss(batch)\n"
+    step = "    def training_step(self, batch):\n        return self.loss(batch)\n"
+    net = changed("net.py", (step, f"    def training_step(self, batch, batch_idx):\n{raises}"))
+    done = stranger(net | {"train.py": changed("train.py", train)["train.py"]}).check(items="limit_batches,paths")
+    assert (done.verdict("limit_batches"), done.verdict("paths")) == ("failed", "failed"), done.output
+    assert "RuntimeError: boom" in done.output
+    assert done.code == 1
+
+
 OWN_METHODS = """
         self.first = torch.compile(self.first, backend="eager")
         self.head = Chosen(32, 4)
@@ -373,7 +387,9 @@ class Net("""
 def test_methods_that_an_object_has_of_its_own_are_there_in_every_item_and_after_it(stranger):
     layers = "        self.first, self.head = nn.Linear(8, 32), nn.Linear(32, 4)\n"
     unused = ("    def training_step(self, batch):\n        return self.loss(batch)\n", "")
-    optimizer = "    def configure_optimizers(self):\n        return torch.optim.Adam(self.parameters(), lr=self.hparams.lr)\n"
+    optimizer = (
+        "    def configure_optimizers(self):\n        return torch.optim.Adam(self.parameters(), lr=self.hparams.lr)\n"
+    )
     pairs = ("\nclass Net(", CHOSEN), (layers, layers + OWN_METHODS), unused, (optimizer, "")
     forward = "    def forward(self, inputs):\n        return self.head(torch.relu(self.first(inputs)))\n"
     project = stranger(changed("net.py", (forward, ""), *pairs))

@@ -17,6 +17,7 @@ from training_checklist.lightning import Callback, LightningDataModule, Lightnin
 DATA = {"data", "datasets"}
 DATA_HOOKS = {"prepare_data", "setup", *(f"{part}_dataloader" for part in ("train", "val", "test", "predict"))}
 OPENED_TO_WRITE = os.O_WRONLY | os.O_RDWR
+DOOR = str(Path(__file__).parents[1] / "python_call.py")  # of scripts without Hydra
 SYSTEM = ("/dev/", "/proc/", "/sys/")
 REMOVALS = ("os.remove", "os.rmdir", "shutil.rmtree")
 NAMES = ("os.rename", "os.link", "os.symlink")  # the second argument is a name that is given, whatever had it before
@@ -170,7 +171,9 @@ def attribute(path: Path, frame: FrameType | None) -> Written | None:
         if part is None and isinstance(owner, (Callback, Logger)):
             part = owner
         if not line and is_of_checks(file):
-            return None
+            if part is None or file != DOOR:
+                return None
+            break  # who calls `check` has given it the part
         if not line and not is_installed(file):
             line = f"{file}:{frame.f_lineno}"
         frame = frame.f_back

@@ -20,7 +20,7 @@ from training_checklist.diagnosis.diagnose import diagnose, print_traceback
 from training_checklist.ending import FitEnded, exits_are_errors, launched_rank
 from training_checklist.engines.group_of_one import groups_of_one
 from training_checklist.engines.nearest import Nearest
-from training_checklist.engines.own_code import is_tool_error, last_frames, pass_on
+from training_checklist.engines.own_code import is_own_class, is_tool_error, last_frames, pass_on
 from training_checklist.engines.short_runs import schedules_of_short_runs
 from training_checklist.finding import NOWHERE, Finding, Verdict
 from training_checklist.lightning import (
@@ -380,8 +380,14 @@ def every_trainer(parts: Mapping[str, DictConfig], asked: Mapping[str, Any], gro
         for callback in trainer.callbacks:
             if isinstance(callback, Experiment):
                 callback.resumes = "ckpt_path" in options or len(arguments) > BEFORE_CKPT_PATH
-        with exits_are_errors():
-            result = pass_on(fit, trainer, *arguments, **options)
+        try:
+            with exits_are_errors():
+                result = pass_on(fit, trainer, *arguments, **options)
+        except Exception as error:
+            # An exception of the project's own, which its program catches, may be how it ends a training.
+            session.end_with(None if is_own_class(type(error)) else error)
+            raise
+        session.end_with(None)
         after_fit(trainer)
         return result
 

@@ -197,7 +197,7 @@ class Report(Callback):
         from training_checklist.diagnosis.diagnose import diagnose, print_traceback
         from training_checklist.judging import cause, conclude, crashed, judge
 
-        error = job_return._return_value if job_return.status == JobStatus.FAILED else None
+        error = job_return._return_value if job_return.status == JobStatus.FAILED else session.ended_with()
         chain = [] if error is None else back_to_root(error)  # the project may have wrapped it
         if any(isinstance(each, FitEnded) for each in chain):
             error, job_return.status, job_return.return_value = None, JobStatus.COMPLETED, None

@@ -130,7 +130,9 @@ def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
 
 def logger_above(files: RunFiles, part: Any) -> Any:
     """Return the project's own logger whose folder a ModelCheckpoint that the Trainer has made takes, or None."""
-    made_by_trainer = type(part).__name__ == "ModelCheckpoint" and not files.part_key(part) and not built_at(files, part)
+    made_by_trainer = (
+        type(part).__name__ == "ModelCheckpoint" and not files.part_key(part) and not built_at(files, part)
+    )
     logger = files.trainer.logger if made_by_trainer else None
     is_own = getattr(logger, "save_dir", None) is not None and (files.part_key(logger) or built_at(files, logger))
     return logger if is_own else None
