@@ -331,6 +331,17 @@ def test_hook_that_takes_other_arguments_is_told_those_that_lightning_gives():
     assert told(finding).startswith("def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx)")
 
 
+def test_exception_without_a_known_cause_tells_what_it_was_raised_from():
+    def wrapped():
+        try:
+            raise LookupError("no such place")
+        except LookupError as error:
+            raise RuntimeError("applying a transform") from error
+
+    finding = diagnosed(wrapped)
+    assert finding.what == "RuntimeError: applying a transform\nraised from LookupError: no such place"
+
+
 def test_exception_without_a_known_cause_tells_the_line_of_the_library_that_raises_it():
     finding = diagnosed(csv.DictWriter, None, None, extrasaction="odd")
     assert re.search(r"which csv raises in its line \d+ \(__init__\)", finding.why), finding.why

@@ -1285,6 +1285,33 @@ def test_test_set_beside_a_validation_set_of_its_own_is_only_watched(examine, ne
     assert verdict.status == status
 
 
+@pytest.mark.parametrize(("held", "found"), [(60, []), (0, ["data/shared-samples"])])
+def test_one_graph_whose_nodes_are_parted_by_masks_is_no_shared_sample(examine, net, data, held, found):
+    """Validated with other nodes, or with all that there are."""
+
+    class Graph(data):
+        def setup(self, stage):
+            inputs, labels = self.part(2).tensors
+            places = torch.arange(len(labels))
+            self.graphs = [{"x": inputs, "y": labels, "train_mask": places < 60, "val_mask": places >= held}]
+
+        def train_dataloader(self):
+            return DataLoader(self.graphs, collate_fn=lambda rows: rows[0])
+
+        val_dataloader = train_dataloader
+
+    class OfNodes(net):
+        def training_step(self, batch, batch_idx, part="train"):
+            mask = batch[f"{part}_mask"]
+            return functional.cross_entropy(self(batch["x"])[mask], batch["y"][mask])
+
+        def validation_step(self, batch, batch_idx):
+            self.log("val/loss", self.training_step(batch, batch_idx, "val"))
+
+    rules = [each.rule for each in examine("limit_batches", OfNodes(), Graph()).findings]
+    assert [rule for rule in rules if "shared" in rule] == found
+
+
 def test_lists_of_samples_are_datasets(examine, net, data):
     class Listed(data):
         def train_dataloader(self):

@@ -96,6 +96,11 @@ def _diagnose(error: BaseException) -> Finding:
     rule, cause = found
     each = crash.error
     what = f"{type(each).__name__}: {brief(each)}"
+    reason = each
+    while reason.__cause__ is not None:  # which a library has told in words of its own
+        reason = reason.__cause__
+    if rule == "crash/unknown" and reason is not each:
+        what += f"\nraised from {type(reason).__name__}: {brief(reason)}"
     tensors = describe(crash.tensors()) if crash.is_in_model else ""
     if tensors:
         what += f"\nin {crash.own.function}: {tensors}"

@@ -18,6 +18,7 @@ from training_checklist.engines.instead import Instead
 from training_checklist.lightning import Callback, LightningDataModule, LightningModule, Trainer
 
 DEPTH = 5  # of containers and objects
+OBJECTS = 10_000  # looked at, where one generator is sought
 MOST = 10_000  # items of a container
 LOOKED_AT = 8  # tensors whose holder is looked for, each among all objects: some 0.1 s
 PLUMBING = {*vars(nn.Module()), "_trainer"}  # attributes that hold no tensors of the project's own
@@ -88,6 +89,24 @@ def kept(thing: Any, path: str, kinds: tuple[type, ...], depth: int = DEPTH) -> 
     elif hasattr(thing, "__dict__"):
         for name, each in vars(thing).items():
             yield from kept(each, f"{path}.{name}", kinds, depth - 1)
+
+
+def reached(thing: Any, kinds: tuple[type, ...]) -> Iterator[Any]:
+    """Yield everything of some kinds that an object keeps, once, however deep it lies: transforms hold transforms."""
+    waiting, seen = [thing], set[int]()
+    while waiting and len(seen) < OBJECTS:
+        each = waiting.pop()
+        if id(each) in seen or isinstance(each, ATOMS):
+            continue
+        seen.add(id(each))
+        if isinstance(each, kinds):
+            yield each
+        elif isinstance(each, dict):
+            waiting += islice(each.values(), MOST)
+        elif isinstance(each, CONTAINERS):
+            waiting += islice(each, MOST)
+        elif hasattr(each, "__dict__") and not isinstance(each, (*CLOSED, Tensor)):
+            waiting += vars(each).values()
 
 
 def places(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Iterator[tuple[str, Any]]:

@@ -58,6 +58,23 @@ class Dropping(MappedDataset):
         return x, y
 
 
+class Noisy(MappedDataset):
+    """Keeps what a generator has drawn, which lies deep in what it is made of."""
+
+    def __init__(self) -> None:
+        super().__init__(self.noised)
+        self.parts: list = [torch.Generator().manual_seed(0)]
+        for _ in range(8):
+            self.parts = [self.parts]
+
+    def noised(self, index: int, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        part = self.parts
+        while isinstance(part, list):
+            part = part[0]
+        self.noise = torch.rand(x.shape, generator=part)
+        return x + self.noise, y
+
+
 PROBE = Probe(
     question="Does dataset[i] return the same sample whatever was loaded before it?",
     why="an index does not stand for one sample: a cache that knows a sample by a part of its index only gives "
@@ -75,5 +92,6 @@ PROBE = Probe(
     also_healthy=(
         on_datasets(lambda: MappedDataset(lambda index, x, y: (x + torch.rand(()), y))),
         on_datasets(lambda: Dropping(copies=True)),
+        on_datasets(Noisy),
     ),
 )

@@ -1,5 +1,5 @@
 from functools import cache, partial
-from itertools import product
+from itertools import combinations, product
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +57,7 @@ def compare(data: Data, train: Split, split: Split, limits: Limits) -> Hits:
         leaks = found.shared > limits.max_shared * found.total
     if leaks and found.shared == found.total and is_raster(data, split):
         return  # one picture, or one field, which the network is to hold
-    if leaks and takes_other_parts(data, split):
+    if leaks and (has_masks_of_parts(data, split) or takes_other_parts(data, split)):
         raise CannotJudge(f"the steps take other parts of a sample of {split.name} than in training")
     if leaks and train is not data.train:
         yield Hit(
@@ -69,6 +69,16 @@ def compare(data: Data, train: Split, split: Split, limits: Limits) -> Hits:
     elif leaks:
         text = f"{found.shared} of {found.total} samples of {split.name} are in the training set too"
         yield Hit(text, found.place)
+
+
+def has_masks_of_parts(data: Data, split: Split) -> bool:
+    """Whether masks part a sample, as the nodes of one graph for training and validation."""
+    chosen = split.chosen(FEW)
+    with as_in(split.stage, data.trainer):
+        batch = split.batch_of(split.items(chosen), data.trainer)
+    masks = [leaf for leaf in leaves(batch).values() if leaf.dtype == torch.bool and leaf.ndim == 1 and leaf.any()]
+    of_parts = [mask for mask in masks if len(mask) != len(chosen)]
+    return any(len(one) == len(other) and not (one & other).any() for one, other in combinations(of_parts, 2))
 
 
 def takes_other_parts(data: Data, split: Split) -> bool:

@@ -59,10 +59,7 @@ def detect(data: Data, limits: Limits) -> Hits:
         )
         return
     what = "setup('test') has made another training set than setup('fit') did: the split is drawn anew"
-    if any(
-        isinstance(each.dataset, Subset) or not each.indexable or share_a_sample(dataset, each.dataset)
-        for each in found
-    ):
+    if any(not each.indexable or share_a_sample(dataset, each.dataset) for each in found):
         yield Hit(what, place)
     else:  # a dataset of its own
         why = "what is validated from then on was trained on before; the test set shares no sample with it"
@@ -120,6 +117,14 @@ class Drawn(Validated):
     test_step = Validated.validation_step
 
 
+class OfItsOwn(Drawn):
+    """Tests on other samples, in an order that is drawn."""
+
+    def test_dataloader(self) -> DataLoader:
+        other = labelled()
+        return DataLoader(Subset(other, torch.randperm(len(other)).tolist()), 16)
+
+
 class CutAgain(Drawn):
     def __init__(self) -> None:
         super().__init__()
@@ -141,6 +146,6 @@ PROBE = Probe(
     fix=Fix("draw it by a seed of its own: torch.randperm(n, generator=torch.Generator().manual_seed(seed))"),
     detect=detect,
     faulty=Example(Drawn, None),
-    also_faulty=(Example(CutAgain, None),),
+    also_faulty=(Example(CutAgain, None), Example(OfItsOwn, None)),
     healthy=Example(DrawnOnce, None),
 )
