@@ -48,7 +48,8 @@ class Overflow(Experiment):
     """Watches the range of what modules return. Where it ends, the step is run once more, operation by operation.
 
     Args:
-        probe: whether to try one step in FP16 autocast before the first; None: where the precision is mixed.
+        probe: whether to try one step in FP16 autocast before the first; None: where the precision is mixed, unless the
+            project's files ask for BF16.
         frames: how many of the last calls of modules to show.
         trace_batches: of which batches to show all.
         abort_after_batch: the batch after which training ends, or None.
