@@ -96,10 +96,8 @@ def _diagnose(error: BaseException) -> Finding:
     rule, cause = found
     each = crash.error
     what = f"{type(each).__name__}: {brief(each)}"
-    reason = each
-    while reason.__cause__ is not None:  # which a library has told in words of its own
-        reason = reason.__cause__
-    if rule == "crash/unknown" and reason is not each:
+    if rule == "crash/unknown" and (reason := each.__cause__) is not None:  # a library has told it in its own words
+        *_, reason = causes_of(reason)
         what += f"\nraised from {type(reason).__name__}: {brief(reason)}"
     tensors = describe(crash.tensors()) if crash.is_in_model else ""
     if tensors:
