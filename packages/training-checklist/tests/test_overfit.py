@@ -31,6 +31,13 @@ def test_labels_without_a_pattern_are_memorised_too(examine, net, data):
     assert examine("overfit", net(), Shuffled()).status == "passed"
 
 
+@pytest.mark.parametrize("answers_first", [True, False])
+def test_what_answers_are_compared_with_stands_on_either_side_of_a_criterion(answers_first):
+    answers, images = torch.zeros(3, requires_grad=True), torch.ones(3)
+    pair = (answers, images) if answers_first else (images, answers)
+    assert one_batch_trials.compared_with(SimpleNamespace(input=pair[0], target=pair[1])) is images
+
+
 def test_queue_of_earlier_answers_is_one_of_the_batchs_own_here(examine, net):
     class Contrasting(net):
         """Tells two views of a sample from the keys of earlier batches."""

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from training_checklist.engines.batches import batch_size, leaves, same
 from training_checklist.engines.compared import replaced
+from training_checklist.engines.criteria import CriterionCall
+from training_checklist.engines.replay import seed_all
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.engines.trial import CLIPPING, DECAY, RATE, Trial, equal, without_inputs
 from training_checklist.lab.one_batch import FURTHER, OneBatch, has_silent_samples, share_of_exchanged, value_of
@@ -123,9 +125,16 @@ def draws_only_inputs(batch: OneBatch) -> bool:
     targets = []
     for seed in range(2):
         copy = batch.origin.again()
-        copy.mean([batch.batch], seed)
-        targets.append([call.target for call in copy.criteria.calls])
+        with isolate_rng():
+            seed_all(seed)
+            copy.loss(batch.batch)
+        targets.append([compared_with(call) for call in copy.criteria.calls])
     return bool(targets[0]) and equal(*targets)
+
+
+def compared_with(call: CriterionCall) -> Tensor:
+    """Return what answers are compared with, on whichever side of a criterion a project has them: `mse_loss(x, y)`."""
+    return call.input if call.target.requires_grad and not call.input.requires_grad else call.target
 
 
 def explanation(batch: OneBatch, change: str) -> Tried | None:
