@@ -128,5 +128,20 @@ def net() -> type[Net]:
 
 
 @pytest.fixture
+def normed(net) -> type[Net]:
+    """The network with a BatchNorm."""
+
+    class Normed(net):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(32)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return self.head(torch.relu(self.norm(self.first(inputs))))
+
+    return Normed
+
+
+@pytest.fixture
 def data() -> type[Data]:
     return Data

@@ -27,16 +27,8 @@ from training_checklist.probes.learning.metric_arguments_exchanged import is_of
 from training_checklist.probes.schedule import metric_not_there
 
 
-def test_copies_that_a_callback_of_lightning_keeps_are_its_own_affair(examine, net):
-    class Normed(net):
-        def __init__(self):
-            super().__init__()
-            self.norm = nn.BatchNorm1d(32)
-
-        def forward(self, inputs):
-            return self.head(torch.relu(self.norm(self.first(inputs))))
-
-    verdict = examine("learning", Normed(), more=[ModelPruning("l1_unstructured", amount=0.2)])
+def test_copies_that_a_callback_of_lightning_keeps_are_its_own_affair(examine, normed):
+    verdict = examine("learning", normed(), more=[ModelPruning("l1_unstructured", amount=0.2)])
     assert verdict.status == "passed", verdict.findings
 
 
@@ -864,14 +856,20 @@ def test_decay_that_lasts_and_rates_in_steps_are_no_finding(make, interval):
 class TestEpoch:
     """What is wrong only in some stage, or only in what is logged."""
 
-    def normalised(self, net):
-        class Normalised(Measured, net):
+    def unmeasured(self, net):
+        class Unmeasured(net):
             def __init__(self):
                 super().__init__()
                 self.norm, self.drop = nn.BatchNorm1d(32), nn.Dropout(0.2)
 
             def forward(self, inputs):
                 return self.head(self.drop(torch.relu(self.norm(self.first(inputs)))))
+
+        return Unmeasured
+
+    def normalised(self, net):
+        class Normalised(Measured, self.unmeasured(net)):
+            pass
 
         return Normalised
 
@@ -915,14 +913,7 @@ class TestEpoch:
         assert judge(examine, self.normalised(net)().eval()).where == "norm, drop"
 
     def test_validation_that_calls_the_training_step_is_in_eval_mode_as_it_should_be(self, examine, net):
-        class Same(net):
-            def __init__(self):
-                super().__init__()
-                self.norm, self.drop = nn.BatchNorm1d(32), nn.Dropout(0.2)
-
-            def forward(self, inputs):
-                return self.head(self.drop(torch.relu(self.norm(self.first(inputs)))))
-
+        class Same(self.unmeasured(net)):
             def validation_step(self, batch, batch_idx):
                 self.log("val/loss", self.training_step(batch, batch_idx))
 

@@ -103,6 +103,16 @@ def test_callbacks_and_loggers_at_hand_leave_nothing_and_go_on_as_they_were(net,
     assert (keeping.best_model_path, logger._experiment) == ("", None)
 
 
+@pytest.mark.parametrize("own", [{}, {"train": print}])
+def test_what_two_experiments_put_in_the_place_of_a_method_is_gone_in_whatever_order_they_leave(net, own):
+    module = net()
+    vars(module).update(own)
+    first, second = (put(module, "train", lambda *_: None) for _ in range(2))
+    first()
+    second()
+    assert {name: value for name, value in vars(module).items() if name == "train"} == own
+
+
 def test_trainer_without_features_is_looked_at_with_what_an_item_needs(net, data):
     results = check(net(), data(), items=["anomaly", "limit_batches", "learning"], trainer={"barebones": True})
     assert [verdict.status for verdict in results.verdicts] == ["passed"] * 3, results

@@ -106,11 +106,9 @@ def check(
     with tempfile.TemporaryDirectory() as place:  # checkpoints and logs of runs that are none
         verdicts = []
         for item, config in configs.items():
-            with leaving_no_files(Path(place, item)):
-                given = copied(trainer or {})
-                verdicts.append(
-                    run(item, config, settings, (module, datamodule), loaders or {}, given, Path(place, item))
-                )
+            with leaving_no_files(own := Path(place, item)):
+                given = dict(trainer or {})
+                verdicts.append(run(item, config, settings, (module, datamodule), loaders or {}, given, own))
         verdicts = [replace(each, seen=lasting(each.seen, place, folder)) for each in verdicts]
         notes = notes_on(verdicts, settings)
         if folder is not None:
@@ -205,6 +203,7 @@ def is_endless(trainer: Mapping[str, Any]) -> bool:
 def fit(experiment: Any, parts: tuple[Any, Any], loaders: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Let a Trainer fit copies, with an experiment among its callbacks."""
     module, datamodule = (made(part) for part in parts)
+    options = copied(options)
     callbacks = [*options.get("callbacks", ()), experiment]
     try:
         trainer = Trainer(**{**options, "callbacks": callbacks})

@@ -91,7 +91,7 @@ def kept(thing: Any, path: str, kinds: tuple[type, ...], depth: int = DEPTH) -> 
             yield from kept(each, f"{path}.{name}", kinds, depth - 1)
 
 
-def reached(thing: Any, kinds: tuple[type, ...]) -> Iterator[Any]:
+def all_kept(thing: Any, kinds: tuple[type, ...]) -> Iterator[Any]:
     """Yield everything of some kinds that an object keeps, once, however deep it lies: transforms hold transforms."""
     waiting, seen = [thing], set[int]()
     while waiting and len(seen) < OBJECTS:

@@ -39,11 +39,11 @@ def itself(held: Any) -> Any:
 
 def put(owner: Any, name: str, function: Callable[..., Any]) -> Callable[[], None]:
     """Put something in the place of a method of one object; what this returns puts back what was there."""
-    before = {name: vars(owner)[name]} if name in vars(owner) else {}
-    vars(owner)[name] = Instead(owner, name, function)
+    vars(owner)[name] = inside = Instead(owner, name, function)
 
-    def put_back() -> None:
+    def put_back() -> None:  # never what another experiment has put there, which may have left before this one
         vars(owner).pop(name, None)
-        vars(owner).update(before)
+        if inside.held is not None:
+            vars(owner)[name] = inside.held
 
     return put_back

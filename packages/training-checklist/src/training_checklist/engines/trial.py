@@ -33,6 +33,9 @@ class Drawn(Listener):
             self.given += [tensor.detach().clone() for tensor in call.given]
 
 
+NO_OPTIMIZER = "configure_optimizers makes no optimizer"
+
+
 class NoLoss(Exception):
     """A step of the copy has returned no loss."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from training_checklist.engines.fingerprints import digest_of
-from training_checklist.engines.held import bytes_of, kept, reached
+from training_checklist.engines.held import all_kept, bytes_of, kept
 from training_checklist.engines.random_state import GENERATORS, move_on, state_of, with_state
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.splits import Split, load_items
@@ -100,7 +100,7 @@ def load_in(order: list[int], seeds: tuple[int, ...], split: Split, trainer: Tra
     except Exception as error:  # an open file, a lock, a connection
         raise CannotJudge(f"the dataset cannot be copied: {type(error).__name__}") from None
     name, loads = type(dataset).__name__, Loads()
-    generators = [(generator, state_of(generator)) for generator in reached(dataset, GENERATORS)]
+    generators = [(generator, state_of(generator)) for generator in all_kept(dataset, GENERATORS)]
     before = {path: digest_of(each) for path, each in kept(dataset, name, (Tensor, np.ndarray))}
     with isolate_rng():
         for index in order:
@@ -118,5 +118,5 @@ def load_in(order: list[int], seeds: tuple[int, ...], split: Split, trainer: Tra
                 loads.results.setdefault(index, []).append(loaded)
     after = {path: digest_of(each) for path, each in kept(dataset, name, (Tensor, np.ndarray))}
     loads.changed = [path for path, known in before.items() if after.get(path, known) != known]
-    loads.hidden = sum(1 for _ in reached(dataset, GENERATORS)) > len(generators)
+    loads.hidden = sum(1 for _ in all_kept(dataset, GENERATORS)) > len(generators)
     return loads

@@ -14,7 +14,7 @@ from training_checklist.engines.compared import replaced
 from training_checklist.engines.criteria import CriterionCall
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.tracer import Call, Listener, Tracer
-from training_checklist.engines.trial import CLIPPING, DECAY, RATE, Trial, equal, without_inputs
+from training_checklist.engines.trial import CLIPPING, DECAY, NO_OPTIMIZER, RATE, Trial, equal, without_inputs
 from training_checklist.lab.one_batch import FURTHER, OneBatch, has_silent_samples, share_of_exchanged, value_of
 from training_checklist.lab.shared import once
 from training_checklist.lightning import isolate_rng
@@ -91,7 +91,7 @@ def trials(batch: OneBatch) -> tuple[list[Tried], str]:
     if batch.memorised or has_silent_samples(batch) or batch.is_on_its_way or batch.origin is None:
         return tried, batch.uncopied
     if not batch.trainer.optimizers[0].param_groups:
-        return tried, "configure_optimizers makes no optimizer"
+        return tried, NO_OPTIMIZER
     with isolate_rng():
         try:
             if batch.origin.module.automatic_optimization and memorises_distinct(batch):

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from training_checklist.engines.splits import Split, splits
+from training_checklist.engines.trial import NO_OPTIMIZER
 from training_checklist.lab.schedules import Schedules, times_cut
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import CannotJudge
@@ -67,7 +68,7 @@ class TwoEpochs(Schedules):
         if self.untold:
             raise CannotJudge(self.untold)
         if not any(each.param_groups for each in self.trainer.optimizers):
-            raise CannotJudge("configure_optimizers makes no optimizer")
+            raise CannotJudge(NO_OPTIMIZER)
 
     def indexed(self, stage: str) -> Split:
         """Return the first split of training or validation that gives single samples by their index.

@@ -89,11 +89,7 @@ class Overflow(Experiment):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self.batch, self.batch_idx = in_own_containers(batch), batch_idx  # as it is before the step
-        first = self.steps == 0 and pl_module.automatic_optimization
-        probe = self.probe
-        if first and probe is None:
-            probe = trainer.precision in MIXED and not bf16_in_files()
-        if first and probe:
+        if self.steps == 0 and pl_module.automatic_optimization and self._is_probed(trainer):
             self._probe(trainer, pl_module)
         self.random = collect_rng_states()
         self.frames.start(everything=batch_idx in self.trace_batches)
@@ -176,6 +172,9 @@ class Overflow(Experiment):
             self.skip(
                 "no output of a module was seen before a backward pass by Lightning, such as self.manual_backward"
             )
+
+    def _is_probed(self, trainer: Trainer) -> bool:
+        return (trainer.precision in MIXED and not bf16_in_files()) if self.probe is None else self.probe
 
     def _probe(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Try the step in FP16."""

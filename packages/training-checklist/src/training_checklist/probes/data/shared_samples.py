@@ -1,5 +1,6 @@
 from functools import cache, partial
 from itertools import combinations, product
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +58,7 @@ def compare(data: Data, train: Split, split: Split, limits: Limits) -> Hits:
         leaks = found.shared > limits.max_shared * found.total
     if leaks and found.shared == found.total and is_raster(data, split):
         return  # one picture, or one field, which the network is to hold
-    if leaks and (has_masks_of_parts(data, split) or takes_other_parts(data, split)):
+    if leaks and takes_other_parts(data, split):
         raise CannotJudge(f"the steps take other parts of a sample of {split.name} than in training")
     if leaks and train is not data.train:
         yield Hit(
@@ -71,27 +72,20 @@ def compare(data: Data, train: Split, split: Split, limits: Limits) -> Hits:
         yield Hit(text, found.place)
 
 
-def has_masks_of_parts(data: Data, split: Split) -> bool:
-    """Whether masks part a sample, as the nodes of one graph for training and validation."""
-    chosen = split.chosen(FEW)
-    with as_in(split.stage, data.trainer):
-        batch = split.batch_of(split.items(chosen), data.trainer)
-    masks = [leaf for leaf in leaves(batch).values() if leaf.dtype == torch.bool and leaf.ndim == 1 and leaf.any()]
-    of_parts = [mask for mask in masks if len(mask) != len(chosen)]
-    return any(len(one) == len(other) and not (one & other).any() for one, other in combinations(of_parts, 2))
-
-
 def takes_other_parts(data: Data, split: Split) -> bool:
-    """Whether training and validation cut pieces that differ out of the same samples, as windows of a series.
+    """Whether training and validation take pieces that differ of the same samples: by masks, or windows of a series.
 
     What only moves or scales numbers, such as augmentation, leaves a sample its shape, and is no cut; nor is what
     leaves most of them as they are, such as bands that are masked in a spectrogram.
     """
+    chosen = split.chosen(FEW)
+    with as_in(split.stage, data.trainer):
+        batch = split.batch_of(split.items(chosen), data.trainer)
+    if are_parted(batch, len(chosen)):
+        return True
     if split.stage != "val" or not is_overridden("validation_step", data.pl_module):
         return False
     pieces = []
-    with as_in(split.stage, data.trainer):
-        batch = split.batch_of(split.items(split.chosen(FEW)), data.trainer)
     whole = {tuple(leaf.shape[1:]) for leaf in leaves(batch).values()}
     for stage, step in (("train", "training_step"), ("val", "validation_step")):
         entrances = Entrances()
@@ -104,6 +98,13 @@ def takes_other_parts(data: Data, split: Split) -> bool:
     if not trained or not validated or not trained.isdisjoint(validated):
         return False
     return not any(one.shape == other.shape and agree(one, other) > MOST for one, other in product(*pieces))
+
+
+def are_parted(batch: Any, samples: int) -> bool:
+    """Whether masks part the samples of a batch, as the nodes of one graph for training and validation."""
+    masks = [leaf for leaf in leaves(batch).values() if leaf.dtype == torch.bool and leaf.ndim == 1 and leaf.any()]
+    of_parts = [mask for mask in masks if len(mask) != samples]
+    return any(len(one) == len(other) and not (one & other).any() for one, other in combinations(of_parts, 2))
 
 
 def is_raster(data: Data, split: Split) -> bool:
