@@ -110,6 +110,17 @@ def test_what_fails_in_a_repetition_is_a_mistake_of_the_checklist(tmp_path, monk
         check.conclude(tmp_path)
 
 
+def test_a_seed_of_hash_is_none_though_lightning_prints_it(tmp_path):
+    train = PROJECT["train.py"].replace("seed_everything(cfg.seed", "seed_everything(hash(str(cfg.seed)) % 2**31")
+    train = train.replace("verbose=False", "verbose=True")
+    [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": train})
+    place = verdict["findings"][0]["place"]
+    assert (verdict["verdict"], verdict["findings"][0]["rule"]) == ("failed", "reproducibility/no-seed")
+    assert "hash(str(cfg.seed))" in place["source"]
+    assert "hash() of a text" in verdict["findings"][0]["why"]
+    assert "zlib.crc32" in verdict["findings"][0]["fix"]
+
+
 def test_missing_seed_and_lost_state_are_named_with_the_first_tensor(tmp_path):
     seed_everything(3)  # as something else in this process may have: it is not this run's
     unseeded = PROJECT["train.py"].replace("    pl.seed_everything", "    0 and pl.seed_everything")

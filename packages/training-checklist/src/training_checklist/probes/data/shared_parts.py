@@ -17,25 +17,39 @@ COUNTED = 20_000  # values by which it is estimated how many different ones ther
 def detect(data: Data, split: Split, limits: Limits) -> Hits:
     """Look for runs of numbers of held-out samples in training samples.
 
-    What is compared with answers must be new; what enters the network only where it is an image: the past of a series
-    may be known.
+    What is compared with answers must be new, and so must what enters the network if it is an image. The past of a
+    series may be known: of what enters, a window counts that goes on in training samples on both sides.
     """
     one, two, roles = part(data, data.train).values, part(data, split).values, data.roles
-    for place in sorted(one.keys() & two.keys()):
-        known, held = rows(one[place]), rows(two[place])  # (N, channels, height, width)
-        is_image = one[place].ndim >= 4 and place in roles.inputs
-        is_series = one[place].ndim <= 3 and place in roles.compared
-        if not (is_image or is_series) or known is None or held is None or known.shape[1:] != held.shape[1:]:
+    places = one.keys() & two.keys() & {*roles.inputs, *roles.compared}
+    for place in sorted(places, key=lambda place: (place not in roles.compared, place)):
+        is_image = one[place].ndim >= 4
+        may_go_on = not is_image and place not in roles.compared
+        if is_image and place not in roles.inputs:
             continue
-        shared, length = compare(known, held, limits) or ([], 0)
-        if len(shared) > limits.max_shared_parts * len(held) and not are_samples(data, split, len(shared) / len(held)):
-            parts = f"parts of training samples in {place}: {length} numbers in a row, or more"
-            what = f"in {place} what a training sample has there" if all(shared) else parts
-            yield Hit(
-                f"{len(shared)} of {len(held)} samples that were looked at have {what}, the same to the last bit",
-                split.place.beside(note=place),
-                KNOWN if all(shared) else None,
-            )
+        for known, held in zip(layouts(one[place]), layouts(two[place]), strict=False):
+            if known.shape[1:] != held.shape[1:]:
+                continue
+            shared, length = compare(known, held, limits) or ([], 0)
+            shared = [shifts for shifts in shared if not may_go_on or are_on_both_sides(shifts)]
+            if len(shared) > limits.max_shared_parts * len(held) and not are_samples(
+                data, split, len(shared) / len(held)
+            ):
+                are_whole = not any(any(shift) for shifts in shared for shift in shifts[:1])
+                sides = ", before them and after them" if may_go_on else ""
+                parts = f"parts of training samples in {place}{sides}: {length} numbers in a row, or more"
+                what = f"in {place} what a training sample has there" if are_whole else parts
+                yield Hit(
+                    f"{len(shared)} of {len(held)} samples that were looked at have {what}, the same to the last bit",
+                    split.place.beside(note=place),
+                    KNOWN if are_whole else None,
+                )
+                return
+
+
+def are_on_both_sides(shifts: list[list[int]]) -> bool:
+    """Whether a window is found in one that begins earlier, and in one that begins later."""
+    return min(by[-1] for by in shifts) < 0 < max(by[-1] for by in shifts)
 
 
 def are_samples(data: Data, split: Split, share: float) -> bool:
@@ -47,22 +61,24 @@ def are_samples(data: Data, split: Split, share: float) -> bool:
     return found.shared >= share * found.total > 0
 
 
-def rows(values: Tensor) -> Tensor | None:
-    """Return floating-point values as (N, channels, height, width); a series has its time as width."""
+def layouts(values: Tensor) -> list[Tensor]:
+    """Return floating-point values as (N, channels, height, width); a series has its time, on either axis, as width."""
     if not values.is_floating_point() or values.ndim < 2 or not values.isfinite().all():
-        return None
+        return []
     values = values.float()
     if values.ndim >= 4:
-        return values.reshape(len(values), -1, *values.shape[-2:])
-    return values.unsqueeze(1).unsqueeze(1) if values.ndim == 2 else values.transpose(1, 2).unsqueeze(2)
+        return [values.reshape(len(values), -1, *values.shape[-2:])]
+    if values.ndim == 2:
+        return [values[:, None, None]]
+    return [values.transpose(1, 2).unsqueeze(2), values.unsqueeze(2)]
 
 
-def compare(known: Tensor, held: Tensor, limits: Limits) -> tuple[list[bool], int] | None:
+def compare(known: Tensor, held: Tensor, limits: Limits) -> tuple[list[list[list[int]]], int] | None:
     """Look for runs of `known` in `held`.
 
     Returns:
-        For each of `held` that has one, whether it is a sample of `known` as a whole, and how long the runs are; None
-        where chance makes such runs.
+        For each of `held` that has one, by how much samples of `known` that hold it are shifted (by nothing where it is
+        one of them as a whole), and how long the runs are; None where chance makes such runs.
     """
     known = known[: max(1, MOST // known[0].numel())]
     sample = known.flatten()
@@ -82,15 +98,15 @@ def compare(known: Tensor, held: Tensor, limits: Limits) -> tuple[list[bool], in
     wanted = wanted.flatten()
     ordered, where = keys.flatten().sort()
     at = torch.searchsorted(ordered, wanted).clamp(max=len(ordered) - 1)
-    shared: dict[int, bool] = {}
+    shared: dict[int, list[list[int]]] = {}
     for index in ((ordered[at] == wanted) & (wanted != 0)).nonzero().flatten().tolist():
         sample, channel, *here = torch.unravel_index(torch.tensor(index), theirs.shape)
-        if int(sample) in shared:
-            continue
         other, same_channel, *there = torch.unravel_index(where[at[index]], runs)
         shift = [int(one - two) for one, two in zip(here, there, strict=True)]
+        if shift in shared.get(int(sample), []):
+            continue
         if channel == same_channel and overlap(held[sample], known[other], shift):
-            shared[int(sample)] = not any(shift)
+            shared.setdefault(int(sample), []).append(shift)
     return [*shared.values()], length
 
 
@@ -171,6 +187,18 @@ def of_one_day() -> Example:
     return on_datasets(lambda: split(0), lambda: split(1), module=Flat)
 
 
+def windows(at_random: bool, channels_last: bool = True) -> Example:
+    """Cut windows of a series, which go on in one another, and split them at random or by time."""
+
+    def split(begin: int, end: int) -> TensorDataset:
+        cut = normal(406, 2, seed=2).cumsum(0).unfold(0, 8, 2)  # (200 windows, 2 channels, 8 steps)
+        order = torch.randperm(200, generator=torch.Generator().manual_seed(3)) if at_random else torch.arange(200)
+        chosen = (cut.transpose(1, 2) if channels_last else cut)[order[begin:end]]
+        return TensorDataset(chosen.clone(), normal(200, 4, seed=4)[order[begin:end]])
+
+    return on_datasets(lambda: split(0, 150), lambda: split(150, 200), module=Flat)
+
+
 def copies() -> Example:
     """Hold out the training set itself, which another probe is asked about."""
 
@@ -186,8 +214,9 @@ PROBE = Probe(
     fix=Fix("split the recordings or scenes first, by time or by place, and cut each part into windows or tiles then"),
     detect=detect,
     faulty=with_duplicates(2, of=100),
+    also_faulty=(windows(at_random=True), windows(at_random=True, channels_last=False)),
     healthy=with_duplicates(1, of=200),
-    also_healthy=(fading(), copies(), of_one_day()),
+    also_healthy=(fading(), copies(), of_one_day(), windows(at_random=False)),
     thresholds={
         "max_same": Threshold(
             1e-4,

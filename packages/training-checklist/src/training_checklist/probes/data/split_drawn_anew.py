@@ -33,7 +33,7 @@ SECONDS = 3  # of the five that limit_batches takes for samples beyond those of 
 
 
 def detect(data: Data, limits: Limits) -> Hits:
-    before, (found, error) = known(data, history), tested(data)
+    before, unasked, (found, error) = known(data, history), content_now(data), tested(data)
     if error or not found:
         raise CannotJudge(error or "setup('test') is not called: nothing is tested")
     if before is not None and 0 < before.frozen == before.marked:
@@ -42,8 +42,10 @@ def detect(data: Data, limits: Limits) -> Hits:
     first = content_of(dataset)
     if len(now) != 1 or first is None or first != content_of(dataset):
         raise CannotJudge("the training set gives no sample twice in the same way")
-    if first == content_of(now[0].dataset):
+    if content_of(now[0].dataset) in (first, unasked):
         return
+    if first != unasked:
+        raise CannotJudge("train_dataloader gives other samples than before, without another setup")
     if keeps_a_part(dataset, now[0].dataset):
         raise CannotJudge("the training samples are the same ones, of which setup makes a part anew")
     if not share_a_sample(dataset, now[0].dataset):
@@ -64,6 +66,12 @@ def detect(data: Data, limits: Limits) -> Hits:
     else:  # a dataset of its own
         why = "what is validated from then on was trained on before; the test set shares no sample with it"
         yield Hit(what, place, why, severity=WARNING)
+
+
+def content_now(data: Data) -> str | None:
+    """Return the digest of what train_dataloader gives now: that of a curriculum depends on the epoch."""
+    now = splits("train", pass_on(data.source.train_dataloader))
+    return content_of(now[0].dataset) if len(now) == 1 else None
 
 
 def keeps_a_part(one: Any, other: Any) -> bool:
@@ -140,6 +148,13 @@ class DrawnOnce(Drawn):
         super().setup(stage)
 
 
+class Curriculum(DrawnOnce):
+    """Trains on more samples after the first epoch."""
+
+    def train_dataloader(self) -> DataLoader:
+        return DataLoader(Subset(self.parts[0], range(100 if self.current_epoch else 40)), 16)
+
+
 PROBE = Probe(
     question="Does setup() make the same split each time that it is called?",
     why="setup is called for each stage: what is tested on then was trained on before",
@@ -148,4 +163,5 @@ PROBE = Probe(
     faulty=Example(Drawn, None),
     also_faulty=(Example(CutAgain, None), Example(OfItsOwn, None)),
     healthy=Example(DrawnOnce, None),
+    also_healthy=(Example(Curriculum, None),),
 )

@@ -1,11 +1,15 @@
 import ast
 from typing import Any
 
+from torch.utils.data import DataLoader
+
 from training_checklist.instruments import (
     EpochListener,
+    Example,
     Small,
     TwoEpochs,
     is_overridden,
+    loader,
     of_function,
     several_steps,
     tree_of,
@@ -21,16 +25,19 @@ class EpochLength(EpochListener):
 
     Attributes:
         done: by epoch, those of which a step was made.
+        asked: by epoch, those that there were to be.
         ended: whether training was told to stop.
     """
 
     def __init__(self, run: TwoEpochs) -> None:
         super().__init__(run)
         self.done: list[int] = []
+        self.asked: list[float] = []
         self.ended = False
 
-    def on_train_epoch_start(self, *_: Any) -> None:
+    def on_train_epoch_start(self, trainer: Trainer, *_: Any) -> None:
         self.done.append(0)
+        self.asked.append(trainer.num_training_batches)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         self.done[-1] += 1
@@ -38,10 +45,11 @@ class EpochLength(EpochListener):
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
-    seen, asked, module = run.heard(), run.trainer.num_training_batches, type(run.pl_module)
-    short = [(epoch, done) for epoch, done in enumerate(seen.done) if done < asked]
+    seen, module = run.heard(), type(run.pl_module)
+    epochs = enumerate(zip(seen.done, seen.asked, strict=True))
+    short = [(epoch, done, asked) for epoch, (done, asked) in epochs if done < asked]
     if short and not seen.ended:
-        epoch, done = short[0]
+        epoch, done, asked = short[0]
         is_own = is_overridden(HOOK, run.pl_module)
         yield Hit(
             f"epoch {epoch} ends after {done} of {asked:g} batches, and the Trainer was not asked to stop",
@@ -81,6 +89,13 @@ class Converging(Small):
         return self.global_step % 5 == 3
 
 
+class Growing(Small):
+    """Trains on more batches in each epoch."""
+
+    def train_dataloader(self) -> DataLoader:
+        return loader(8 if self.current_epoch == 0 else 4)
+
+
 PROBE = Probe(
     question="Does each training epoch run through all of its batches?",
     why="what comes after is never trained on; Lightning ends an epoch without a word where on_train_batch_start "
@@ -92,4 +107,5 @@ PROBE = Probe(
     faulty=several_steps(Ending),
     also_faulty=(several_steps(Converging),),
     healthy=several_steps(type("Whole", (Ending,), {"last": None})),
+    also_healthy=(Example(Growing, None, trainer={"reload_dataloaders_every_n_epochs": 1}),),
 )

@@ -12,8 +12,9 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     runs = seeded.runs
     if runs.parted is None or runs.one.seed == runs.two.seed:
         return
-    record = record_of(runs.one.seed)
-    if record or (runs.one.is_printed and runs.two.is_printed):
+    # Of the lines that come out differently in each process, one may make the seed; others matter when there is one.
+    salted, record = [line for line in runs.salted if "seed" in line.source], record_of(runs.one.seed)
+    if record or (not salted and runs.one.is_printed and runs.two.is_printed):
         yield Hit(
             f"each run draws a seed of its own: torch's was {runs.one.seed} and {runs.two.seed}; "
             + (f"it stands in {record}" if record else "seed_everything prints it"),
@@ -25,16 +26,21 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
         return
     row, key = runs.parted[0], next(iter(runs.seeds), Place())
     place = key.beside(parameter=row.name) if row.kind == "initial weight" else key
-    # Of the lines that come out differently in each process, one may make the seed; others matter when there is one.
-    place, why = replace(runs, salted=[line for line in runs.salted if "seed" in line.source]).at(place, PROBE.why)
-    unset, missing = key.value == "null", None if key.key else key_that_seeds()
+    place, why = replace(runs, salted=salted).at(place, PROBE.why)
+    unset = key.value == "null"
     given = f"although the config has {key.key}={key.value}, " if key.key and not unset else ""
+    if "hash(" in place.source:
+        fix = Fix(OF_A_TEXT)
+    elif unset:
+        fix = Fix(overrides=(f"{key.key}=42",))
+    else:
+        fix = Fix(WHATEVER_IT_IS) if given else key_that_seeds()
     yield Hit(
         f"{given}no seed is set, or another one in each run: torch's was {runs.one.seed} and {runs.two.seed}, and the "
         f"runs part in the {f'{row.kind} {row.name}'.strip()} of step {row.step}: {runs.numbers()}",
         place,
         why,
-        fix=Fix(overrides=(f"{key.key}=42",)) if unset else Fix(WHATEVER_IT_IS) if given else missing,
+        fix=fix,
     )
 
 
@@ -48,6 +54,7 @@ def key_that_seeds() -> Fix | None:
 
 
 OF_CONFIG = re.compile(r"""\w+\.(\w*seed\w*)|\w+(?:\.get\(|\[)['"](\w*seed\w*)['"][\])]""")
+OF_A_TEXT = "a number of the text that every process has alike: zlib.crc32(text.encode())"
 WHATEVER_IT_IS = (
     "seed_everything(cfg.seed, workers=True) whatever its value: `if cfg.seed:` leaves out 0, a seed as any"
 )
