@@ -306,3 +306,16 @@ def test_network_that_is_given_the_numbers_of_nodes_is_not_called_blind():
     network, batch = Nodes(), [torch.arange(6)]
     assert not Look(network, network.loss).is_blind(batch)
     assert Look(network, network.blind_loss).is_blind(batch)
+
+
+def test_generator_that_is_fed_noise_is_not_called_blind():
+    network = nn.Sequential(nn.Linear(2, 2))
+
+    def sorted_distance(batch):  # Wasserstein's, along each axis
+        return (network(torch.randn(len(batch[0]), 2)).sort(0).values - batch[0].sort(0).values).square().mean()
+
+    batch = [torch.randn(16, 2)]
+    assert not Look(network, sorted_distance).is_blind(batch)
+    with torch.no_grad():
+        nn.init.zeros_(network[0].weight)  # noise or not, all samples are the same
+    assert Look(network, sorted_distance).is_blind(batch)

@@ -84,13 +84,14 @@ class Look:
     def is_blind(self, batch: Any) -> bool:
         """Whether all layers answer samples that have changed places as before, and the loss depends on the batch.
 
-        Where they answer fewer samples the same, it is not these that they are given, but all nodes of a graph, say.
+        Where they answer fewer samples the same, it is not these that they are given, but all nodes of a graph, say;
+        and a network that is fed what is drawn, as a generator, makes samples that are compared with a batch as a set.
         """
         paths = [path for path, leaf in leaves(batch).items() if leaf.ndim and not torch.equal(leaf, leaf.roll(1, 0))]
         loss, known = self.at(batch) if paths else (0.0, [])
         moved = rolled(batch, 1)
         repeats = bool(known) and moved is not None and all(self.at(each)[1] == known for each in (batch, moved))
-        if not repeats or not self._depends_on(batch, loss, paths):
+        if not repeats or self.at(batch, seed=1)[1][:1] != known[:1] or not self._depends_on(batch, loss, paths):
             return False
         return self._is_given(batch, known)
 

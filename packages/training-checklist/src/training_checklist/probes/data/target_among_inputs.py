@@ -15,6 +15,7 @@ from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Thr
 
 
 def detect(data: Data, limits: Limits) -> Hits:
+    near = []
     for target, (number, columns) in left_by_columns(data).items():
         place, ranked = data.train.place, sorted(columns.items(), key=lambda pair: pair[1])
         found = [name for name, rest in columns.items() if rest < limits.rounding]
@@ -28,13 +29,13 @@ def detect(data: Data, limits: Limits) -> Hits:
             )
         # Of the days before, the last and the one before it are about as near; what follows from the target is alone.
         elif rest < min(limits.nearly, second * limits.alone):
-            yield Hit(
-                f"{name} alone tells {1 - rest:.2%} of the variance of {target}, and no other column more than "
-                f"{1 - second:.0%}",
-                place.beside(note=name),
-                "what is computed from the answer is not there where the answer is to be predicted",
-                Fix("take the column out of the inputs, unless it is known before the target is"),
-            )
+            what = f"{name} alone tells {1 - rest:.2%} of the variance of {target}, and no other column more than "
+            why = "what is computed from the answer is not there where the answer is to be predicted"
+            fix = Fix("take the column out of the inputs, unless it is known before the target is")
+            near.append(Hit(f"{what}{1 - second:.0%}", place.beside(note=name), why, fix))
+    # Where each of several numbers has a column of its own, columns are what they are measured by, as by sensors.
+    if len({hit.place.note for hit in near}) == 1:
+        yield from near
 
 
 def left_by_columns(data: Data) -> dict[str, tuple[int, dict[str, float]]]:
@@ -67,6 +68,14 @@ def leaving(*rests: float) -> Example:
     return on_datasets(lambda: TensorDataset(inputs, target), lambda: TensorDataset(inputs, target), module=Regression)
 
 
+def calibrated() -> Example:
+    """Return a table in which each of two numbers to predict is nearly straight in one that is measured."""
+    inputs, measured = normal(160, 8), normal(160, 2, seed=1)
+    inputs[:, :2] = measured + 0.05 * inputs[:, :2]
+    table = TensorDataset(inputs, measured)
+    return on_datasets(lambda: table, lambda: table, module=Regression)
+
+
 PROBE = Probe(
     question="Is the target kept out of the inputs?",
     why="the network copies the answer from its input; where the answer is not known it has nothing to copy",
@@ -76,6 +85,7 @@ PROBE = Probe(
     detect=detect,
     faulty=leaving(0.01),
     healthy=leaving(0.04),
+    also_healthy=(calibrated(),),
     thresholds={
         "rounding": Threshold(
             1e-6,
