@@ -10,6 +10,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from training_checklist import check
 from training_checklist.engines.compared import Look, move, rolled
+from training_checklist.engines.tracer import Tracer
+from training_checklist.engines.trial import Drawn
 
 
 class Series(LightningDataModule):
@@ -319,3 +321,12 @@ def test_generator_that_is_fed_noise_is_not_called_blind():
     with torch.no_grad():
         nn.init.zeros_(network[0].weight)  # noise or not, all samples are the same
     assert Look(network, sorted_distance).is_blind(batch)
+
+
+def test_memory_that_is_filled_is_not_what_random_numbers_are_drawn_by():
+    drawn, probabilities = Drawn(), torch.full((4,), 0.5)
+    with Tracer(nn.Linear(1, 1), drawn):
+        torch.empty(4).bernoulli_(0.5)
+        torch.empty(4).bernoulli_(probabilities)
+        torch.bernoulli(probabilities)
+    assert [torch.equal(given, probabilities) for given in drawn.given] == [True, True]

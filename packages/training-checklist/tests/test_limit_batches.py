@@ -25,10 +25,12 @@ from training_checklist.probes.data import weights_favour_frequent
 
 
 def whats(verdict):
+    assert verdict.error is None, verdict.error
     return [finding.what for finding in verdict.findings]
 
 
 def rules(verdict):
+    assert verdict.error is None, verdict.error
     return [finding.rule for finding in verdict.findings]
 
 

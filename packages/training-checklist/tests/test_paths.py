@@ -519,6 +519,18 @@ def test_files_that_processes_hold_and_that_must_not_be_there_stay_where_they_ar
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["held.lock", "once"]
 
 
+def test_folders_that_are_made_with_their_parents_are_taken_away_with_them(tmp_path):
+    class Own(Callback):
+        def write(self, path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("1")
+
+    with writing_inside(tmp_path / "run", here=tmp_path):
+        Own().write(tmp_path / "of" / "a" / "machine" / "result")
+    put_back(tmp_path / "run")
+    assert not (tmp_path / "of").exists()
+
+
 @pytest.mark.parametrize("address", ["", "file:", "file://", "sqlite:///"])
 def test_store_of_runs_that_is_a_file_lies_in_the_check(tmp_path, address):
     given = []

@@ -13,6 +13,7 @@ RULES = {"trace": "network/module-without-gradient", "gradients": "gradients/unu
 
 
 def whats(verdict):
+    assert verdict.error is None, verdict.error
     return [finding.what for finding in verdict.findings]
 
 

@@ -30,7 +30,9 @@ class Drawn(Listener):
 
     def before(self, call: Call) -> None:
         if call.name in DRAWS:
-            self.given += [tensor.detach().clone() for tensor in call.given]
+            # What is filled with numbers may be any memory.
+            given = call.given[1:] if call.name.endswith("_") else call.given
+            self.given += [tensor.detach().clone() for tensor in given]
 
 
 NO_OPTIMIZER = "configure_optimizers makes no optimizer"

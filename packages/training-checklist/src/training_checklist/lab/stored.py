@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset, IterableDataset
 
 from training_checklist.engines.batches import DEPTH, parts
+from training_checklist.engines.drawn_indices import length
 from training_checklist.engines.fingerprints import bytes_in
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.source_trees import reached, tree_of
@@ -50,7 +51,7 @@ def origin(dataset: Any) -> tuple[Any, list[int] | None]:
     for value in attributes(dataset):
         if isinstance(value, Dataset) and value is not dataset and not isinstance(value, IterableDataset):
             base, below = origin(value)
-            if len(value) == len(dataset):  # wrapped, to transform its samples
+            if length(value) == length(dataset) is not None:  # wrapped, to transform its samples
                 return base, below
     return dataset, None
 
@@ -63,7 +64,8 @@ def columns(dataset: Any) -> list[Any]:
     """Return everything that a dataset keeps one of for each sample: tensors, arrays and lists of its length."""
     kept = attributes(dataset)
     kept += [part for value in kept if isinstance(value, (list, tuple)) and len(value) < 10 for part in value]
-    return [value for value in kept if is_column(value, len(dataset))]
+    samples = length(dataset)
+    return [value for value in kept if samples is not None and is_column(value, samples)]
 
 
 def is_column(value: Any, length: int) -> bool:

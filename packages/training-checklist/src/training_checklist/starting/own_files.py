@@ -54,17 +54,22 @@ def write_note(folder: Path, known: dict[str, Any]) -> Path:
 
 def put_back(item: Path) -> None:
     """Remove the files that were noted in an item's directory, and give back what lay in their places."""
-    for note in sorted(item.rglob(f"{NOTES}/*.json"), key=lambda note: note.name, reverse=True):
+    notes = sorted(item.rglob(f"{NOTES}/*.json"), key=lambda note: note.name, reverse=True)
+    made: set[str] = set()
+    for note in notes:
         known = json.loads(note.read_text(encoding="utf-8"))
+        made |= {*known["made"]}
         if known["path"] is not None:
             path = Path(known["path"])
             if "grows" in known:
                 cut(path, known["was"])
             else:
                 give_back(path, note.with_suffix(""), known["was"])
-        for folder in known["made"]:
-            with suppress(OSError):  # it holds something else by now
-                os.rmdir(folder)
+    # Whoever makes folders with their parents may be asked for the inner ones first.
+    for folder in sorted(made, key=len, reverse=True):
+        with suppress(OSError):  # it holds something else by now
+            os.rmdir(folder)
+    for note in notes:
         note.unlink()
 
 

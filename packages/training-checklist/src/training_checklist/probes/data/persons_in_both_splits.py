@@ -32,7 +32,7 @@ def persons_of(dataset: Any) -> Iterator[tuple[str, list[Any]]]:
     """Yield the name of each column that tells whose a sample is, and the column, one entry for each sample."""
     base, inside = origin(dataset)
     for name, column in named_columns(base):
-        rows = column if len(column) == len(base) else read_rows(base, column)
+        rows = column if len(column) == length(base) else read_rows(base, column)
         if rows is not None:
             yield name, [rows[index] for index in inside] if inside is not None else list(rows)
 
@@ -66,7 +66,7 @@ def of_rows(rows: list[Any]) -> Iterator[tuple[str, list[Any]]]:
 def read_rows(base: Any, column: list[Any]) -> list[Any] | None:
     """Return the entries of a longer column that a dataset reads, where it keeps their indices."""
     for value in vars(base).values():
-        if hasattr(value, "__len__") and not isinstance(value, (str, dict)) and len(value) == len(base):
+        if hasattr(value, "__len__") and not isinstance(value, (str, dict)) and len(value) == length(base):
             indices = as_array(value)
             whole = indices.ndim == 1 and indices.dtype.kind in "iu" and len(np.unique(indices)) == len(indices)
             if whole and len(indices) and indices.min() >= 0 and indices.max() < len(column):

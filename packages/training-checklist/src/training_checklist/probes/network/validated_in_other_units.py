@@ -34,7 +34,7 @@ def detect(step: Step, limits: Limits) -> Hits:
     """Run training_step on the batch that is validated: equal answers are to be held against equal targets there."""
     trained = step.again(step.batch, training=False, name="training_step").heard(Differences).pairs
     asked = [
-        (answers.detach(), targets)
+        (answers.detach().double(), targets.double())  # under autocast, answers have 16 bits
         for one, other, learns, _ in trained
         for answers, targets in ((one, other), (other, one))
         if learns and answers.requires_grad and not targets.requires_grad
@@ -43,7 +43,7 @@ def detect(step: Step, limits: Limits) -> Hits:
     if not asked or not validated:
         raise CannotJudge("one of the two steps takes no difference of answers and targets")
     for one, other, _, place in validated:
-        for answers, targets in ((one, other), (other, one)):
+        for answers, targets in ((one.double(), other.double()), (other.double(), one.double())):
             known = [found for pair in asked if (found := asked_of(answers, *pair)) is not None]
             if known and all(is_other_unit(targets, each, limits.unit_numbers) for each in known):
                 now, then = (f"{float(each.min()):.4g} to {float(each.max()):.4g}" for each in (targets, known[0]))
@@ -131,4 +131,5 @@ PROBE = Probe(
     },
     faulty=Example(Scaled, temperatures),
     healthy=Example(PutBack, temperatures),
+    also_healthy=(Example(PutBack, temperatures, trainer={"precision": "bf16-mixed"}),),
 )
