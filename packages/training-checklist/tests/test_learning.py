@@ -882,6 +882,15 @@ class TestEpoch:
         assert "dropout is at work during validation" in finding.what
         assert "test_learning.py:" in finding.where
 
+    def test_dropout_that_draws_several_answers_to_each_input(self, examine, net):
+        class Sampling(net):
+            def forward(self, inputs):
+                times = 1 if self.training else 5
+                answers = [functional.dropout(torch.relu(self.first(inputs)), 0.2) for _ in range(times)]
+                return self.head(torch.stack(answers).mean(0))
+
+        assert "learning/dropout-in-validation" not in [each.rule for each in examine("learning", Sampling()).findings]
+
     def test_norm_that_a_hook_has_take_in_training_samples_beside_validation(self, examine, net):
         class Recalibrated(net):
             def __init__(self):

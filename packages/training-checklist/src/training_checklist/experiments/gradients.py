@@ -19,10 +19,10 @@ from training_checklist.engines.replay import loss_in, reported_loss
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.engines.uncopied import before_forward
 from training_checklist.experiments.experiment import Experiment
-from training_checklist.finding import Finding, Place
+from training_checklist.finding import Finding
 from training_checklist.lab.along_depth import Signals
 from training_checklist.lab.backward_graph import BackwardGraph
-from training_checklist.lab.first_steps import FirstSteps
+from training_checklist.lab.first_steps import FirstSteps, NormPass
 from training_checklist.lab.optimizer_steps import OptimizerSteps, gradient_norms
 from training_checklist.lightning import LightningModule, TensorBoardLogger, Trainer
 
@@ -60,17 +60,28 @@ class AroundStep:
 
 
 class BatchNorms(Listener):
-    """Keeps the inputs of batch normalisation in the mode of training; they hold the graph."""
+    """Keeps the inputs of batch normalisation in the mode of training."""
 
     def __init__(self) -> None:
-        self.inputs: dict[int, list[tuple[Tensor, Place]]] = {}
+        self.inputs: dict[int, list[NormPass]] = {}
 
     def before(self, call: Call) -> None:
+        mean = self._mean(call)
+        if mean is not None:
+            value = call.argument("input", 0)
+            self.inputs.setdefault(id(mean), []).append(NormPass(value.detach(), call.place))
+
+    def after(self, call: Call) -> None:
+        mean = self._mean(call)
+        if mean is not None and call.result.requires_grad:
+            call.result.register_hook(self.inputs[id(mean)][-1].use)
+
+    def _mean(self, call: Call) -> Tensor | None:
+        """Return the running mean that a call updates."""
         if call.name != "batch_norm" or not call.is_functional or not call.argument("training", 5, False):
-            return
-        mean, value = call.argument("running_mean", 1), call.argument("input", 0)
-        if isinstance(mean, Tensor):
-            self.inputs.setdefault(id(mean), []).append((value.detach(), call.place))
+            return None
+        mean = call.argument("running_mean", 1)
+        return mean if isinstance(mean, Tensor) else None
 
 
 class Gradients(Experiment):

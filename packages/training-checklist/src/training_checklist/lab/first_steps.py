@@ -26,6 +26,24 @@ MIXERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)  # in which nobody means a
 BETWEEN = ("on_after_backward", "on_before_optimizer_step", "configure_gradient_clipping", "optimizer_step")
 
 
+@dataclass
+class NormPass:
+    """A call of batch normalisation.
+
+    Args:
+        value: its input.
+        is_used: whether the backward pass has come to what it returned.
+    """
+
+    value: Tensor
+    place: Place
+    is_used: bool = False
+
+    def use(self, gradient: Tensor) -> None:
+        """Note that a gradient has come, and leave it as it is."""
+        self.is_used = True
+
+
 class FirstSteps(Subject):
     """What is known of the first steps, from the start of training on.
 
@@ -35,7 +53,7 @@ class FirstSteps(Subject):
         missing: names of the parameters without a gradient in any step.
         after_first: `holdings`, once the first step is over.
         calls: of the outermost modules in the first step, with their arguments.
-        batch_norms: inputs of batch normalisation in the mode of training in the first step, by its running mean.
+        batch_norms: calls of batch normalisation in the mode of training in the first step, of each running mean.
         watched: all optimizers; `optimizers`: those that have taken steps.
         norms: of every parameter's gradient by step, None where there is none.
         losses: of each batch.
@@ -48,7 +66,7 @@ class FirstSteps(Subject):
 
     missing: list[str]
     after_first: Holdings
-    batch_norms: list[list[tuple[Tensor, Place]]]
+    batch_norms: list[list[NormPass]]
     watched: list[OptimizerSteps]
     optimizers: list[OptimizerSteps]
     norms: dict[str, list[float | None]]

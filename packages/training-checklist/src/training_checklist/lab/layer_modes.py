@@ -20,6 +20,7 @@ from training_checklist.lab.shared import once
 from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
 
+DRAWS = 3  # twice, a network may be asked for the loss and for metrics
 WITH_DROPOUT = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)
 
 
@@ -32,6 +33,8 @@ class LayerModes(EpochListener):
         eval_line: the line of the project that has put the first one into eval mode that runs so in a training step.
         norm_sizes: by path of a BatchNorm, the numbers of samples and of values for each channel in the first batch.
         norms_without_data: BatchNorms whose weights have changed, and that validate by running statistics of 0 and 1.
+        draws_answers: whether a validation step has asked a network for answers to the same input often, as Monte Carlo
+            dropout does.
     """
 
     def __init__(self, run: TwoEpochs) -> None:
@@ -44,13 +47,18 @@ class LayerModes(EpochListener):
         self.norm_sizes: dict[str, tuple[int, int]] = {}
         self.norms_without_data: list[str] = []
         self.dropouts, self.is_first = DropoutCalls(), False
-        self.in_validation, self.in_step = Inside(), Inside(partial(self._look_at_root, module))
+        self.draws_answers, self._asked = False, list[tuple[str, Any]]()
+        self.in_validation = Inside(self._asked.clear)
+        self.in_step = Inside(partial(self._look_at_root, module))
         if is_overridden("validation_step", module):
             self.watching.enter_context(around_step(module, self.in_validation, step="validation_step"))
         self.watching.enter_context(around_step(module, self.in_step))
         for path, part in module.named_modules():
             if isinstance(part, (_BatchNorm, *WITH_DROPOUT)):
                 self.watching.callback(before_forward(part, partial(self._look_at_mode, path, module)).remove)
+
+        for path, part in module.named_children():
+            self.watching.callback(before_forward(part, partial(self._look_at_inputs, path)).remove)
 
     @property
     def dropout_lines(self) -> list[Place]:
@@ -81,6 +89,12 @@ class LayerModes(EpochListener):
         modes = [module.training for module in pl_module.modules() if isinstance(module, (_BatchNorm, *WITH_DROPOUT))]
         if not pl_module.training and modes and not any(modes):
             self._add(type(pl_module).__name__, self.in_eval, pl_module)
+
+    def _look_at_inputs(self, path: str, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if self.in_validation.entered and inputs:
+            self._asked.append((path, inputs[0]))  # itself: an id would be given once more
+            times = sum(path == name and inputs[0] is given for name, given in self._asked)
+            self.draws_answers |= times >= DRAWS
 
     def _look_at_mode(self, path: str, pl_module: LightningModule, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         normalises = isinstance(module, _BatchNorm)

@@ -1,14 +1,16 @@
 import torch
 from torch import Tensor, nn
 
-from training_checklist.instruments import FirstSteps, several_steps, with_part
+from training_checklist.instruments import FirstSteps, Small, several_steps, with_part
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
     twice = []
-    for (first, _), *later in steps.batch_norms:
-        twice += [place for value, place in later if torch.equal(first, value)][:1]
+    for first, *later in steps.batch_norms:
+        # Two draws of one input, as under dropout, are both learnt from.
+        again = [each for each in later if not (first.is_used and each.is_used)]
+        twice += [each.place for each in again if torch.equal(first.value, each.value)][:1]
     if not steps.pl_module.automatic_optimization:
         raise CannotJudge("in a step that drives its optimizers, a network may answer a second time, for another loss")
     if twice:
@@ -28,6 +30,13 @@ class Normed(with_part(lambda: nn.BatchNorm1d(4), lambda norm, answers: norm(ans
         return super().training_step(batch, batch_idx)
 
 
+class OfTwoDraws(Normed):
+    """Learns from two answers to the same samples, between which dropout draws anew (R-Drop)."""
+
+    def training_step(self, batch: list, batch_idx: int) -> Tensor:
+        return Small.training_step(self, batch, batch_idx) + Small.training_step(self, batch, batch_idx)
+
+
 PROBE = Probe(
     question="Does each BatchNorm see the same input only once in a training step?",
     why="its running statistics count the batch twice, and the forward pass is paid for twice",
@@ -36,4 +45,5 @@ PROBE = Probe(
     detect=detect,
     faulty=several_steps(Normed),
     healthy=several_steps(type("TwoViews", (Normed,), {"again": False})),
+    also_healthy=(several_steps(OfTwoDraws),),
 )

@@ -2,11 +2,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from training_checklist.instruments import LayerModes, TwoEpochs, Validated
-from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     modes = run.heard()
+    if modes.draws_answers and modes.dropout_lines:
+        raise CannotJudge("each validation step draws several answers to one input, as Monte Carlo dropout does")
     for place in modes.dropout_lines:
         yield Hit("dropout is at work during validation", place)
 
@@ -23,7 +25,7 @@ PROBE = Probe(
     why="each pass over the same data gives another result, worse than what the network can do",
     listener=LayerModes,
     detect=detect,
-    may_be_wrong="Monte Carlo dropout draws in validation on purpose",
+    may_be_wrong="a network whose answers are to be drawn has its dropout at work on purpose",
     fix=Fix("F.dropout(x, p, training=self.training), nn.Dropout, or no train() in validation"),
     faulty=Dropping,
     healthy=type("InTraining", (Dropping,), {"always": False}),
