@@ -9,6 +9,8 @@ MORE |= {"snr", "sdr", "sisnr", "sisdr", "sdri", "sisdri", "stoi", "pesq"}
 LESS = {"loss", "error", "err", "mae", "mse", "rmse", "mape", "smape", "nll", "perplexity", "ppl"}
 LESS |= {"wer", "cer", "fid", "eer", "lpips", "brier", "crps", "hausdorff", "chamfer", "fpr", "fnr"}
 LESS |= {"epe", "mpjpe", "ade", "fde", "rmsle", "wape", "mase", "bpd"}
+TURNED = {"neg", "negative", "minus"}  # scikit-learn's neg_mean_squared_error: more of it is better
+OF_OTHERS = {"adv", "adversary", "adversarial", "attack", "attacker", "leak", "leakage"}  # whom one may want to fail
 COUNTED = ("epoch", "step")  # which ModelCheckpoint adds to what is logged
 AT_RANK = re.compile(r"@\d+(?![.\d])")  # recall@1, hits@10: of the first answers of a ranking
 
@@ -21,7 +23,9 @@ def better(name: str) -> str | None:
     words = set(re.findall(r"[a-z]+\d?", name.lower())) | set(re.findall("[a-z]+", name.lower()))
     less = bool(words & LESS)
     more = bool(words & MORE or (AT_RANK.search(name) and not less))
-    return None if more == less else "max" if more else "min"
+    if more == less or words & OF_OTHERS:
+        return None
+    return "max" if more != bool(words & TURNED) else "min"
 
 
 def turned(mode: object, name: str) -> str | None:

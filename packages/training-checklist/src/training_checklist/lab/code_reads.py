@@ -50,6 +50,7 @@ class Code:
         logged: names given to `self.log`, each as a pattern.
         made: class of what is made in the code, by the attribute that keeps it: `self.val_acc = Accuracy()`.
         metrics: names of the project's own classes of metrics.
+        has_none_as_text: whether a string of it is 'None', as in a table of choices.
         logs_more: whether other names are logged, which are made while the code runs.
         loops: whether the whole config is gone through key by key.
     """
@@ -72,6 +73,7 @@ class Code:
     logged: set[str] = field(default_factory=set)
     made: dict[str, str] = field(default_factory=dict)
     metrics: set[str] = field(default_factory=set)
+    has_none_as_text: bool = False
     logs_more: bool = False
     loops: bool = False
 
@@ -109,6 +111,8 @@ class Code:
                     self.whole.add(name(node))
                 if isinstance(node.ctx, ast.Store) and root(node) in CONFIG:
                     self.assigned.add(name(node))
+                if isinstance(node, ast.Subscript) and name(node.value) == "callback_metrics":
+                    self._see_name(node.slice)
         elif isinstance(node, ast.arg):
             self.words.add(node.arg)
             self.whole.add(node.arg)
@@ -116,6 +120,7 @@ class Code:
             self.words.add(node.arg)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
             found = WORD.findall(node.value)
+            self.has_none_as_text |= node.value == "None"
             self.words.update(found)
             self.reached.update(found)
             self.whole.update(found)

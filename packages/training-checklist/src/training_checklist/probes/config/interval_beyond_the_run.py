@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from training_checklist.instruments import Job, JobConfig, ModelCheckpoint, callbacks, given_to, monitor_of
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
@@ -13,13 +13,16 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
             so = f"it is never validated, and callbacks wait for {waiting[0]}"
             yield replace(hit(config.place(key), every, node.max_epochs, so), severity=WARNING)  # it may be too slow
     epochs = OmegaConf.select(config.job, "trainer.max_epochs")
-    for call in callbacks(config, ModelCheckpoint):
-        every = call.node.get("every_n_epochs")
-        others = ("every_n_train_steps", "train_time_interval", "save_last")  # the last one saves as training ends
-        otherwise = any(call.node.get(each) for each in others)
-        if is_beyond(every, epochs) and not otherwise:
-            place = config.place(f"{call.key}.every_n_epochs")
-            yield hit(place, every, epochs, "this ModelCheckpoint saves nothing, and what was trained is lost")
+    savers = list(callbacks(config, ModelCheckpoint))
+    idle = [call for call in savers if saves_nothing(call.node, epochs)]
+    for call in idle if len(idle) == len(savers) else ():  # beside another one, snapshots are of a longer run
+        place, every = config.place(f"{call.key}.every_n_epochs"), call.node.every_n_epochs
+        yield hit(place, every, epochs, "this ModelCheckpoint saves nothing, and what was trained is lost")
+
+
+def saves_nothing(node: DictConfig, epochs: object) -> bool:
+    others = ("every_n_train_steps", "train_time_interval", "save_last")  # the last one saves as training ends
+    return is_beyond(node.get("every_n_epochs"), epochs) and not any(node.get(each) for each in others)
 
 
 def is_beyond(every: object, epochs: object) -> bool:
@@ -46,5 +49,9 @@ PROBE = Probe(
     healthy=Job(
         ("+trainer.max_epochs=6", "+callbacks.checkpoint.every_n_epochs=6", "+trainer.check_val_every_n_epoch=6")
     ),
-    also_healthy=(Job(NEVER), Job((*NEVER[:1], *SELDOM, "+callbacks.checkpoint.save_last=true"))),
+    also_healthy=(
+        Job(NEVER),
+        Job((*NEVER[:1], *SELDOM, "+callbacks.checkpoint.save_last=true")),
+        Job((*NEVER[:1], *SELDOM, "+callbacks.best={_target_: pytorch_lightning.callbacks.ModelCheckpoint}")),
+    ),
 )

@@ -8,7 +8,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
             so = "validates after every single training batch: nearly all time goes into validation"
             if name == "limit_train_batches":
                 epochs = node.get("max_epochs") if node.get("max_steps", -1) in (-1, None) else None
-                if epochs == 1:
+                if epochs == 1 or node.get("check_val_every_n_epoch", 1) != 1:  # an epoch is a step on purpose
                     continue
                 so = f"is one batch in each of {'many' if epochs is None else epochs} epochs"
             if type(value) is int and value == 1:
@@ -26,5 +26,8 @@ PROBE = Probe(
     faulty=Job(("+trainer.limit_train_batches=1",)),
     also_faulty=(Job(("+trainer.val_check_interval=1",)),),
     healthy=Job(("+trainer.limit_train_batches=1.0", "+trainer.val_check_interval=1.0")),
-    also_healthy=(Job(("+trainer.limit_train_batches=1", "+trainer.max_epochs=1")),),
+    also_healthy=(
+        Job(("+trainer.limit_train_batches=1", "+trainer.max_epochs=1")),
+        Job(("+trainer.limit_train_batches=1", "+trainer.max_epochs=60", "+trainer.check_val_every_n_epoch=20")),
+    ),
 )

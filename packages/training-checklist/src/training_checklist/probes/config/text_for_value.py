@@ -17,6 +17,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
         yield Hit(what, config.place(key), why=why, fix=Fix(advice, overrides=(f"{key}={text.meant}",)))
     for key, node, name in walk(config.job):
         known = key in texts or key.startswith("debug.") or not isinstance(node, DictConfig)
+        known |= config.code.has_none_as_text
         if not known and as_written(node, name) == "None" and not QUOTED.search(config.line(key)):
             fix = Fix("YAML writes it null", overrides=(f"{key}=null",))
             yield Hit(f"{key} is the text 'None'", config.place(key), fix=fix, severity=WARNING)

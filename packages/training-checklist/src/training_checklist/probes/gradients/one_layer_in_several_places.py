@@ -1,9 +1,13 @@
+import inspect
+import re
 from collections.abc import Callable
 
-from torch import nn
+from torch import Tensor, nn
 
-from training_checklist.instruments import Example, FirstSteps, several_steps, shown, with_part
+from training_checklist.instruments import Example, FirstSteps, Small, several_steps, shown, with_part
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
+
+ONE_FOR_ALL = re.compile(r"\[\s*(?:self\.)?\w+\s+for\s+\w+\s+in\s+range\(")  # [head for _ in range(3)]
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -12,7 +16,9 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
         names: dict[int, list[str]] = {}
         is_container = isinstance(module, (nn.Sequential, nn.ModuleList, nn.ModuleDict))  # else it may be an alias
         for name, child in module._modules.items() if is_container else ():
-            if child is not None and any(p.requires_grad for p in child.parameters()):
+            if child is None or isinstance(child, nn.PReLU):  # an activation is no layer
+                continue
+            if any(p.requires_grad for p in child.parameters()) and not is_written(root, path):
                 names.setdefault(id(child), []).append(f"{path}.{name}".lstrip("."))
         for same in (each for each in names.values() if len(each) > 1):
             yield Hit(
@@ -22,8 +28,27 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
             )
 
 
+def is_written(root: nn.Module, path: str) -> bool:
+    """Whether the class around a container says in so many words that one layer stands in each of its places."""
+    try:
+        return bool(ONE_FOR_ALL.search(inspect.getsource(type(root.get_submodule(path.rpartition(".")[0])))))
+    except (OSError, TypeError):  # of no file
+        return False
+
+
 def layers(make: Callable[[], list[nn.Module]]) -> Example:
     return several_steps(with_part(lambda: nn.Sequential(*make()), lambda part, answers: part(answers)))
+
+
+class OfOneHead(Small):
+    def __init__(self) -> None:
+        super().__init__()
+        head, act = nn.Linear(4, 4), nn.PReLU()
+        self.heads, self.acts = nn.ModuleList([head for _ in range(3)]), nn.Sequential(act, act)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        answers = super().forward(inputs)
+        return sum((self.acts(head(answers)) for head in self.heads), answers)
 
 
 PROBE = Probe(
@@ -34,4 +59,5 @@ PROBE = Probe(
     detect=detect,
     faulty=layers(lambda: [nn.Linear(4, 4)] * 3),
     healthy=layers(lambda: [nn.Linear(4, 4) for _ in range(3)]),
+    also_healthy=(several_steps(OfOneHead),),
 )

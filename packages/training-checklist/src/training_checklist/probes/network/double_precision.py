@@ -9,7 +9,8 @@ from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Pro
 def detect(step: Step, limits: Limits) -> Hits:
     weights, precision = dict(step.pl_module.named_parameters()), str(step.trainer.precision)
     double = [name for name, weight in weights.items() if weight.dtype == torch.float64]
-    if double and "64" not in precision:
+    is_default = len(double) == len(weights) and torch.get_default_dtype() == torch.float64
+    if double and "64" not in precision and not is_default:
         yield Hit(
             f"{len(double)} of {len(weights)} parameters are float64, with trainer.precision={precision}: "
             f"{', '.join(double[:3])}",
@@ -30,7 +31,7 @@ PROBE = Probe(
     why="they take twice the memory and several times the time; many accelerators have next to no units for float64",
     severity=WARNING,
     may_be_wrong="physics, and solvers inside a network, may need float64",
-    fix=Fix("no .double() and no set_default_dtype(torch.float64); data from NumPy are float64: .float()"),
+    fix=Fix("no .double(); data from NumPy are float64: .float()"),
     detect=detect,
     faulty=Double,
     healthy=Example(Double, trainer={"precision": "64-true"}),

@@ -22,7 +22,9 @@ UNFREEZES = "on_train_epoch_start"
 def detect(step: Step, limits: Limits) -> Hits:
     """Take the step once more with those weights not frozen: whose gradient is not 0 would count if it were not 0."""
     pl_module, trainer = step.pl_module, step.trainer
-    frozen = [n for n, p in pl_module.named_parameters() if not p.requires_grad and p.ndim > 1 and not p.any()]
+    # Of one row for all samples it is the mean of a prior, or a place to begin at, and multiplies nothing.
+    shapes = [(n, p) for n, p in pl_module.named_parameters() if p.ndim > 1 and len(p) > 1]
+    frozen = [n for n, p in shapes if not p.requires_grad and not p.any()]
     if not frozen:
         return
     hooks = [is_overridden(UNFREEZES, each, Callback) for each in trainer.callbacks]
@@ -60,6 +62,17 @@ class Adapted(Small):
         return SGD([p for p in self.parameters() if p.requires_grad], lr=0.01)
 
 
+class Shifted(Small):
+    """Answers around a mean that is kept beside its weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(torch.zeros(1, 8), requires_grad=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs - self.mean)
+
+
 PROBE = Probe(
     question="Is no frozen weight exactly 0, so that what it multiplies never counts?",
     why="training is to make something of it, as of an adapter's second factor, and never gets to it; or nobody has "
@@ -68,4 +81,5 @@ PROBE = Probe(
     detect=detect,
     faulty=type("Frozen", (Adapted,), {"frozen": ("first", "down", "up")}),
     healthy=Adapted,
+    also_healthy=(Shifted,),
 )

@@ -1,3 +1,4 @@
+import ast
 import inspect
 import re
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from training_checklist.instruments import (
     of_function,
     once,
     read_code,
+    source_tree,
 )
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
@@ -71,12 +73,28 @@ def like_hooks(things: Iterable[Any], words: set[str], trained: Any = None) -> H
                 ):
                     continue
                 near = FORMER.get(name) or get_close_matches(name, sorted(free), n=2, cutoff=CLOSE)
-                if near or name.startswith("on_") or name in everywhere:
+                if (near or name.startswith("on_") or name in everywhere) and not is_made_up(name, owner):
                     elsewhere = name in everywhere - set(FORMER)
                     why_not = f"no {base.__name__} has that hook" if elsewhere else "Lightning has no such hook"
                     meant = f"; did you mean {' or '.join(near)}?" if near else ""
                     what = f"{owner.__name__}.{name} is never called: {why_not}, and no code of the project names it"
                     yield Hit(f"{what}{meant}", of_function(method))
+
+
+def is_made_up(name: str, owner: type) -> bool:
+    """Whether the file of a class gets a method by a name that it puts together, which this one has."""
+    for node in ast.walk(tree_of_module(owner)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr" and len(node.args) > 1:
+            parts = node.args[1].values if isinstance(node.args[1], ast.JoinedStr) else []
+            pattern = "".join(re.escape(each.value) if isinstance(each, ast.Constant) else r"\w+" for each in parts)
+            if parts and re.fullmatch(pattern, name):
+                return True
+    return False
+
+
+def tree_of_module(owner: type) -> ast.AST:
+    file = inspect.getsourcefile(owner)
+    return source_tree(file) if file else ast.Module([], [])
 
 
 def hooks_of(kind: type) -> set[str]:

@@ -6,6 +6,8 @@ from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 def detect(stages: Stages, limits: Limits) -> Hits:
     for call in stages.loaded_weights:
+        if any(other.matched and other.place.spot == call.place.spot for other in stages.loaded_weights):
+            continue  # one part after the other, of which a new one has nothing to load
         # A part of the keys is loaded on purpose: a backbone without its head, an adapter.
         if call.given and call.expected and not call.matched:
             yield Hit(

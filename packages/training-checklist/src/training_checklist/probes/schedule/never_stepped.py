@@ -1,3 +1,4 @@
+import ast
 import inspect
 import math
 import re
@@ -9,9 +10,19 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler, StepLR
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from training_checklist.instruments import Example, Schedules, Trainer, loader, scheduled
+from training_checklist.instruments import (
+    Example,
+    LightningModule,
+    Schedules,
+    Trainer,
+    loader,
+    reached,
+    scheduled,
+    tree_of,
+)
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
+BY_HAND = ("training_step", "on_train_batch_end", "on_train_epoch_end")  # where manual optimization steps them
 ENDLESS = re.compile(r"\bwhile (?:True|1):|\b(?:cycle|repeat|count)\(")
 
 
@@ -38,9 +49,19 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
                     fix=Fix('{"scheduler": scheduler, "interval": "step"} where configure_optimizers returns it'),
                 )
     for calls in schedules.calls:
-        if calls.manual and calls.trained and not calls.within + calls.by_hand:
+        if calls.manual and calls.trained and not calls.within + calls.by_hand and not steps_seldom(module):
             what = f"nobody has stepped {calls.schedule} in two epochs: with manual optimization Lightning does not"
             yield Hit(what, Place(note=f"lr_scheduler {calls.schedule}"))
+
+
+def steps_seldom(module: LightningModule) -> bool:
+    """Whether the code steps a schedule under some condition, as in every fifth epoch."""
+    functions = {function for name in BY_HAND for function in reached(module, name)}
+    under = [node for function in functions for node in ast.walk(tree_of(function)) if isinstance(node, ast.If)]
+    called = [each for node in under for each in ast.walk(node) if isinstance(each, ast.Call)]
+    return any(isinstance(each.func, ast.Attribute) and each.func.attr == "step" for each in called) and any(
+        "lr_schedulers" in ast.unparse(tree_of(function)) for function in functions
+    )
 
 
 def has_no_epochs(trainer: Trainer) -> bool:
