@@ -1,8 +1,9 @@
+import pickle
 from dataclasses import dataclass
 
 import pytest
 import torch
-from pytorch_lightning import Callback
+from pytorch_lightning import Callback, Trainer
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, default_collate
@@ -10,6 +11,7 @@ from torchmetrics import ClasswiseWrapper, MeanMetric, Metric, MetricCollection
 from torchmetrics.classification import MulticlassAUROC, MulticlassRecall
 from torchvision import tv_tensors
 from training_checklist import check
+from training_checklist.engines.stand_in import FirstBatches
 
 
 def test_healthy_network_meets_one_device(examine, net):
@@ -691,3 +693,11 @@ class TestFault:
 
         finding = self.judge(examine, Detour())
         assert "a tensor was moved to the CPU" in finding.what
+
+
+def test_trainer_can_be_pickled_while_batches_are_kept(net):
+    trainer = Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
+    kept = FirstBatches(trainer)
+    assert pickle.dumps(trainer.strategy.batch_to_device)
+    kept.remove()
+    assert "batch_to_device" not in vars(trainer.strategy)

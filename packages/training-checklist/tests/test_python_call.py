@@ -645,11 +645,13 @@ def test_layers_whose_values_cannot_be_looked_at_end_no_item(net, data, first):
     assert [(each.item, each.error, each.findings) for each in results.verdicts if each.error or each.findings] == []
 
 
-@pytest.mark.parametrize("item", ["trace", "device", "gradients", "gradcheck"])
-def test_step_that_takes_slopes_of_its_network_by_torch_func_ends_no_item(net, data, item):
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("item", ["trace", "device", "gradients", "anomaly", "gradcheck"])
+def test_step_that_takes_slopes_of_its_network_by_torch_func_ends_no_item(net, data, item, together):
     class Sloped(net):
         def loss(self, batch):
-            slopes = torch.vmap(torch.func.jacrev(self.forward))(batch[0])
+            slope = torch.func.jacrev(self.forward)
+            slopes = torch.vmap(slope)(batch[0]) if together else torch.stack([slope(each) for each in batch[0]])
             return super().loss(batch) + 1e-3 * slopes.square().mean()
 
     verdict = check(Sloped(), data(), items=[item])[item]
@@ -856,3 +858,21 @@ def test_schedule_is_held_against_no_length_that_nobody_has_given(net, data, tra
     verdict = check(Scheduled(), data(), items=["learning"], trainer=trainer)["learning"]
     assert ("schedule/rises-again" in [finding.rule for finding in verdict.findings]) == found
     assert ("max_epochs" in verdict.unjudged.get("schedule/rises-again", "")) == (not trainer)
+
+
+def test_weight_that_is_limited_through_a_view_ends_no_item(net, data):
+    class Limited(net):
+        def __init__(self):
+            super().__init__()
+            self.spare = nn.Linear(8, 1)
+
+        def training_step(self, batch, batch_idx):
+            with torch.no_grad():
+                groups = self.first.weight.view(4, -1, 8)
+                self.first.weight.copy_(
+                    (groups / groups.norm(dim=1, keepdim=True).clamp(min=1)).view_as(self.first.weight)
+                )
+            return super().training_step(batch, batch_idx)
+
+    verdict = check(Limited(), data(), items=["gradients"])["gradients"]
+    assert (verdict.error, [each.rule for each in verdict.findings]) == (None, ["gradients/unused"])

@@ -81,9 +81,20 @@ MODULES = {
     "lab.data": (
         *("LEAST", "RAISED", "TOGETHER", "UNREAD"),
         *("Data", "Order", "Part"),
-        *("batches", "by_index", "differing", "in_order", "is_within", "load", "order_of", "part", "tested"),
+        *(
+            "batches",
+            "by_index",
+            "differing",
+            "given_before",
+            "in_order",
+            "is_within",
+            "load",
+            "order_of",
+            "part",
+            "tested",
+        ),
     ),
-    "lab.effects": ("WithoutEffect", "copied_parameters", "of_modules", "without_effect"),
+    "lab.effects": ("WithoutEffect", "copied_parameters", "of_modules", "waits_its_turn", "without_effect"),
     "lab.examples": (
         "MappedDataset",
         "Example",

@@ -13,6 +13,7 @@ from torch.nn.parameter import is_lazy
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.graph import Graph, operation
 from training_checklist.engines.tracer import Call
+from training_checklist.engines.uncopied import in_vmap
 from training_checklist.finding import NOWHERE, Place
 
 CHANGES_ITS_INPUT = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__")
@@ -118,6 +119,8 @@ class NotFinite(Graph):
         return Source(found)
 
     def _judge(self, node: Any, made: tuple[Any, ...], given: tuple[Any, ...]) -> None:
+        if in_vmap():  # where numbers cannot be asked for
+            return
         if self.backward is None and not finite(made) and finite(given):
             values = [each for each in made if each is not None]
             kind = "NaN" if any(each.isnan().any() for each in values) else "Inf"

@@ -171,16 +171,15 @@ class FirstBatches:
     def __init__(self, trainer: Trainer) -> None:
         self.strategy = trainer.strategy
         self.raw: dict[str, Any] = {}
-        transfer = self.strategy.batch_to_device
+        self.trainer, self.transfer = trainer, self.strategy.batch_to_device
+        self.strategy.batch_to_device = self.keep  # checkpoints of hyperparameters may hold the Trainer, with this
 
-        def keep(batch: Any, *arguments: Any, **options: Any) -> Any:
-            stage = str(trainer.state.stage.value)
-            if stage not in self.raw:
-                # Some subclasses of tensors refuse to be copied, and can be cloned.
-                self.raw[stage] = deepcopy(batch, {id(each): each.detach().clone() for each in tensors(batch)})
-            return transfer(batch, *arguments, **options)
-
-        self.strategy.batch_to_device = keep
+    def keep(self, batch: Any, *arguments: Any, **options: Any) -> Any:
+        stage = str(self.trainer.state.stage.value)
+        if stage not in self.raw:
+            # Some subclasses of tensors refuse to be copied, and can be cloned.
+            self.raw[stage] = deepcopy(batch, {id(each): each.detach().clone() for each in tensors(batch)})
+        return self.transfer(batch, *arguments, **options)
 
     def remove(self) -> None:
         self.strategy.__dict__.pop("batch_to_device", None)

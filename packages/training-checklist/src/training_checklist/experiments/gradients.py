@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from torchmetrics import Metric
 
 from training_checklist.engines.around_step import around_step
+from training_checklist.engines.batches import batch_size
 from training_checklist.engines.graph import leaf_tensors
 from training_checklist.engines.parameter_names import shown
 from training_checklist.engines.rehearsal import usual_rates
@@ -105,6 +106,10 @@ class Gradients(Experiment):
         super().setup(trainer, pl_module, stage)
         if isinstance(trainer.limit_train_batches, int):
             trainer.limit_train_batches *= trainer.accumulate_grad_batches
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if self.known is not None and not self.begun:
+            self.known.size = batch_size(batch)
 
     def _ask(self, **known: Any) -> None:
         """Ask what can be answered now and was not before."""

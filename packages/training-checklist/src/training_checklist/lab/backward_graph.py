@@ -14,7 +14,7 @@ from training_checklist.engines.batches import tensors
 from training_checklist.engines.graph import Graph, leaf_tensors, operation
 from training_checklist.engines.places import Places
 from training_checklist.engines.tracer import Call
-from training_checklist.engines.uncopied import after_forward, before_forward
+from training_checklist.engines.uncopied import after_forward, before_forward, in_vmap
 from training_checklist.finding import Place
 
 LEAVES_TORCH = {"item", "tolist", "numpy", "__array__", "__float__"}
@@ -54,6 +54,13 @@ class Death:
     parameters: set[int]
 
 
+def origin_of(tensor: Tensor) -> Any:
+    """Return what made a tensor, or a leaf itself; a view that was made without gradients is its leaf's."""
+    if tensor.grad_fn is not None:
+        return tensor.grad_fn
+    return tensor if tensor._base is None else tensor._base
+
+
 class BackwardGraph(Graph):
     """Records the operations of a step; afterwards `kill` and `cut` tell why a parameter gets nothing."""
 
@@ -86,7 +93,7 @@ class BackwardGraph(Graph):
     def before(self, call: Call) -> None:
         # Before: an operation in place changes what made its input.
         wanted = (tensor for tensor in call.given if tensor.requires_grad)
-        self._origins = [tensor if tensor.grad_fn is None else tensor.grad_fn for tensor in wanted]
+        self._origins = [origin_of(tensor) for tensor in wanted]
 
     def after(self, call: Call) -> None:
         super().after(call)
@@ -127,6 +134,8 @@ class BackwardGraph(Graph):
         return next((death for death in reversed(self.deaths) if death.parameters & ids), None)
 
     def _judge(self, node: Any, made: tuple[Tensor | None, ...], given: tuple[Tensor | None, ...]) -> None:
+        if in_vmap():  # where numbers cannot be asked for
+            return
         if not any(gradient is not None and bool(gradient.any()) for gradient in given):
             return
         edges = zip(node.next_functions, made, strict=False)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from training_checklist.engines.batches import as_real, inside, leaves, with_part
+from training_checklist.engines.drawn_indices import content_of
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.splits import CHUNK, Split, splits
 from training_checklist.finding import Finding, Place
@@ -133,10 +134,19 @@ def tested(data: Data) -> tuple[list[Split], str]:
     if not is_overridden("test_step", data.pl_module) and not any(map(gives_test_data, loaded())):
         return [], ""
     try:
+        given_before(data)
         pass_on(data.source.setup, "test")
         return splits("test", pass_on(data.source.test_dataloader)), ""
     except Exception as error:
         return [], f"{type(error).__name__}: {error}"
+
+
+@once
+def given_before(data: Data) -> str | None:
+    """Return a digest of what train_dataloader gives, as it is before testing is set up: it may depend on the epoch."""
+    own = is_overridden("train_dataloader", data.source)
+    now = splits("train", pass_on(data.source.train_dataloader)) if own else []
+    return content_of(now[0].dataset) if len(now) == 1 else None
 
 
 def gives_test_data(path: Path) -> bool:

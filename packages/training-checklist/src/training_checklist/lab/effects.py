@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +13,15 @@ from torch.nn.parameter import is_lazy
 from training_checklist.engines.batches import as_real
 from training_checklist.engines.own_code import is_own
 from training_checklist.engines.parameter_names import gather, shown
-from training_checklist.engines.source_trees import tree_of
+from training_checklist.engines.source_trees import reached, tree_of
 from training_checklist.finding import Place
 from training_checklist.lab.shared import once
 from training_checklist.lab.step import Step
 from training_checklist.lightning import LightningModule
 from training_checklist.probe import REMARK, WARNING, CannotJudge
 
+PROGRESS = re.compile(r"\b(?:current_epoch|global_step|batch_idx|batch_index|epoch|step)\b")
+LOSS = re.compile(r"l|\w*loss\w*", re.I)
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
@@ -91,6 +94,26 @@ def takes_by_state(node: ast.AST, name: str) -> bool:
     if not isinstance(node, ast.Subscript) or ast.unparse(node.value) != f"self.{name}":
         return False
     return any(isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self" for each in ast.walk(node.slice))
+
+
+def waits_its_turn(pl_module: LightningModule, path: str, called: bool = False) -> bool:
+    """Whether code of the step calls a module under a condition on the epoch or the number of the batch.
+
+    Args:
+        called: whether it is called meanwhile, and its answers have no part in the loss: a condition may choose that.
+    """
+    above, _, name = path.rpartition(".")
+    for code in {*reached(pl_module, "training_step"), type(pl_module.get_submodule(above))}:
+        for node in ast.walk(tree_of(code)):
+            if not isinstance(node, (ast.If, ast.IfExp)) or not PROGRESS.search(ast.unparse(node.test)):
+                continue
+            within = [*ast.walk(node)]
+            if any(isinstance(each, ast.Attribute) and each.attr == name for each in within):
+                return True
+            made = [each.id for each in within if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+            if called and any(map(LOSS.fullmatch, made)):
+                return True
+    return False
 
 
 def of_modules(modules: Sequence[WithoutEffect]) -> Place:

@@ -52,6 +52,7 @@ class FirstSteps(Subject):
         graph: of the first step, with the operations that made it.
         missing: names of the parameters without a gradient in any step.
         after_first: `holdings`, once the first step is over.
+        size: of the first batch, None where its tensors do not share a first dimension.
         calls: of the outermost modules in the first step, with their arguments.
         batch_norms: calls of batch normalisation in the mode of training in the first step, of each running mean.
         watched: all optimizers; `optimizers`: those that have taken steps.
@@ -65,6 +66,7 @@ class FirstSteps(Subject):
     """
 
     missing: list[str]
+    size: int | None
     after_first: Holdings
     batch_norms: list[list[NormPass]]
     watched: list[OptimizerSteps]

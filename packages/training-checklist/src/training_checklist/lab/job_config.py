@@ -71,7 +71,8 @@ class JobConfig(Subject):
         for source in runtime.config_sources:
             if source.schema == "file":
                 for group in groups:
-                    yield from Path(source.path).glob(f"{group}*.yaml")
+                    # An editor's lock file is a link to nowhere.
+                    yield from filter(Path.is_file, Path(source.path).glob(f"{group}*.yaml"))
 
     def place(self, key: str) -> Place:
         """Return a key with its origin: "conf/data/digits.yaml:2, over conf/train.yaml:15"."""

@@ -40,11 +40,12 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
         place: [{r for r, row in enumerate(together[place]) if is_within(each[place][0], row)} for each in alone]
         for place in steady
     }
-    apart = []
-    for one, other in combinations([place for place, rows in matches.items() if all(rows)], 2):
+    apart, known = [], [place for place, rows in matches.items() if all(rows)]
+    # Of a copy, which is rolled for its negatives, nothing is asked.
+    copies = {two for one, two in combinations(known, 2) if all(same(each[one], each[two]) for each in alone)}
+    for one, other in combinations([place for place in known if place not in copies], 2):
         number = sum(not mine & others for mine, others in zip(matches[one], matches[other], strict=True))
-        if number and not all(same(each[one], each[other]) for each in alone):  # of a copy, rolled for its negatives
-            apart.append((number, one, other))
+        apart += [(number, one, other)] if number else []
     if apart:  # one order that is wrong shows in many pairs
         number, one, other = max(apart, key=lambda each: each[0])
         yield Hit(

@@ -23,6 +23,8 @@ from training_checklist.instruments import (
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
+HALF = 0.5  # targets that do not belong to their inputs differ by all of the variance
+
 
 def detect(data: Data, limits: Limits) -> Hits:
     """Load training samples one by one, with the same random numbers each: equal inputs are one sample then."""
@@ -32,7 +34,7 @@ def detect(data: Data, limits: Limits) -> Hits:
     if any(is_mixed(data, each) for each in data.held_out):
         raise CannotJudge("a sample that is loaded alone is another one")
     first: dict[int, tuple[int, Any]] = {}
-    rows, contradicting = [], []
+    rows, contradicting, targets, apart = [], [], [], []
     with isolate_rng():
         for index in part(data, split).indices:
             if time.monotonic() > data.until:
@@ -45,19 +47,31 @@ def detect(data: Data, limits: Limits) -> Hits:
             rows.append(row[0])
             entering = [found[0] for place in sorted(roles.inputs) if (found := one.of(place)) is not None]
             other, known = first.setdefault(hash(tuple(map(digest_row, entering))), (index, target))
+            targets.append(target)
             if not torch.equal(known, target):
                 contradicting.append((index, other))
+                apart.append((known, target))
     if len(rows) < LEAST:
         raise CannotJudge(f"only {len(rows)} samples were loaded")
     if not are_unlikely_to_repeat(rows):
         raise CannotJudge("two samples of such data may well be equal by chance")
     if len(contradicting) > limits.max_contradicting * len(rows):
+        if are_near(apart, targets):
+            raise CannotJudge("targets of equal inputs are near each other, as measurements that were repeated")
         index, other = contradicting[0]
         yield Hit(
             f"{len(contradicting)} of {len(rows)} samples of {split.name} have the same input as another one and "
             f"another target: {len(first)} different inputs, item {index} is item {other}",
             split.place.beside(sample=index),
         )
+
+
+def are_near(apart: list[tuple[Tensor, Tensor]], targets: list[Tensor]) -> bool:
+    """Whether numbers differ between equal inputs by less than half of the variance that they have among all."""
+    if not targets[0].is_floating_point() or len({each.shape for each in targets}) > 1:
+        return False
+    between = torch.stack([(one - other).double().square() for one, other in apart]).mean(0) / 2
+    return bool((between < HALF * torch.stack(targets).double().var(0)).all())
 
 
 def is_mixed(data: Data, split: Any) -> bool:

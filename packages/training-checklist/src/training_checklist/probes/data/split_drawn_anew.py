@@ -12,6 +12,7 @@ from training_checklist.instruments import (
     by_index,
     content_of,
     digest_of,
+    given_before,
     history,
     isolate_rng,
     known,
@@ -33,7 +34,7 @@ SECONDS = 3  # of the five that limit_batches takes for samples beyond those of 
 
 
 def detect(data: Data, limits: Limits) -> Hits:
-    before, unasked, (found, error) = known(data, history), content_now(data), tested(data)
+    before, (found, error) = known(data, history), tested(data)
     if error or not found:
         raise CannotJudge(error or "setup('test') is not called: nothing is tested")
     if before is not None and 0 < before.frozen == before.marked:
@@ -42,9 +43,9 @@ def detect(data: Data, limits: Limits) -> Hits:
     first = content_of(dataset)
     if len(now) != 1 or first is None or first != content_of(dataset):
         raise CannotJudge("the training set gives no sample twice in the same way")
-    if content_of(now[0].dataset) in (first, unasked):
+    if content_of(now[0].dataset) in (first, given_before(data)):
         return
-    if first != unasked:
+    if first != given_before(data):
         raise CannotJudge("train_dataloader gives other samples than before, without another setup")
     if keeps_a_part(dataset, now[0].dataset):
         raise CannotJudge("the training samples are the same ones, of which setup makes a part anew")
@@ -66,12 +67,6 @@ def detect(data: Data, limits: Limits) -> Hits:
     else:  # a dataset of its own
         why = "what is validated from then on was trained on before; the test set shares no sample with it"
         yield Hit(what, place, why, severity=WARNING)
-
-
-def content_now(data: Data) -> str | None:
-    """Return the digest of what train_dataloader gives now: that of a curriculum depends on the epoch."""
-    now = splits("train", pass_on(data.source.train_dataloader))
-    return content_of(now[0].dataset) if len(now) == 1 else None
 
 
 def keeps_a_part(one: Any, other: Any) -> bool:

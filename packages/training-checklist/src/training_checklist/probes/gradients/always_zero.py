@@ -1,3 +1,4 @@
+import ast
 import re
 from collections.abc import Mapping
 
@@ -5,8 +6,10 @@ import torch
 from torch import Tensor, nn
 from training_config.walk import value_of, walk
 
-from training_checklist.instruments import FirstSteps, Small, own_config, several_steps, shown, with_part
-from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.instruments import FirstSteps, Small, own_config, several_steps, shown, source_tree, with_part
+from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+
+PROGRESS = ("current_epoch", "global_step")
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -24,11 +27,31 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
             f"the gradients of {len(names)} of {len(steps.norms)} parameters are exactly 0 in all steps; backward of "
             f"{death.operation} is given one and passes on only zeros"
         )
+        if follows_progress(death.place):
+            raise CannotJudge("a factor that depends on the epoch or step makes them 0, and may be another one later")
         place, key = death.place.beside(parameter=shown(names)), chosen_zero(death.place.source)
         if key:
             yield Hit(f"{what}, as {key}=0 of the config asks", place.beside(key=key), severity=REMARK)
         else:
             yield Hit(what, place)
+
+
+def follows_progress(place: Place) -> bool:
+    """Whether what stands in a line was computed from the epoch or step, as a term that is ramped up."""
+    functions = [node for node in ast.walk(source_tree(place.file)) if isinstance(node, ast.FunctionDef)]
+    around = [each for each in functions if each.lineno <= place.line <= (each.end_lineno or 0)]
+    if not around:
+        return False
+    found, nodes = {*PROGRESS}, [*ast.walk(max(around, key=lambda each: each.lineno))]
+    for node in [*nodes, *nodes]:  # a name may be made of another one that stands further down
+        if isinstance(node, ast.Assign) and not found.isdisjoint(words(node.value)):
+            found |= {each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+    return any(getattr(node, "lineno", 0) == place.line and not found.isdisjoint(words(node)) for node in nodes)
+
+
+def words(tree: ast.AST) -> set[str]:
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return names | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
 def is_direction_of_numbers(name: str, trained: Mapping[str, Tensor]) -> bool:

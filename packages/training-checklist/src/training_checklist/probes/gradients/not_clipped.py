@@ -1,8 +1,9 @@
+import ast
 from typing import Any
 
 from torch import nn
 
-from training_checklist.instruments import FirstSteps, Small, is_overridden, of_function, several_steps
+from training_checklist.instruments import FirstSteps, Small, is_overridden, of_function, several_steps, tree_of
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
@@ -13,6 +14,8 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
     if not limit or not pl_module.automatic_optimization or str(getattr(by, "value", by) or "norm") != "norm":
         raise CannotJudge("Lightning is not asked to clip gradients by their norm")
     own = is_overridden("configure_gradient_clipping", pl_module)
+    if own and clips_parts(type(pl_module).configure_gradient_clipping):
+        raise CannotJudge("configure_gradient_clipping clips several parts, each by a norm of its own")
     place = of_function(type(pl_module).configure_gradient_clipping) if own else Place()
     for each in optimizers:
         above = [effect.got for effect in each.effects if effect.got > limits.above_clip * limit]
@@ -22,6 +25,14 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
                 f"trainer.gradient_clip_val={limit:g}, up to {max(above):.3g}",
                 place.beside(key="trainer.gradient_clip_val", value=f"{limit:g}"),
             )
+
+
+def clips_parts(hook: Any) -> bool:
+    """Whether a hook clips more than once, or in a loop."""
+    nodes = [*ast.walk(tree_of(hook))]
+    called = [ast.unparse(each.func) for each in nodes if isinstance(each, ast.Call)]
+    times = sum(each.endswith("clip_grad_norm_") for each in called)
+    return times > 1 or (times == 1 and any(isinstance(each, ast.For) for each in nodes))
 
 
 class Clipped(Small):

@@ -32,7 +32,7 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
         for module, given in steps.calls:
             given = given if batch_size(given) is not None else cut(given)
             size = batch_size(given)
-            if size is not None:
+            if size is not None and not is_turned(given, size, steps.size):
                 told = True
                 with trainer.precision_plugin.forward_context():
                     leaking = leak(root, module, given, size)
@@ -42,6 +42,11 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
                     yield Hit(f"{what} of the batch", place)
     if not told:
         raise CannotJudge("the batch cannot be told from the other dimensions of what the modules are given")
+
+
+def is_turned(given: Any, size: int, samples: int | None) -> bool:
+    """Whether a module is given another dimension first, and samples after it, as PyTorch's layers take series."""
+    return samples not in (None, size) and any(samples in tensor.shape[1:2] for tensor in tensors(given))
 
 
 class Operations(Listener):

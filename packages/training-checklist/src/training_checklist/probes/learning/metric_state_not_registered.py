@@ -1,3 +1,5 @@
+import ast
+import inspect
 from typing import Any
 
 import torch
@@ -12,6 +14,7 @@ from training_checklist.instruments import (
     is_own_class,
     of_function,
     pass_on,
+    tree_of,
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
@@ -63,12 +66,24 @@ def plain_values(metric: Metric) -> dict[str, Any]:
     return found
 
 
+def words(kind: type[Metric]) -> set[str]:
+    """Return the attributes that compute() reads, or a method that it calls: what else is kept is no part of it."""
+    found: set[str] = set()
+    for function in [kind.compute, *(getattr(kind, name, None) for name in attributes(kind.compute))]:
+        found |= attributes(function) if inspect.isfunction(inspect.unwrap(function)) else set()
+    return found
+
+
+def attributes(function: Any) -> set[str]:
+    return {node.attr for node in ast.walk(tree_of(inspect.unwrap(function))) if isinstance(node, ast.Attribute)}
+
+
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     found = {of: updates for of, updates in run.heard().changed.items() if len(updates) == 2}
     if not found:
         raise CannotJudge("no metric of the project's own that keeps Metric.reset was updated twice")
     for (path, kind), (first, second) in found.items():
-        changed = [name for name in first if name in second]
+        changed = [name for name in first if name in second and name in words(kind)]
         if changed:
             names = ", ".join(changed[:3])
             yield Hit(

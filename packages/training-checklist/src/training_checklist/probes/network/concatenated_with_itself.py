@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from training_checklist.instruments import Call, Small, StepListener, by, source_tree
+from training_checklist.instruments import Call, Small, Step, StepListener, by, source_tree
 from training_checklist.probe import WARNING, Fix, Probe
 
 JOINS = {"cat", "concat", "concatenate", "hstack"}
@@ -20,6 +20,10 @@ class Concatenations(StepListener):
     or more with nothing beside it.
     """
 
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self.apart: set[tuple[str, int]] = set()  # lines that have joined different tensors, as after a first turn
+
     def after(self, call: Call) -> None:
         parts = call.argument("tensors", 0) if call.name in JOINS else None
         if not isinstance(parts, (list, tuple)) or len(parts) < 2 or adds_rows(call, parts[0]):
@@ -27,7 +31,13 @@ class Concatenations(StepListener):
         known = {memory(part): part for part in parts if is_computed(part)}
         counts = Counter(memory(part) for part in parts if is_computed(part))
         double = next((known[key] for key, count in counts.items() if count > 1), None)
-        if double is None or (len(parts) > 2 and len(parts) in counts.values()) or not call.is_own:
+        if (double is not None and len(parts) in counts.values() and len(parts) > 2) or not call.is_own:
+            return
+        line = (call.place.file, call.place.line)
+        if double is None:
+            self.apart.add(line)
+            self.found.pop(line, None)
+        if line in self.apart:
             return
         if any(first <= call.place.line <= last for first, last in repetitions(call.place.file)):
             return
@@ -89,6 +99,20 @@ class Joined(Doubled):
         return self.head(torch.cat([hidden, torch.relu(self.second(hidden))], 1))
 
 
+class Recalling(Doubled):
+    """Goes over what it has made, beside what it began with: the same, in the first turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.core = nn.Linear(16, 8)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        begun = hidden = torch.relu(self.first(inputs))
+        for _ in range(3):
+            hidden = torch.relu(self.core(torch.cat([hidden, begun], 1)))
+        return self.head(torch.cat([hidden, begun], 1))
+
+
 class Symmetric(Doubled):
     """Scales its answers by the determinant of a symmetric matrix for each sample."""
 
@@ -107,5 +131,5 @@ PROBE = Probe(
     listener=Concatenations,
     faulty=Doubled,
     healthy=Joined,
-    also_healthy=(Symmetric,),
+    also_healthy=(Symmetric, Recalling),
 )

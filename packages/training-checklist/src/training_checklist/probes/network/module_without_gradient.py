@@ -7,6 +7,7 @@ from training_checklist.instruments import (
     WithoutEffect,
     copied_parameters,
     of_modules,
+    waits_its_turn,
     without_effect,
 )
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
@@ -24,6 +25,8 @@ def detect(step: Step, limits: Limits) -> Hits:
     copies, automatic = step.heard().names, step.pl_module.automatic_optimization
     causes: dict[tuple[str, str | None], list[WithoutEffect]] = {}
     for module in without_effect(step):
+        if waits_its_turn(step.pl_module, module.path, module.called):
+            continue
         if module.zero or (copies.keys() >= set(module.parameters) and not module.with_grad):
             continue
         if not module.called:
@@ -56,6 +59,14 @@ class Used(Unused):
         return super().forward(inputs) + self.branch(inputs)
 
 
+class Later(Unused):
+    """Has a branch that joins after the first epoch."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        answers = Small.forward(self, inputs)
+        return answers + self.branch(inputs) if self.current_epoch >= 1 else answers
+
+
 PROBE = Probe(
     question="Does every module whose parameters the optimizer holds get a gradient?",
     why="what it returns never reaches the loss",
@@ -65,4 +76,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Unused,
     healthy=Used,
+    also_healthy=(Later,),
 )

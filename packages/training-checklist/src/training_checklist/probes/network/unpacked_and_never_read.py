@@ -49,11 +49,15 @@ class Read(Small):
         return self.loss(self(inputs) / lengths[:, None], labels)
 
 
+def of_an_agent(batch: list[Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return batch[0], batch[1], batch[1], batch[1] == 0
+
+
 class Cloning(Small):
     """Imitates what an agent did; what came of it is of no use."""
 
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        inputs, labels, reward, done = (*batch, batch[1], batch[1] == 0)
+        inputs, labels, reward, done = of_an_agent(batch)  # noqa: RUF059
         return self.loss(self(inputs), labels)
 
 

@@ -108,6 +108,8 @@ def without_effect(stages: Stages) -> Iterator[tuple[type, inspect.Parameter, Hi
             others = others_with(parameter.name, kinds, kind)
             if others and any(shares_a_dict(file, kind.__name__, others) for file in files):
                 continue
+            if any(is_one_of_a_table(file, kind.__name__, parameter.name) for file in files):
+                continue
             if not attribute:
                 yield kind, parameter, Hit(f"{what}, and does not read it", of_function(kind.__init__))
             elif not of_library(kind, attribute) and not any(reads(file, attribute) for file in files):
@@ -157,6 +159,16 @@ def shares_a_dict(file: str, name: str, others: set[str]) -> bool:
     }
     own = {given for called, given in splats if called == name}
     return any(called in others and given in own for called, given in splats)
+
+
+def is_one_of_a_table(file: str, name: str, argument: str) -> bool:
+    """Whether a class stands in a table of classes that are built alike, of which another one reads the argument."""
+    tree = source_tree(file)
+    tables = [{last_name(each) for each in node.values} for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+    others = set().union(*(table for table in tables if name in table)) - {name}
+    modules = [each for each in [*sys.modules.values()] if getattr(each, "__file__", None) == file]
+    found = [getattr(module, other, None) for module in modules for other in others]
+    return any(isinstance(each, type) and is_own_class(each) and uses(each, argument) for each in found)
 
 
 def uses_itself(kind: type, name: str) -> bool:
@@ -283,6 +295,17 @@ class Head(torch.nn.Linear):
         super().__init__(width, width)
 
 
+BODIES = {"deep": Body, "flat": Head}
+
+
+class OfATable(Small):
+    """Chooses its body from those that are built alike."""
+
+    def __init__(self, body: str) -> None:
+        super().__init__()
+        self.body = BODIES[body](8, 2)
+
+
 PROBE = Probe(
     question="Is every constructor argument of the project's classes read by some code?",
     why="whoever gives it, in the config or in code, believes in a value that nothing uses",
@@ -292,5 +315,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Example(lambda: Unscaled(0.5)),
     healthy=Example(lambda: Scaled(0.5)),
-    also_healthy=(Example(lambda: Described(0.5)), Example(lambda: Chosen({}))),
+    also_healthy=(Example(lambda: Described(0.5)), Example(lambda: Chosen({})), Example(lambda: OfATable("flat"))),
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from training_config.targets import HYDRA_KEYS
-from training_config.walk import value_of
+from training_config.walk import value_of, walk
 
 from training_checklist.instruments import FILES, Job, JobConfig, Stages, own_config, shown, source, unread_keys
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
@@ -73,12 +73,14 @@ def has_target(node: Any) -> bool:
 
 
 def is_of_menu(job: JobConfig, full_key: str, read: set[str], reached: Collection[str]) -> bool:
-    """Whether what is built beside a key is chosen by names that stand in no code: of a list in the config, say."""
+    """Whether what stands beside a key is chosen by names that stand in no code: of a list or key of the config."""
     parent = full_key.rpartition(".")[0]
     node = OmegaConf.select(job.job, parent)
     built = [str(key) for key in node if has_target(node._get_node(key))]
-    chosen = [key for key in built if key not in reached and not read.isdisjoint(endings(f"{parent}.{key}"))]
-    return full_key.rpartition(".")[2] in built and bool(chosen)
+    chosen = [str(key) for key in node if key not in reached and not read.isdisjoint(endings(f"{parent}.{key}"))]
+    if full_key.rpartition(".")[2] in built:
+        return not set(chosen).isdisjoint(built)
+    return any(value_of(owner, name) in chosen for _, owner, name in walk(job.job))
 
 
 def of_one_name() -> Job:
@@ -129,6 +131,12 @@ def ordered(order: str, code: str) -> Job:
     return Job((given, f"+order={order}"), {"train.py": built})
 
 
+def of_a_table() -> Job:
+    """Return a program that reads one number of a table, by a name that another key has."""
+    code = FILES["train.py"].replace("    trainer.fit", "    print(cfg.net.width[cfg.net.size])\n    trainer.fit", 1)
+    return Job(("+net={width: {little: 16, much: 64}, size: little}",), {"train.py": code})
+
+
 PROBE = Probe(
     question="Does the program read every key of the parts of its config that it takes key by key?",
     why="whatever it is set to changes nothing",
@@ -145,6 +153,7 @@ PROBE = Probe(
     healthy=passing("cfg.net.width, cfg.net.bias"),
     also_healthy=(
         not_chosen(),
+        of_a_table(),
         of_one_name(),
         switched("false"),
         passing("**cfg.net"),
