@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+from omegaconf import ListConfig
 from pytorch_lightning import LightningDataModule, LightningModule
 from torch import nn
 from torch.nn import functional
@@ -414,3 +415,24 @@ def test_recordings_of_both_splits_are_found_behind_bands_that_training_masks(ex
 
     found = [finding.rule for finding in examine("limit_batches", Listener(), Recordings()).findings]
     assert "data/shared-samples" in found
+
+
+class Shaken:
+    """A transform with a random generator of its own, as those of albumentations have."""
+
+    def __init__(self):
+        self.random = np.random.default_rng(0)
+
+    def __call__(self, inputs):
+        return inputs + torch.from_numpy(self.random.normal(size=8)).float()
+
+
+def test_transforms_in_a_list_of_a_config_are_no_memory_of_a_dataset():
+    def shaken():
+        dataset = examples.MappedDataset(lambda index, inputs, label: (dataset.transforms[0](inputs), label))
+        dataset.transforms = ListConfig([Shaken()], flags={"allow_objects": True})  # of which copies share the objects
+        return dataset
+
+    probe = probes.load("data/sample-depends-on-history")
+    item = examples.run(probe, examples.on_datasets(shaken))
+    assert (item.findings, item.unjudged.get(probe.id)) == ([], None)

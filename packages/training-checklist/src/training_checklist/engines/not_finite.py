@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.graph import Graph, operation
 from training_checklist.engines.tracer import Call
-from training_checklist.engines.uncopied import in_vmap
+from training_checklist.engines.uncopied import are_batched
 from training_checklist.finding import NOWHERE, Place
 
 CHANGES_ITS_INPUT = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__")
@@ -119,7 +119,7 @@ class NotFinite(Graph):
         return Source(found)
 
     def _judge(self, node: Any, made: tuple[Any, ...], given: tuple[Any, ...]) -> None:
-        if in_vmap():  # where numbers cannot be asked for
+        if are_batched((*made, *given)):
             return
         if self.backward is None and not finite(made) and finite(given):
             values = [each for each in made if each is not None]

@@ -1,10 +1,10 @@
 """Hooks of this package on modules of the project, which may copy or pickle a module in the middle of an item."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch._C import _functorch as functorch
 from torch.jit import ScriptModule
 from torch.utils.hooks import RemovableHandle
@@ -31,6 +31,14 @@ def in_vmap() -> bool:
     if functorch.maybe_current_level() is None:
         return False
     return any(each.key() == functorch.TransformType.Vmap for each in functorch.get_interpreter_stack() or ())
+
+
+def are_batched(values: Iterable[Any]) -> bool:
+    """Whether tensors stand for those of many samples at once, and have no values to look at.
+
+    Also those of `torch.autograd.functional.jacobian(vectorize=True)`, which has a vmap of its own.
+    """
+    return in_vmap() or any(isinstance(each, Tensor) and functorch.is_legacy_batchedtensor(each) for each in values)
 
 
 def hook_of_a_copy() -> Callable[..., None]:

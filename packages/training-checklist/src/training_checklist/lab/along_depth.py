@@ -14,7 +14,7 @@ from torch._C import _functorch as functorch
 from torchmetrics import Metric
 
 from training_checklist.engines.batches import tensors
-from training_checklist.engines.uncopied import after_forward
+from training_checklist.engines.uncopied import after_forward, are_batched
 from training_checklist.finding import Place
 from training_checklist.lab.shared import Subject
 from training_checklist.probe import CannotJudge
@@ -44,8 +44,11 @@ class Signals:
     def _keep(self, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
         first = next((tensor for tensor in tensors(output) if tensor.requires_grad), None)
         if first is not None and functorch.maybe_current_level() is None:  # within torch.func, its slopes are others
-            norms = self.norms.setdefault(name, [])
-            first.register_hook(lambda gradient: norms.append(gradient.detach().norm().float()))
+            first.register_hook(partial(self._keep_norm, self.norms.setdefault(name, [])))
+
+    def _keep_norm(self, norms: list[Tensor], gradient: Tensor) -> None:
+        if not are_batched([gradient]):
+            norms.append(gradient.detach().norm().float())
 
 
 @dataclass

@@ -14,7 +14,7 @@ from training_checklist.engines.batches import tensors
 from training_checklist.engines.graph import Graph, leaf_tensors, operation
 from training_checklist.engines.places import Places
 from training_checklist.engines.tracer import Call
-from training_checklist.engines.uncopied import after_forward, before_forward, in_vmap
+from training_checklist.engines.uncopied import after_forward, are_batched, before_forward
 from training_checklist.finding import Place
 
 LEAVES_TORCH = {"item", "tolist", "numpy", "__array__", "__float__"}
@@ -134,7 +134,7 @@ class BackwardGraph(Graph):
         return next((death for death in reversed(self.deaths) if death.parameters & ids), None)
 
     def _judge(self, node: Any, made: tuple[Tensor | None, ...], given: tuple[Tensor | None, ...]) -> None:
-        if in_vmap():  # where numbers cannot be asked for
+        if are_batched((*made, *given)):
             return
         if not any(gradient is not None and bool(gradient.any()) for gradient in given):
             return

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch._C import _functorch as functorch
 
 from training_checklist.engines.tracer import Call, Listener
 from training_checklist.finding import Place
@@ -51,6 +52,8 @@ class FlatUnits(Listener):
             or value.ndim < 2
             or not value.numel()
         ):
+            return
+        if functorch.maybe_current_level() is not None:  # within torch.func, where nothing may be added up outside
             return
         if value.dtype not in (torch.float32, torch.float64) and name != "relu":  # 16 bits round to 1 far earlier
             return

@@ -75,12 +75,16 @@ def history(data: Data) -> History:
     if sum(bytes_of(each) for _, each in kept(split.dataset, name, (Tensor, np.ndarray))) > LARGEST:
         raise CannotJudge(f"the dataset keeps more than {LARGEST} bytes: too much for a copy")
     chosen = split.chosen(SAMPLES)
-    found = []
-    for order, seeds in ((chosen, (0, 0, 1)), (chosen[::-1], (0,)), (chosen, (1,))):
-        try:
-            found.append(load_in(order, seeds, split, data.trainer, until))
-        except Unseen as kind:
-            raise CannotJudge(f"a sample holds something that cannot be compared: {kind}") from None
+    found, generators = [], [(each, state_of(each)) for each in all_kept(split.dataset, GENERATORS)]
+    states = [state for _, state in generators]
+    try:
+        for order, seeds in ((chosen, (0, 0, 1)), (chosen[::-1], (0,)), (chosen, (1,))):
+            found.append(load_in(order, seeds, split, data.trainer, until, states))
+    except Unseen as kind:
+        raise CannotJudge(f"a sample holds something that cannot be compared: {kind}") from None
+    finally:
+        for generator, state in generators:  # a copy of a ListConfig shares the objects in it
+            with_state(generator, state)
     one, backwards, alone = found
     unsteady = [index for index in chosen if one.results[index][0] != one.results[index][1]]
     moved = [index for index in chosen if one.results[index][0] != backwards.results[index][0]]
@@ -92,15 +96,24 @@ def history(data: Data) -> History:
     return History(len(chosen), len(unsteady), len(moved), one.changed, len(marked), len(frozen), place)
 
 
-def load_in(order: list[int], seeds: tuple[int, ...], split: Split, trainer: Trainer, until: float) -> Loads:
-    """Load samples from a copy of the dataset, until the clock shows `until`, each with each of the seeds."""
+def load_in(
+    order: list[int], seeds: tuple[int, ...], split: Split, trainer: Trainer, until: float, states: list[Any]
+) -> Loads:
+    """Load samples from a copy of the dataset, until the clock shows `until`, each with each of the seeds.
+
+    Args:
+        states: of the generators that the dataset keeps, to begin with.
+    """
     parts = (trainer, trainer.lightning_module, trainer.datamodule)
     try:
         dataset = deepcopy(split.dataset, {id(part): part for part in parts if part is not None})
     except Exception as error:  # an open file, a lock, a connection
         raise CannotJudge(f"the dataset cannot be copied: {type(error).__name__}") from None
     name, loads = type(dataset).__name__, Loads()
-    generators = [(generator, state_of(generator)) for generator in all_kept(dataset, GENERATORS)]
+    own = [*all_kept(dataset, GENERATORS)]
+    if len(own) != len(states):
+        raise CannotJudge("a copy of the dataset has other random generators than the dataset")
+    generators = [*zip(own, states, strict=True)]
     before = {path: digest_of(each) for path, each in kept(dataset, name, (Tensor, np.ndarray))}
     with isolate_rng():
         for index in order:

@@ -56,6 +56,8 @@ def detect(data: Data, limits: Limits) -> Hits:
     for place in silent:
         if any(says_the_same(known[place], each) for each in others_of):
             continue
+        if any(may_be_of(known[place], leaf) for other, leaf in known.items() if other not in roles.places):
+            continue  # of a part of the batch that this training does not use either
         held, mask = "how long samples are without their padding", known[place]
         if mask.ndim > 1:
             held = f"0 for {float((mask == 0).float().mean()):.0%} of what it covers and 1 for the rest"
@@ -110,6 +112,10 @@ def says_the_same(mask: Tensor, other: Tensor) -> bool:
 def covers(mask: Tensor, leaf: Tensor) -> bool:
     """Whether a mask has an entry for each number of a tensor, or each row: (N, T) for (N, T, features)."""
     return mask.ndim <= leaf.ndim <= mask.ndim + 1 and leaf.shape[: mask.ndim] == mask.shape
+
+
+def may_be_of(mask: Tensor, leaf: Tensor) -> bool:
+    return mask.ndim > 1 and leaf is not mask and covers(mask, leaf) and not is_mask(leaf)
 
 
 def are_lengths(leaf: Tensor, padded: Tensor) -> bool:
