@@ -28,6 +28,7 @@ from torch._subclasses import FakeTensorMode
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, TensorDataset
 from torchmetrics import MeanAbsoluteError
 from training_checklist.diagnosis.diagnose import diagnose, print_traceback
+from training_checklist.engines.own_code import pass_on
 from training_checklist.finding import FAILED, Finding, Fix, Place
 from training_checklist.hydra_callbacks.exceptions import print_panel
 from training_config.errors import ConfigError
@@ -284,6 +285,13 @@ def test_size_mismatch_in_an_expression_names_the_expression():
     assert finding.why == "sizes 3 and 5 in dimension 1 do not go together in a * 2 + b"
 
 
+def test_branches_of_other_sizes_are_told_with_both():
+    branches = torch.rand(2, 3, 8, 8), torch.rand(2, 3, 2, 8)
+    finding = diagnosed(lambda: torch.cat(branches, dim=1))
+    assert finding.rule == "crash/joined"
+    assert "the first has 8, and number 1 (from 0) has 2" in finding.why
+
+
 def test_odd_size_that_a_network_halves_and_doubles_is_told_with_its_input():
     class Skipping(nn.Module):
         def __init__(self):
@@ -297,6 +305,12 @@ def test_odd_size_that_a_network_halves_and_doubles_is_told_with_its_input():
     assert finding.rule == "crash/halved-and-doubled"
     assert "15 was halved to 7 and doubled to 14" in finding.why
     assert "(2, 3, 15, 15)" in finding.why
+
+
+def test_call_that_the_checklist_passes_on_is_not_said_to_raise():
+    finding = diagnosed(lambda: pass_on(torch.linalg.cholesky, torch.zeros(2, 2)))
+    assert finding.rule == "crash/unknown"
+    assert "own_code" not in finding.why
 
 
 def test_closure_that_a_hook_does_not_call():

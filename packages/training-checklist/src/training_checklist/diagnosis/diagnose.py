@@ -170,6 +170,9 @@ def _plain(error: BaseException) -> Finding:
     return Finding("crash/refused", FAILED, str(error), Place(note="the command, or a config"), why, fix)
 
 
+OURS = "training_checklist"  # which only passes calls on
+
+
 def _unknown(crash: Crash) -> Cause:
     own = crash.nearest
     if own is None:
@@ -179,7 +182,7 @@ def _unknown(crash: Crash) -> Cause:
         )
     asked = f": {own.expression}" if "\n" not in own.expression else ""
     command = shlex.join([*program()[1:], *map(redact_override, without_items(sys.argv[1:]))])
-    last = crash.steps[-1] if crash.steps else own
+    last = next((each for each in reversed(crash.steps) if not each.module_name.startswith(OURS)), own)
     raised = "" if last.is_own else f", which {last.module_name} raises in its line {last.line} ({last.function})"
     return Cause(
         f"no known cause fits this exception{raised}; look at the values used in line {own.line}{asked}",

@@ -240,6 +240,15 @@ def broadcast(crash: Crash, match: re.Match) -> Cause:
     )
 
 
+def joined(crash: Crash, match: re.Match) -> Cause:
+    axis, first, other, number = match.groups()
+    return Cause(
+        f"tensors that are joined along dimension {axis} need the same size in all others: the first has {first}, and "
+        f"number {number} (from 0) has {other}",
+        "print their shapes before that line: pooling, strides or cropping differ between the branches",
+    )
+
+
 def metric_shapes(crash: Crash, match: re.Match) -> Cause:
     predictions, targets = match.groups()
     why = f"the metric compares number by number; predictions are ({predictions}), targets ({targets})"
@@ -427,6 +436,7 @@ PATTERNS: list[Pattern] = [
     (r"Input type \(.*?\) and (?:weight|bias) type \(.*?\) should be the same", dtypes),
     (r"tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)", broadcast),
     (r"must match except in dimension 1\. Expected size (\d+) but got size (\d+)", halved_and_doubled),
+    (r"must match except in dimension (\d+)\. Expected size (\d+) but got size (\d+) for tensor number (\d+)", joined),
     (r"shape '\[(.*?)\]' is invalid for input of size (\d+)", reshape),
     (r"view size is not compatible", not_contiguous),
     (r"stack expects each tensor to be equal size, but (got .*)", unequal_samples),

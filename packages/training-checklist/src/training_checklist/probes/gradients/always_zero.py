@@ -22,18 +22,21 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
     weights = [name for name in names if trained[name].ndim > 1 and trained[name].numel()]
     weights = [name for name in weights if not is_direction_of_numbers(name, trained)]
     death = steps.graph.kill(trained[name] for name in weights)
-    if death is not None:  # else nothing that was seen made them 0: they may have been given nothing to work on
-        what = (
-            f"the gradients of {len(names)} of {len(steps.norms)} parameters are exactly 0 in all steps; backward of "
-            f"{death.operation} is given one and passes on only zeros"
-        )
-        if follows_progress(death.place):
-            raise CannotJudge("a factor that depends on the epoch or step makes them 0, and may be another one later")
-        place, key = death.place.beside(parameter=shown(names)), chosen_zero(death.place.source)
-        if key:
-            yield Hit(f"{what}, as {key}=0 of the config asks", place.beside(key=key), severity=REMARK)
-        else:
-            yield Hit(what, place)
+    if death is None:  # nothing that was seen made them 0: they may have been given nothing to work on
+        return
+    if follows_progress(death.place):
+        raise CannotJudge("a factor that depends on the epoch or step makes them 0, and may be another one later")
+    behind = sum(id(trained[name]) in death.parameters for name in names)
+    to = "" if behind == len(names) else f" to {behind} of them"
+    what = (
+        f"the gradients of {len(names)} of {len(steps.norms)} parameters are exactly 0 in all steps; backward of "
+        f"{death.operation} is given one and passes on only zeros{to}"
+    )
+    place, key = death.place.beside(parameter=shown(names)), chosen_zero(death.place.source)
+    if key:
+        yield Hit(f"{what}, as {key}=0 of the config asks", place.beside(key=key), severity=REMARK)
+    else:
+        yield Hit(what, place)
 
 
 def follows_progress(place: Place) -> bool:

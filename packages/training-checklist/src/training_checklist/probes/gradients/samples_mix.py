@@ -46,7 +46,8 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
 
 def is_turned(given: Any, size: int, samples: int | None) -> bool:
     """Whether a module is given another dimension first, and samples after it, as PyTorch's layers take series."""
-    return samples not in (None, size) and any(samples in tensor.shape[1:2] for tensor in tensors(given))
+    told = samples is not None and samples not in (size, size + 1)  # or cut
+    return told and any(samples in tensor.shape[1:2] for tensor in tensors(given))
 
 
 class Operations(Listener):
