@@ -1,3 +1,4 @@
+import ast
 import copy
 
 import pytest
@@ -11,6 +12,7 @@ from training_checklist import check
 from training_checklist.engines.loads import recorded_loads, seen
 from training_checklist.experiments.fast_dev_run import FastDevRun
 from training_checklist.probes.run.hook_never_called import like_hooks
+from training_checklist.probes.run.no_loss import may_skip
 
 
 def test_every_stage_that_the_project_has_is_run(examine, net, data):
@@ -352,3 +354,16 @@ def test_weights_that_are_loaded_after_training_are_looked_at(tmp_path, item, sa
     [finding] = verdict["findings"]
     assert (finding["rule"], finding["severity"]) == ("run/weights-not-loaded", "failed")
     assert finding["place"]["file"] == "train.py"
+
+
+@pytest.mark.parametrize(
+    ("body", "skips"),
+    [
+        ("if len(self.buffer) < 8:\n        return None\n    return loss", True),
+        ("if len(self.buffer) < 8:\n        return\n    return loss", True),
+        ("if len(self.buffer) < 8:\n        loss = 2 * loss\n    return None", False),
+        ("return loss", False),
+    ],
+)
+def test_step_that_skips_batches_under_a_condition(body, skips):
+    assert may_skip(ast.parse(f"def training_step(self, batch, batch_idx):\n    {body}")) is skips

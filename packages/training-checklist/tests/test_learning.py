@@ -1401,3 +1401,29 @@ def test_value_that_is_none_until_an_epoch_begins_is_there_for_copies(examine, n
 def test_run_that_ends_in_the_first_of_several_epochs(examine, net, steps, epochs, ends):
     found = [each.rule for each in examine("learning", net(), max_steps=steps, max_epochs=epochs).findings]
     assert ("learning/ends-in-the-first-epoch" in found) == ends
+
+
+@pytest.mark.parametrize("seldom", [True, False])
+def test_schedule_that_is_stepped_by_hand_in_some_epochs_is_no_finding(examine, net, seldom):
+    class ByHand(net):
+        def __init__(self):
+            super().__init__()
+            self.automatic_optimization = False
+
+        def configure_optimizers(self):
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+            return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1)]
+
+        def training_step(self, batch, batch_idx):
+            optimizer = self.optimizers()
+            optimizer.zero_grad()
+            self.manual_backward(self.loss(batch))
+            optimizer.step()
+
+    class InSomeEpochs(ByHand):
+        def on_train_epoch_end(self):
+            if (self.current_epoch + 1) % 5 == 0:
+                self.lr_schedulers().step()
+
+    verdict = examine("learning", InSomeEpochs() if seldom else ByHand(), max_epochs=10)
+    assert ("schedule/never-stepped" in [each.rule for each in verdict.findings]) is not seldom

@@ -811,3 +811,13 @@ def test_step_that_raises_is_explained_by_its_criterion_alone(examine, net):
     verdict = examine("trace", Listed())
     assert [finding.rule for finding in verdict.findings] == ["network/logits-into-bce"]
     assert verdict.unjudged["network/module-not-registered"] == "training_step has raised"
+
+
+def test_double_precision_that_all_tensors_have_by_default_is_meant(examine, net):
+    kind, parameters = torch.get_default_dtype(), torch.float64
+    torch.set_default_dtype(parameters)
+    try:
+        verdict = examine("trace", net().double(), precision="32-true")
+    finally:
+        torch.set_default_dtype(kind)
+    assert "network/double-precision" not in [each.rule for each in verdict.findings]

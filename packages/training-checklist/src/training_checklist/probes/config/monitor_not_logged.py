@@ -4,6 +4,7 @@ from difflib import get_close_matches
 
 from training_checklist.instruments import (
     COUNTED,
+    FILES,
     Job,
     JobConfig,
     LightningModule,
@@ -37,6 +38,15 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
             yield Hit(what, config.place(key), fix=fix)
 
 
+def put_in(name: str) -> Job:
+    """Return a program that puts a metric among those that callbacks see."""
+    code = FILES["train.py"].replace(
+        "    trainer.fit", f"    trainer.callback_metrics[{name!r}] = Tensor([1])\n    trainer.fit", 1
+    )
+    code = code.replace("import hydra\n", "import hydra\nfrom torch import Tensor\n", 1)
+    return Job((f"+callbacks.checkpoint.monitor={name}",), {"train.py": code})
+
+
 PROBE = Probe(
     question="Is the metric that each callback has as `monitor` logged somewhere in the code?",
     why="the run ends when the metric is looked for, which may be after the first epoch",
@@ -44,4 +54,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Job(("+callbacks.checkpoint.monitor=train_loss",)),
     healthy=Job(("+callbacks.checkpoint.monitor=train/loss",)),
+    also_healthy=(put_in("val/gap"),),
 )

@@ -110,6 +110,17 @@ def counting(name: str) -> type[Small]:
     return type("Counting", (Small,), {name: count})
 
 
+class Phased(Small):
+    """Calls a method by a name that it puts together."""
+
+    def on_train_epoch_start(self) -> None:
+        for phase in ("first",):
+            getattr(self, f"on_{phase}_phase")()
+
+    def on_first_phase(self) -> None:
+        self.phase = 1
+
+
 PROBE = Probe(
     question="Does Lightning call every method that is named, or nearly named, like one of its hooks?",
     why="hooks are looked up by name, and nothing is said of a name that Lightning does not know",
@@ -118,4 +129,5 @@ PROBE = Probe(
     detect=detect,
     faulty=counting("on_train_epoch_begin"),
     healthy=counting("on_train_epoch_start"),
+    also_healthy=(Phased,),
 )

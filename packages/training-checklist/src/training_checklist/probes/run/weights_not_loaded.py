@@ -60,6 +60,17 @@ class Chosen(Small):
         self.load_state_dict(weights, strict=False)
 
 
+class InParts(Small):
+    """One whose parts are loaded one after the other; its head is new."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        weights = nn.Linear(8, 16).state_dict(prefix="first.")
+        for name, part in self.named_children():
+            own = {key.removeprefix(f"{name}."): value for key, value in weights.items() if key.startswith(name)}
+            part.load_state_dict(own, strict=False)
+
+
 PROBE = Probe(
     question="Does every load_state_dict(strict=False) load at least one weight?",
     why="the module keeps the weights that it has, random ones where it is new, and strict=False hides it",
@@ -70,4 +81,5 @@ PROBE = Probe(
     faulty=type("Prefixed", (Pretrained,), {"prefix": "model.first."}),
     also_faulty=(Chosen,),
     healthy=Pretrained,
+    also_healthy=(InParts,),
 )
