@@ -207,7 +207,9 @@ def order_of(data: Data, split: Split) -> Order:
 
 
 def in_order(data: Data) -> bool:
-    """Whether training reads its samples in the order of the dataset."""
+    """Whether training reads its samples in the order of the dataset, batch after batch."""
+    if data.train.indexable and batches(data.train) == 1:  # of all samples, whose order is without effect
+        return False
     return order_of(data, data.train).ascending if data.train.order() is not None else not data.train.indexable
 
 

@@ -58,6 +58,9 @@ class Logging(Small):
 
 
 WATCHED = "+callbacks.checkpoint.monitor=train/loss"
+# More of a negated error is better; and a representation that hides something makes an adversary fail.
+MEANT = (("val/neg_mean_squared_error", "max"), ("val/adversary_acc", "min"))
+
 PROBE = Probe(
     question="Is the mode of ModelCheckpoint and EarlyStopping right for their metric (min for a loss)?",
     why="it takes the worst epoch for the best",
@@ -66,6 +69,7 @@ PROBE = Probe(
     faulty=Job((WATCHED, "+callbacks.checkpoint.mode=max")),
     healthy=Job((WATCHED, "+callbacks.checkpoint.mode=min")),
     also_healthy=(
+        *(Job((f"+callbacks.checkpoint.monitor={name}", f"+callbacks.checkpoint.mode={mode}")) for name, mode in MEANT),
         Job(
             ("+callbacks.checkpoint.monitor=val/acc", "+callbacks.checkpoint.mode=min"),
             {"train.py": FILES["train.py"].replace("\nclass Logging(Small):\n", DISTANCE)},

@@ -1,10 +1,14 @@
 from collections import Counter
 
+from torch import Tensor
+from torch.nn import functional
+
 from training_checklist.instruments import (
     CHANCE,
     Data,
     Example,
     MappedDataset,
+    Validated,
     classes,
     labels,
     on_datasets,
@@ -28,7 +32,7 @@ def detect(data: Data, limits: Limits) -> Hits:
         if split is data.train and samples != split.samples:
             raise CannotJudge("not all training labels were looked at")
         seen.update(known[known != roles.ignored].long().tolist())
-    missing = sorted({*range(number)} - {*seen})
+    missing = sorted({*range(number)} - {*seen, roles.ignored})
     # So many classes are wanting by chance where all are as frequent.
     if missing and number * (1 - 1 / number) ** seen.total() > CHANCE:
         raise CannotJudge(f"{seen.total()} labels are too few to hold each of {number} classes")
@@ -44,6 +48,20 @@ def labels_below(number: int) -> Example:
     return on_datasets(*[lambda: MappedDataset(lambda index, x, y: (x, y % number))] * 2)
 
 
+class Ignoring(Validated):
+    """Has an output for a class that stands for no label."""
+
+    def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
+        return functional.cross_entropy(answers, labels, ignore_index=0)
+
+
+def unlabelled() -> Example:
+    def marked() -> MappedDataset:
+        return MappedDataset(lambda index, x, y: (x, y if index % 3 else y * 0))
+
+    return on_datasets(marked, marked, module=Ignoring)
+
+
 PROBE = Probe(
     question="Does every class that the network has an output for occur as a label?",
     why="its output is never right, and no metric shows it: the mapping from codes to classes may have lost the class,"
@@ -54,4 +72,5 @@ PROBE = Probe(
     detect=detect,
     faulty=labels_below(3),
     healthy=labels_below(4),
+    also_healthy=(unlabelled(),),
 )

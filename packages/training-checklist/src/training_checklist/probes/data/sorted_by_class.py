@@ -74,10 +74,10 @@ class Pairs(Small):
         return torch.where(labels[:, None] == labels, apart, (1 - apart).relu()).mean()
 
 
-def by_class(shuffle: bool) -> DataLoader:
+def by_class(shuffle: bool = False, batch_size: int = 16) -> DataLoader:
     inputs, known = labelled().tensors
     order = known.argsort()
-    return DataLoader(TensorDataset(inputs[order], known[order]), 16, shuffle=shuffle)
+    return DataLoader(TensorDataset(inputs[order], known[order]), batch_size, shuffle=shuffle)
 
 
 PROBE = Probe(
@@ -88,5 +88,5 @@ PROBE = Probe(
     faulty=on_datasets(lambda: by_class(shuffle=False)),
     healthy=on_datasets(lambda: by_class(shuffle=True)),
     also_faulty=(Example(Pairs, lambda: by_class(shuffle=False)),),
-    also_healthy=(Example(Pairs, lambda: DataLoader(labelled(), 16)),),
+    also_healthy=(Example(Pairs, lambda: DataLoader(labelled(), 16)), on_datasets(lambda: by_class(batch_size=160))),
 )

@@ -49,6 +49,8 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
     seen = run.heard()
     if len(seen.answers) < 2 or not all(seen.answers) or len(set(seen.batches)) > 1 or len(set(seen.weights)) < 2:
         raise CannotJudge("no module was seen to answer to one validation batch before and after further training")
+    if any(weight.requires_grad for weight in run.pl_module.parameters(recurse=False)):
+        raise CannotJudge("weights that belong to no module of it are trained, whose use is not seen")
     if all(answers == seen.answers[0] for answers in seen.answers):
         names = ", ".join(seen.answers[0])
         yield Hit(
