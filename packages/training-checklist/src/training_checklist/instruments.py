@@ -146,7 +146,7 @@ MODULES = {
     "lab.peak_memory": ("ACTIVATIONS", "OF_PARAMETERS", "Peak", "predict", "samples_of"),
     "lab.reshapes": ("Skews", "exchanges_axes", "to_transpose"),
     "lab.roles": ("Roles",),
-    "lab.scales": ("differ", "numbers_of_targets", "scale_of"),
+    "lab.scales": ("differ", "numbers_of_targets", "scale_of", "typical"),
     "lab.averages": ("Average", "Averages", "Copies", "averaging", "share_of_way"),
     "lab.epochs": ("EpochListener",),
     "lab.exchanged_targets": ("NOTHING_LEARNT", "surely", "of_training_samples", "with_exchanged_targets"),

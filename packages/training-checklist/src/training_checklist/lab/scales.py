@@ -45,6 +45,14 @@ def scale_of(values: Tensor | None) -> Scale | None:
     return Scale(float(values.mean()), float(values.std()), error, means, stds)
 
 
+def typical(values: Tensor) -> Scale:
+    """Return the median of the samples' own means, and of their deviations, which few samples do not move."""
+    rows = values.flatten(1).float()
+    means, stds = rows.mean(1), rows.std(1)
+    mean, std = float(means.median()), float(stds.median())
+    return Scale(mean, std, 0.0, [mean], [std])
+
+
 def differ(train: Scale, other: Scale, max_shift: float, max_ratio: float) -> bool:
     """Whether means are apart by more deviations, or deviations by a greater factor, beyond drift and error."""
     largest, smallest = max(train.std, other.std), max(min(train.std, other.std), 1e-12)

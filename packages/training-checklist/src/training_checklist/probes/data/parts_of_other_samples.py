@@ -92,12 +92,15 @@ def scrambled(rows: Tensor, samples: list[list[Tensor | None]]) -> bool:
 
 
 def rearranged(row: Tensor, sample: list[Tensor | None]) -> Tensor | None:
-    """Return the part of a sample that has the same numbers as a row of a batch, and another order."""
-    for part in sample:
-        alike = part is not None and (part.shape, part.dtype) == (row.shape, row.dtype) and not same(part, row)
-        if alike and same(part.flatten().sort().values, row.flatten().sort().values):
-            return part
-    return None
+    """Return the part of a sample that has the same numbers as a row of a batch, and another order.
+
+    None where another part is that row, as of two rankings of the same things.
+    """
+    alike = [part for part in sample if part is not None and (part.shape, part.dtype) == (row.shape, row.dtype)]
+    if any(same(part, row) for part in alike):
+        return None
+    numbers = row.flatten().sort().values
+    return next((part for part in alike if same(part.flatten().sort().values, numbers)), None)
 
 
 def moved(row: Tensor, part: Tensor) -> bool:
@@ -138,6 +141,16 @@ def end_to_end(batch: list) -> tuple[Tensor, Tensor, Tensor]:
     return torch.cat(sequences), torch.cat([torch.zeros(1, dtype=torch.long), ends[:-1]]), torch.tensor(numbers)
 
 
+def rankings() -> MappedDataset:
+    """Return samples with two rankings, which have the same numbers."""
+
+    def ranked(index: int, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        one, two = (normal(3, 4, seed=seed).argsort(1) for seed in (index, index + 1000))
+        return x, y, one, two
+
+    return MappedDataset(ranked)
+
+
 class Bags(Validated):
     """Takes the mean of each sequence."""
 
@@ -162,5 +175,9 @@ PROBE = Probe(
     faulty=on_datasets(held_out=lambda: sorting(both=False)),
     also_faulty=(on_datasets(held_out=lambda: reading(in_order=False)),),
     healthy=on_datasets(held_out=lambda: sorting(both=True)),
-    also_healthy=(on_datasets(held_out=lambda: reading(in_order=True)), on_datasets(bags, bags, module=Bags)),
+    also_healthy=(
+        on_datasets(held_out=lambda: reading(in_order=True)),
+        on_datasets(bags, bags, module=Bags),
+        on_datasets(held_out=rankings),
+    ),
 )

@@ -1,3 +1,5 @@
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -25,13 +27,13 @@ def detect(step: Step, limits: Limits) -> Hits:
     validated = {call.name for call in step.criteria.calls if place_of(call.target, known)}
     if not validated:
         raise CannotJudge(f"{step.name} compares with no part of the batch as it is")
-    trained, outputs = with_outputs(step, "training_step")
+    trained, outputs, given = with_outputs(step, "training_step")
     of_training = targets(trained, trained.learned)
     predicted = {call.name for call in called_once(trained.learned) if is_output(call, outputs)}
     unlike = validated & predicted - of_training.keys()
     drawn = unlike & drawn_in_training(step, trained) if unlike else set()
     if drawn:
-        again, outputs = with_outputs(step, step.name)
+        again, outputs, _ = with_outputs(step, step.name)
         for call in again.criteria.calls:
             place = place_of(call.target, known)
             if place and call.name in drawn and is_output(call, outputs):
@@ -44,15 +46,23 @@ def detect(step: Step, limits: Limits) -> Hits:
         raise CannotJudge("training_step compares with no part of the batch as it is")
     for name, (leaf, call) in found.items():
         expected = of_training.get(name, (leaf, call))[0]
-        if leaf != expected and not are_versions(known[leaf], known[expected]):
+        enters = any(same(known[leaf], each) for each in given)
+        if leaf != expected and (enters or not are_versions(known[leaf], known[expected])):
             what = f"{step.name} compares with {leaf}, and training_step with {expected}: {name} of the same batch"
             yield Hit(what, call.place)
 
 
 def are_versions(one: Tensor, other: Tensor) -> bool:
-    """Whether two parts of a batch are labels that mostly agree, as noisy ones to learn from and right ones do."""
-    alike = one.shape == other.shape and not one.is_floating_point() and not other.is_floating_point()
-    return alike and bool((one == other).float().mean() > 1 / 2)
+    """Whether two parts of a batch mostly agree, as noisy targets to learn from and right ones do, in other units, too.
+
+    Numbers that do have more than half of their variance in common, and labels are more often the same than not.
+    """
+    if one.shape != other.shape or one.is_floating_point() != other.is_floating_point():
+        return False
+    if not one.is_floating_point():
+        return bool((one == other).float().mean() > 1 / 2)
+    both = torch.stack([one.flatten(), other.flatten()]).double()
+    return both.shape[1] > 1 and bool(torch.corrcoef(both)[0, 1] ** 2 > 1 / 2)
 
 
 def targets(step: Step, calls: list[CriterionCall]) -> dict[str, tuple[str, CriterionCall]]:
@@ -62,12 +72,19 @@ def targets(step: Step, calls: list[CriterionCall]) -> dict[str, tuple[str, Crit
     return {call.name: (path, call) for call, path in found if path}
 
 
-def with_outputs(step: Step, name: str) -> tuple[Step, list[Tensor]]:
-    """Run a step again; return it, and the tensors that modules have returned meanwhile."""
+def with_outputs(step: Step, name: str) -> tuple[Step, list[Tensor], list[Tensor]]:
+    """Run a step again; return it, and the tensors that modules have returned meanwhile, and those that entered one."""
     outputs: list[Tensor] = []
-    hook = register_module_forward_hook(lambda module, given, output: outputs.extend(tensors(output)))
+    inputs: list[Tensor] = []
+
+    def keep(module: nn.Module, given: Any, output: Any) -> None:
+        outputs.extend(tensors(output))
+        if any(True for _ in module.parameters()):  # a criterion is given targets
+            inputs.extend(tensors(given))
+
+    hook = register_module_forward_hook(keep)
     try:
-        return step.again(step.batch, name=name), outputs
+        return step.again(step.batch, name=name), outputs, inputs
     finally:
         hook.remove()
 
@@ -145,6 +162,21 @@ class Restored(Denoising):
         self.log("val/loss", functional.mse_loss(noisy - self(noisy), batch[0]))
 
 
+class NoiseToNoise(Restoring):
+    """Learns to give what it sees with other noise (Lehtinen et al. 2018), and is validated by what has none."""
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        return functional.mse_loss(self(batch[0]), batch[1])
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        self.log("val/loss", functional.mse_loss(self(batch[0]), batch[2]))
+
+
+def twice_noisy() -> DataLoader:
+    clean = torch.randn(32, 8)
+    return DataLoader(TensorDataset(*(clean + 0.1 * torch.randn(32, 8) for _ in range(2)), clean), batch_size=16)
+
+
 class CleanlyValidated(Small):
     """Learns from labels of which some are wrong, and is validated by others."""
 
@@ -175,5 +207,5 @@ PROBE = Probe(
     faulty=Example(ValidatedWithInputs, pairs),
     healthy=Example(Restoring, pairs),
     also_faulty=(Example(Denoising, pairs),),
-    also_healthy=(Example(Restored, pairs), Example(CleanlyValidated, noisy)),
+    also_healthy=(Example(Restored, pairs), Example(CleanlyValidated, noisy), Example(NoiseToNoise, twice_noisy)),
 )
