@@ -673,3 +673,18 @@ def test_regression_ends_when_all_of_its_last_losses_have_halved():
     assert as_given.steps - sooner.steps == 9  # of a loss that falls in each step
     assert max(as_given.shares[-10:]) <= 0.5 < as_given.shares[-11]
     assert later.steps != as_given.steps
+
+
+def test_batch_whose_equal_inputs_have_several_targets_is_not_to_be_memorised(examine, net, data):
+    class Beginnings(data):
+        """A quarter of all samples is the position that games begin with."""
+
+        def part(self, seed):
+            inputs, labels = super().part(seed).tensors
+            begins = torch.arange(len(labels)) % 4 == 0
+            moves = torch.arange(len(labels)) // 4 % 4
+            return TensorDataset(torch.where(begins[:, None], 0, inputs), torch.where(begins, moves, labels))
+
+    verdict = examine("overfit", net(), Beginnings())
+    assert verdict.status != "failed"
+    assert "the same inputs and other targets" in verdict.unjudged["overfit/unexplained"]

@@ -2,10 +2,12 @@
 
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import pytorch_lightning
 import torch
+from omegaconf import OmegaConf
 from own_project import run_project
 from pytorch_lightning import Callback
 from pytorch_lightning.loggers import CSVLogger, Logger
@@ -13,6 +15,7 @@ from torch.utils.tensorboard import SummaryWriter
 from training_checklist.engines.inside import moved, writing_inside
 from training_checklist.experiments.paths.event_file import scalars
 from training_checklist.experiments.paths.written_files import Recording, holds_data
+from training_checklist.probes.paths.outside_run_directory import data
 from training_checklist.starting.own_files import put_back
 
 PARTS = """
@@ -559,3 +562,13 @@ def test_file_in_a_temporary_directory_of_another_process_is_none_of_the_run(tmp
         path.write_text("1")
     recording.stop()
     assert [each.path.name for each in recording.outside([])] == ["result.txt"]
+
+
+def test_folder_of_data_is_known_by_a_config_that_the_datamodule_keeps(tmp_path):
+    for name in ("corpus", "logs"):
+        (tmp_path / name).mkdir()
+    config = OmegaConf.create({"data": {"dir": "corpus"}, "paths": {"log_dir": "logs"}})
+    files = SimpleNamespace(
+        trainer=SimpleNamespace(datamodule=SimpleNamespace(cfg=config, hparams={})), here=tmp_path, run=tmp_path / "run"
+    )
+    assert data(files) == [tmp_path / "corpus"]

@@ -9,12 +9,14 @@ from training_checklist.instruments import (
     OneBatch,
     Small,
     batch_size,
+    digest,
     explanation,
     has_silent_samples,
     is_explained,
     leaves,
     noise,
     of_function,
+    same,
     shown,
     trained_with,
     trials,
@@ -50,6 +52,8 @@ def detect(batch: OneBatch, limits: Limits) -> Hits:
             f"{batch.standing}: it {batch.course}, no change that was tried makes it fall; without a class for each "
             f"sample it is not known how far it should"
         )
+    if contradicts(batch):
+        raise CannotJudge(f"{batch.standing}: samples of the batch have the same inputs and other targets")
     names = ", ".join(dict.fromkeys(each.change for each in tried if each.change != ZEROS))
     constant = "; targets of other samples fit the answers as well as their own" if batch.fits_others else ""
     told = f"none of these changes helps: {names}" if names else reason or "nothing was tried"
@@ -79,6 +83,20 @@ def clue(batch: OneBatch) -> tuple[Place, str, Fix]:
     why = f"the gradient of all weights together has a norm of {batch.grad_norm:.2g}: the network may be too narrow, or"
     why += " its outputs may not fit the criterion"
     return Place(note="the network or the criterion"), why, Fix(items=("trace", "gradients"))
+
+
+def contradicts(batch: OneBatch) -> bool:
+    """Whether some samples, and not all, have the inputs of another one and another class, as first moves of games."""
+    size, call = batch_size(batch.batch), batch.criterion
+    if call is None or size is None or all_same(batch.batch):
+        return False
+    known = leaves(batch.batch)
+    labels = next((leaf for leaf in known.values() if same(leaf, call.target)), None)
+    if labels is None or labels.ndim != 1:
+        return False
+    inputs = [leaf for leaf in known.values() if leaf is not labels]
+    rows = [tuple(digest(leaf[index]) for leaf in inputs) for index in range(size)]
+    return bool(inputs) and len({*rows}) < len({*zip(rows, labels.tolist(), strict=True)})
 
 
 def not_held(batch: OneBatch) -> list[str]:

@@ -7,7 +7,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf, open_dict, read_write
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from training_config.walk import value_of, walk
 
 from training_checklist.instruments import (
@@ -221,6 +221,9 @@ def data(files: RunFiles) -> list[Path]:
     """Return the folders that the DataModule was told of, as far as they are not the project itself."""
     datamodule = files.trainer.datamodule
     values = [*vars(datamodule).values(), *datamodule.hparams.values()] if datamodule is not None else []
+    configs = [value for value in values if isinstance(value, DictConfig)]
+    leaves = [(key, value_of(node, name)) for config in configs for key, node, name in walk(config)]
+    values += [value for key, value in leaves if "data" in key]  # of all that a config names, what is called so
     texts = [value for value in values if isinstance(value, (str, Path)) and value]
     named = [Path(os.path.realpath(files.here / text)) for text in texts]
     above = {files.here, *files.here.parents, *files.run.parents}
