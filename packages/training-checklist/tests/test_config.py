@@ -485,7 +485,7 @@ def test_composition_that_is_not_understood_is_skipped_not_failed(judge, monkeyp
 @pytest.mark.parametrize(("every", "saves"), [("100", False), ("1", True)])
 def test_checkpoints_that_the_run_does_not_come_to_are_named(judge, every, saves):
     node = f"{{_target_: pytorch_lightning.callbacks.ModelCheckpoint, every_n_epochs: {every}}}"
-    item = judge(f"++callbacks.kept={node}", "++trainer.max_epochs=6")
+    item = judge(f"++callbacks.kept={node}", "~callbacks.checkpoint", "++trainer.max_epochs=6")
     assert [found["rule"] for found in item["findings"]] == ["config/interval-beyond-the-run"] * (not saves)
 
 

@@ -94,7 +94,10 @@ MODULES = {
             "tested",
         ),
     ),
-    "lab.effects": ("WithoutEffect", "copied_parameters", "of_modules", "waits_its_turn", "without_effect"),
+    "lab.effects": (
+        *("PROGRESS", "WithoutEffect", "copied_parameters", "of_modules", "owners"),
+        *("waits_its_turn", "without_effect"),
+    ),
     "lab.examples": (
         "MappedDataset",
         "Example",

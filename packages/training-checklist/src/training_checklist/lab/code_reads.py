@@ -50,7 +50,7 @@ class Code:
         logged: names given to `self.log`, each as a pattern.
         made: class of what is made in the code, by the attribute that keeps it: `self.val_acc = Accuracy()`.
         metrics: names of the project's own classes of metrics.
-        has_none_as_text: whether a string of it is 'None', as in a table of choices.
+        has_none_as_text: whether 'None' is a key of a table, or what something is compared with.
         logs_more: whether other names are logged, which are made while the code runs.
         loops: whether the whole config is gone through key by key.
     """
@@ -120,7 +120,6 @@ class Code:
             self.words.add(node.arg)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
             found = WORD.findall(node.value)
-            self.has_none_as_text |= node.value == "None"
             self.words.update(found)
             self.reached.update(found)
             self.whole.update(found)
@@ -128,7 +127,10 @@ class Code:
             self.metrics.add(node.name)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             self.made |= {each.attr: name(node.value.func) for each in node.targets if isinstance(each, ast.Attribute)}
+        elif isinstance(node, ast.Compare):
+            self.has_none_as_text |= any(map(is_none_as_text, [node.left, *node.comparators]))
         elif isinstance(node, ast.Dict):
+            self.has_none_as_text |= any(map(is_none_as_text, node.keys))
             written = zip(node.keys, node.values, strict=True)
             self.composes |= any(
                 isinstance(key, ast.Constant) and key.value == "_target_" and not isinstance(value, ast.Constant)
@@ -184,6 +186,10 @@ class Code:
             self.logged.add("".join(parts))
         else:
             self.logs_more = True
+
+
+def is_none_as_text(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value == "None"
 
 
 def is_of_root(node: ast.AST) -> bool:

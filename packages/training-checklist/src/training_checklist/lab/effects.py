@@ -3,7 +3,7 @@
 import ast
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,12 +96,28 @@ def takes_by_state(node: ast.AST, name: str) -> bool:
     return any(isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self" for each in ast.walk(node.slice))
 
 
-def waits_its_turn(pl_module: LightningModule, path: str, called: bool = False) -> bool:
-    """Whether code of the step calls a module under a condition on the epoch or the number of the batch.
+def waits_its_turn(pl_module: LightningModule, paths: Iterable[str], called: bool = False) -> bool:
+    """Whether code of the step calls each of some modules under a condition on the epoch or the number of the batch.
 
     Args:
-        called: whether it is called meanwhile, and its answers have no part in the loss: a condition may choose that.
+        paths: of modules, or of parameters that are used as they are.
+        called: whether they are called meanwhile, with no part in the loss: a condition may choose that.
     """
+    return all(any(is_called_at_times(pl_module, above, called) for above in upwards(path)) for path in paths)
+
+
+def owners(names: Iterable[str]) -> list[str]:
+    """Return the modules of some parameters; a parameter itself where it is the root's."""
+    return [name.rpartition(".")[0] or name for name in names]
+
+
+def upwards(path: str) -> list[str]:
+    """Return a.b.c, a.b and a."""
+    names = path.split(".")
+    return [".".join(names[:number]) for number in range(len(names), 0, -1)]
+
+
+def is_called_at_times(pl_module: LightningModule, path: str, called: bool) -> bool:
     above, _, name = path.rpartition(".")
     for code in {*reached(pl_module, "training_step"), type(pl_module.get_submodule(above))}:
         for node in ast.walk(tree_of(code)):

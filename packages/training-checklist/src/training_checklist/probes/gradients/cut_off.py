@@ -1,14 +1,22 @@
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import FirstSteps, Small, missing_in_part, several_steps, shown, waits_its_turn
+from training_checklist.instruments import (
+    FirstSteps,
+    Small,
+    missing_in_part,
+    owners,
+    several_steps,
+    shown,
+    waits_its_turn,
+)
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
     for group in missing_in_part(steps):
         cause, of = group.cause, len(steps.holdings.trained)
-        if cause.how == "unused" or waits_its_turn(steps.pl_module, group.path, called=True):
+        if cause.how == "unused" or waits_its_turn(steps.pl_module, owners(group.names), called=True):
             continue
         does = "runs under torch.no_grad()" if cause.how == "no_grad" else "detaches it"
         between = f", {cause.between}" if cause.between else ""

@@ -1,6 +1,14 @@
 from torch import Tensor, nn
 
-from training_checklist.instruments import FirstSteps, missing_in_part, several_steps, shown, waits_its_turn, with_part
+from training_checklist.instruments import (
+    FirstSteps,
+    missing_in_part,
+    owners,
+    several_steps,
+    shown,
+    waits_its_turn,
+    with_part,
+)
 from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -10,7 +18,7 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
     for group in groups:
         # A bias beside a weight that is used: the step takes a slope of what it is added to, such as forces.
         cancels = all(name.endswith(".bias") and f"{name[:-4]}weight" in reached for name in group.names)
-        if group.cause.how == "unused" and not waits_its_turn(steps.pl_module, group.path):
+        if group.cause.how == "unused" and not waits_its_turn(steps.pl_module, owners(group.names)):
             yield Hit(
                 f"{len(group.names)} of {len(steps.holdings.trained)} parameters get no gradient: {group.path}; "
                 "unused: nothing that the loss is made of depends on it",

@@ -25,7 +25,7 @@ def detect(step: Step, limits: Limits) -> Hits:
     copies, automatic = step.heard().names, step.pl_module.automatic_optimization
     causes: dict[tuple[str, str | None], list[WithoutEffect]] = {}
     for module in without_effect(step):
-        if waits_its_turn(step.pl_module, module.path, module.called):
+        if waits_its_turn(step.pl_module, [module.path], module.called):
             continue
         if module.zero or (copies.keys() >= set(module.parameters) and not module.with_grad):
             continue

@@ -11,6 +11,7 @@ from torch.optim.lr_scheduler import LRScheduler, StepLR
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from training_checklist.instruments import (
+    PROGRESS,
     Example,
     LightningModule,
     Schedules,
@@ -55,9 +56,10 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
 
 
 def steps_seldom(module: LightningModule) -> bool:
-    """Whether the code steps a schedule under some condition, as in every fifth epoch."""
+    """Whether the code steps a schedule under a condition on the epoch or the step, as in every fifth epoch."""
     functions = {function for name in BY_HAND for function in reached(module, name)}
-    under = [node for function in functions for node in ast.walk(tree_of(function)) if isinstance(node, ast.If)]
+    nodes = [node for function in functions for node in ast.walk(tree_of(function))]
+    under = [node for node in nodes if isinstance(node, ast.If) and PROGRESS.search(ast.unparse(node.test))]
     called = [each for node in under for each in ast.walk(node) if isinstance(each, ast.Call)]
     return any(isinstance(each.func, ast.Attribute) and each.func.attr == "step" for each in called) and any(
         "lr_schedulers" in ast.unparse(tree_of(function)) for function in functions
