@@ -96,7 +96,9 @@ def contradicts(batch: OneBatch) -> bool:
         return False
     inputs = [leaf for leaf in known.values() if leaf is not labels]
     rows = [tuple(digest(leaf[index]) for leaf in inputs) for index in range(size)]
-    return bool(inputs) and len({*rows}) < len({*zip(rows, labels.tolist(), strict=True)})
+    # Of ids, the samples that repeat none are tried by themselves.
+    repeated = len({*rows}) < len({*zip(rows, labels.tolist(), strict=True)})
+    return repeated and any(leaf.ndim > 1 for leaf in inputs)
 
 
 def not_held(batch: OneBatch) -> list[str]:
