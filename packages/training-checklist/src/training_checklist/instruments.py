@@ -95,8 +95,8 @@ MODULES = {
         ),
     ),
     "lab.effects": (
-        *("PROGRESS", "WithoutEffect", "copied_parameters", "of_modules", "owners"),
-        *("waits_its_turn", "without_effect"),
+        *("WithoutEffect", "copied_parameters", "of_modules", "owners"),
+        *("turns", "waits_its_turn", "without_effect"),
     ),
     "lab.examples": (
         "MappedDataset",

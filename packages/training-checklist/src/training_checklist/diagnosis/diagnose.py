@@ -17,7 +17,7 @@ from training_config.secret_values import redact_override
 from training_checklist.diagnosis import config_causes, tensor_causes, training_causes
 from training_checklist.diagnosis.cause import Cause, find_cause
 from training_checklist.diagnosis.crash import Crash, describe
-from training_checklist.engines.own_code import is_own, shorten
+from training_checklist.engines.own_code import is_of_checks, is_own, shorten
 from training_checklist.finding import FAILED, Finding, Fix, Place
 from training_checklist.reporting.wording import program, without_items
 
@@ -170,9 +170,6 @@ def _plain(error: BaseException) -> Finding:
     return Finding("crash/refused", FAILED, str(error), Place(note="the command, or a config"), why, fix)
 
 
-OURS = "training_checklist"  # which only passes calls on
-
-
 def _unknown(crash: Crash) -> Cause:
     own = crash.nearest
     if own is None:
@@ -182,7 +179,7 @@ def _unknown(crash: Crash) -> Cause:
         )
     asked = f": {own.expression}" if "\n" not in own.expression else ""
     command = shlex.join([*program()[1:], *map(redact_override, without_items(sys.argv[1:]))])
-    last = next((each for each in reversed(crash.steps) if not each.module_name.startswith(OURS)), own)
+    last = next((each for each in reversed(crash.steps) if not is_of_checks(each.file)), own)  # which passes calls on
     raised = "" if last.is_own else f", which {last.module_name} raises in its line {last.line} ({last.function})"
     return Cause(
         f"no known cause fits this exception{raised}; look at the values used in line {own.line}{asked}",

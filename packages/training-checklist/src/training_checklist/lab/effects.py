@@ -3,7 +3,7 @@
 import ast
 import inspect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,12 +117,17 @@ def upwards(path: str) -> list[str]:
     return [".".join(names[:number]) for number in range(len(names), 0, -1)]
 
 
+def turns(code: Any) -> Iterator[ast.If | ast.IfExp]:
+    """Yield the conditions in a function or class that are on the epoch, the step or the number of the batch."""
+    for node in ast.walk(tree_of(code)):
+        if isinstance(node, (ast.If, ast.IfExp)) and PROGRESS.search(ast.unparse(node.test)):
+            yield node
+
+
 def is_called_at_times(pl_module: LightningModule, path: str, called: bool) -> bool:
     above, _, name = path.rpartition(".")
     for code in {*reached(pl_module, "training_step"), type(pl_module.get_submodule(above))}:
-        for node in ast.walk(tree_of(code)):
-            if not isinstance(node, (ast.If, ast.IfExp)) or not PROGRESS.search(ast.unparse(node.test)):
-                continue
+        for node in turns(code):
             within = [*ast.walk(node)]
             if any(isinstance(each, ast.Attribute) and each.attr == name for each in within):
                 return True

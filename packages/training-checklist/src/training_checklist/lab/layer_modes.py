@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import is_lazy
+from torch.utils.weak import WeakIdKeyDictionary
 
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.dropouts import DropoutCalls
@@ -47,7 +48,7 @@ class LayerModes(EpochListener):
         self.norm_sizes: dict[str, tuple[int, int]] = {}
         self.norms_without_data: list[str] = []
         self.dropouts, self.is_first = DropoutCalls(), False
-        self.draws_answers, self._asked = False, list[tuple[str, Any]]()
+        self.draws_answers, self._asked = False, dict[str, WeakIdKeyDictionary]()
         self.in_validation = Inside(self._asked.clear)
         self.in_step = Inside(partial(self._look_at_root, module))
         if is_overridden("validation_step", module):
@@ -91,10 +92,10 @@ class LayerModes(EpochListener):
             self._add(type(pl_module).__name__, self.in_eval, pl_module)
 
     def _look_at_inputs(self, path: str, module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        if self.in_validation.entered and inputs:
-            self._asked.append((path, inputs[0]))  # itself: an id would be given once more
-            times = sum(path == name and inputs[0] is given for name, given in self._asked)
-            self.draws_answers |= times >= DRAWS
+        if self.in_validation.entered and inputs and isinstance(inputs[0], Tensor):
+            asked = self._asked.setdefault(path, WeakIdKeyDictionary())  # a cell is called at each step of a sequence
+            asked[inputs[0]] = asked.get(inputs[0], 0) + 1
+            self.draws_answers |= asked[inputs[0]] >= DRAWS
 
     def _look_at_mode(self, path: str, pl_module: LightningModule, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         normalises = isinstance(module, _BatchNorm)

@@ -68,8 +68,8 @@ def are_near(apart: list[tuple[Tensor, Tensor]], targets: list[Tensor]) -> bool:
     """Whether numbers differ between equal inputs by less than half of the variance that they have among all."""
     if not targets[0].is_floating_point() or len({each.shape for each in targets}) > 1:
         return False
-    between = torch.stack([(one - other).double().square() for one, other in apart]).mean(0) / 2
-    return bool((2 * between < torch.stack(targets).double().var(0)).all())  # unrelated ones differ by all of it
+    squares = torch.stack([(one - other).double().square() for one, other in apart]).mean(0)
+    return bool((squares < torch.stack(targets).double().var(0)).all())  # those of unrelated numbers are twice that
 
 
 def is_mixed(data: Data, split: Any) -> bool:

@@ -9,7 +9,7 @@ from training_config.walk import value_of, walk
 from training_checklist.instruments import FirstSteps, Small, own_config, several_steps, shown, source_tree, with_part
 from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
-PROGRESS = ("current_epoch", "global_step")
+COUNTERS = ("current_epoch", "global_step")
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -45,7 +45,7 @@ def follows_progress(place: Place) -> bool:
     around = [each for each in functions if each.lineno <= place.line <= (each.end_lineno or 0)]
     if not around:
         return False
-    found, nodes = {*PROGRESS}, [*ast.walk(max(around, key=lambda each: each.lineno))]
+    found, nodes = {*COUNTERS}, [*ast.walk(max(around, key=lambda each: each.lineno))]
     for node in [*nodes, *nodes]:  # a name may be made of another one that stands further down
         if isinstance(node, ast.Assign) and not found.isdisjoint(words(node.value)):
             found |= {each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)}

@@ -165,11 +165,13 @@ class Restored(Denoising):
 class NoiseToNoise(Restoring):
     """Learns to give what it sees with other noise (Lehtinen et al. 2018), and is validated by what has none."""
 
+    error = staticmethod(functional.mse_loss)
+
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        return functional.mse_loss(self(batch[0]), batch[1])
+        return self.error(self(batch[0]), batch[1])
 
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", functional.mse_loss(self(batch[0]), batch[2]))
+        self.log("val/loss", self.error(self(batch[0]), batch[2]))
 
 
 def twice_noisy() -> DataLoader:
@@ -177,14 +179,10 @@ def twice_noisy() -> DataLoader:
     return DataLoader(TensorDataset(*(clean + 0.1 * torch.randn(32, 8) for _ in range(2)), clean), batch_size=16)
 
 
-class CleanlyValidated(Small):
+class CleanlyValidated(NoiseToNoise):
     """Learns from labels of which some are wrong, and is validated by others."""
 
-    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        return functional.cross_entropy(self(batch[0]), batch[1])
-
-    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        self.log("val/loss", functional.cross_entropy(self(batch[0]), batch[2]))
+    error = staticmethod(functional.cross_entropy)
 
 
 def noisy() -> DataLoader:

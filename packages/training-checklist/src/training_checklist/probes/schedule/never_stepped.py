@@ -11,7 +11,6 @@ from torch.optim.lr_scheduler import LRScheduler, StepLR
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from training_checklist.instruments import (
-    PROGRESS,
     Example,
     LightningModule,
     Schedules,
@@ -20,6 +19,7 @@ from training_checklist.instruments import (
     reached,
     scheduled,
     tree_of,
+    turns,
 )
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
@@ -58,9 +58,8 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
 def steps_seldom(module: LightningModule) -> bool:
     """Whether the code steps a schedule under a condition on the epoch or the step, as in every fifth epoch."""
     functions = {function for name in BY_HAND for function in reached(module, name)}
-    nodes = [node for function in functions for node in ast.walk(tree_of(function))]
-    under = [node for node in nodes if isinstance(node, ast.If) and PROGRESS.search(ast.unparse(node.test))]
-    called = [each for node in under for each in ast.walk(node) if isinstance(each, ast.Call)]
+    under = [each for function in functions for node in turns(function) for each in ast.walk(node)]
+    called = [each for each in under if isinstance(each, ast.Call)]
     return any(isinstance(each.func, ast.Attribute) and each.func.attr == "step" for each in called) and any(
         "lr_schedulers" in ast.unparse(tree_of(function)) for function in functions
     )
