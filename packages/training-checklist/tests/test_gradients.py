@@ -313,6 +313,21 @@ class TestFault:
         assert "backward of Relu " in finding.what
         assert finding.place.parameter == "first.weight, first.bias, head.weight"
 
+    def test_term_that_is_ramped_up_by_epochs(self, examine, net):
+        class Ramped(net):
+            def __init__(self):
+                super().__init__()
+                self.extra = nn.Linear(8, 1)
+
+            def loss(self, batch):
+                share = min(1.0, self.current_epoch / 3)
+                weight = 0.1 * share
+                return super().loss(batch) + weight * self.extra(batch[0]).square().mean()
+
+        verdict = examine("gradients", Ramped())
+        assert verdict.findings == []
+        assert "depends on the epoch or step" in verdict.unjudged["gradients/always-zero"]
+
     def test_constant_initialisation(self, examine, net):
         module = net()
         for layer in (module.first, module.head):

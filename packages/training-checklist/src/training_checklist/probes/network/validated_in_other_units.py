@@ -43,7 +43,8 @@ def detect(step: Step, limits: Limits) -> Hits:
     if not asked or not validated:
         raise CannotJudge("one of the two steps takes no difference of answers and targets")
     for one, other, _, place in validated:
-        for answers, targets in ((one.double(), other.double()), (other.double(), one.double())):
+        one, other = one.double(), other.double()
+        for answers, targets in ((one, other), (other, one)):
             known = [found for pair in asked if (found := asked_of(answers, *pair)) is not None]
             if known and all(is_other_unit(targets, each, limits.unit_numbers) for each in known):
                 now, then = (f"{float(each.min()):.4g} to {float(each.max()):.4g}" for each in (targets, known[0]))

@@ -163,10 +163,10 @@ def shares_a_dict(file: str, name: str, others: set[str]) -> bool:
 
 def is_one_of_a_table(file: str, name: str, argument: str) -> bool:
     """Whether a class stands in a table of classes that are built alike, of which another one reads the argument."""
-    tree = source_tree(file)
-    tables = [{last_name(each) for each in node.values} for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+    nodes = [node for node in ast.walk(source_tree(file)) if isinstance(node, ast.Dict)]
+    tables = [{last_name(each) for each in node.values} for node in nodes]
     others = set().union(*(table for table in tables if name in table)) - {name}
-    modules = [each for each in [*sys.modules.values()] if getattr(each, "__file__", None) == file]
+    modules = [each for each in [*sys.modules.values()] if others and getattr(each, "__file__", None) == file]
     found = [getattr(module, other, None) for module in modules for other in others]
     return any(isinstance(each, type) and is_own_class(each) and uses(each, argument) for each in found)
 
