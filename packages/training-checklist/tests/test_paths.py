@@ -207,6 +207,28 @@ def test_folder_with_an_id_that_is_drawn_anew_belongs_to_one_run(judge):
     assert found["severity"] == "remark"
 
 
+def test_table_that_each_run_adds_a_line_to_is_shared_on_purpose(judge):
+    code = "open('results.csv', 'a').close()"
+    found = finding(judge(files={"train.py": TRAIN.replace("# the end", code)}))
+    assert found["severity"] == "remark"
+    assert "each run adds" in found["why"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if not os.path.exists('squares.pt'):\n        torch.save({}, 'squares.pt')",
+        "if Path('squares.pt').is_file():\n        return torch.load('squares.pt')\n    torch.save({}, 'squares.pt')",
+    ],
+)
+def test_file_that_is_made_where_it_is_not_there_yet_is_a_cache(judge, body):
+    code = f"import os\nfrom pathlib import Path\nimport torch\n\n\ndef squares():\n    {body}\n\n\n"
+    train = TRAIN.replace("# the end", "squares()").replace("@hydra.main", f"{code}@hydra.main", 1)
+    found = finding(judge(files={"train.py": train}))
+    assert found["severity"] == "remark"
+    assert "later runs find it" in found["why"]
+
+
 def test_file_of_another_process_fails(judge):
     code = "import subprocess; subprocess.run('echo 1 > final.txt', shell=True)"
     found = finding(judge(files={"train.py": TRAIN.replace("# the end", code)}))

@@ -45,12 +45,14 @@ class Written:
         part: the callback or logger that wrote it, or None.
         line: "file:line" of the project's own code that wrote it, or "".
         is_new: whether it lies there now, and did not before.
+        is_appended: whether it was opened to write at its end.
     """
 
     path: Path
     part: Any = None
     line: str = ""
     is_new: bool = False
+    is_appended: bool = False
 
 
 def listen(listener: Listener) -> None:

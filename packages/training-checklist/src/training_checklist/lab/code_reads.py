@@ -50,7 +50,8 @@ class Code:
         logged: names given to `self.log`, each as a pattern.
         made: class of what is made in the code, by the attribute that keeps it: `self.val_acc = Accuracy()`.
         metrics: names of the project's own classes of metrics.
-        has_none_as_text: whether 'None' is a key of a table, or what something is compared with.
+        has_none_as_text: whether in the project's own files 'None' is a key of a table, or what something is compared
+            with.
         logs_more: whether other names are logged, which are made while the code runs.
         loops: whether the whole config is gone through key by key.
     """
@@ -128,9 +129,9 @@ class Code:
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             self.made |= {each.attr: name(node.value.func) for each in node.targets if isinstance(each, ast.Attribute)}
         elif isinstance(node, ast.Compare):
-            self.has_none_as_text |= any(map(is_none_as_text, [node.left, *node.comparators]))
+            self.has_none_as_text |= is_own(str(path)) and any(map(is_none_as_text, [node.left, *node.comparators]))
         elif isinstance(node, ast.Dict):
-            self.has_none_as_text |= any(map(is_none_as_text, node.keys))
+            self.has_none_as_text |= is_own(str(path)) and any(map(is_none_as_text, node.keys))
             written = zip(node.keys, node.values, strict=True)
             self.composes |= any(
                 isinstance(key, ast.Constant) and key.value == "_target_" and not isinstance(value, ast.Constant)

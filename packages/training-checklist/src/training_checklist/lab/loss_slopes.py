@@ -12,12 +12,17 @@ from training_checklist.probe import CannotJudge
 
 @dataclass(frozen=True)
 class CriterionSlope:
-    """How a loss changes as a criterion grows."""
+    """How a loss changes as a criterion grows.
+
+    Args:
+        of_answers: whether what it holds the answers against is to be learned, too.
+    """
 
     name: str
     value: float
     slope: float
     place: Place = NOWHERE
+    of_answers: bool = False
 
 
 @dataclass
@@ -44,7 +49,7 @@ class Losses(StepListener):
             self.reason = str(reason)
             return
         known = [
-            CriterionSlope(call.name, float(call.result.detach()), float(slope), call.place)
+            CriterionSlope(call.name, float(call.result.detach()), float(slope), call.place, call.target.requires_grad)
             for call, slope in zip(calls, found, strict=True)
             if slope is not None
         ]

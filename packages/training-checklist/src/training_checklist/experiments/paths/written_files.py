@@ -16,6 +16,7 @@ from typing import Any
 from training_checklist.engines.inside import asked_for, loggers
 from training_checklist.engines.own_code import is_of_checks, is_own, is_standard, pass_on
 from training_checklist.engines.writes import (
+    APPENDED,
     FOLDER,
     Written,
     attribute,
@@ -127,7 +128,7 @@ class Recording:
             return
         written = attribute(path, frame) if is_of_a_run(asked_for(path), self.folder) else None
         if written is not None:
-            self.opened.setdefault(path, written)
+            self.opened.setdefault(path, replace(written, is_appended=how == APPENDED))
 
 
 def builder(frame: FrameType | None, part: Any) -> str:

@@ -26,6 +26,9 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
             elif name.startswith("limit"):  # 0 leaves a split out on purpose, as 1.0 takes all
                 is_on = type(value) is int and 0 < value <= limits.max_few_batches
                 is_on &= name not in config.code.own_words  # which may ask for just that
+                # Where no callback waits for a metric, validation may be a look at one batch, such as drawn pictures.
+                waiting = any(isinstance(each, str) for _, _, each in given_to(config, "monitor"))
+                is_on &= waiting or name != "limit_val_batches"
             place = config.place(key)
             kept = is_on and not place.is_typed and not TRIALS.search(place.origin)
             if kept and not is_trial(config, place):
@@ -40,9 +43,10 @@ def is_trial(config: JobConfig, place: Place) -> bool:
     return chosen and any(each.origin.rpartition(":")[0] == file for each in limited)
 
 
-def kept(*lines: str) -> Job:
+def kept(*lines: str, monitor: str = "train/loss") -> Job:
     text = "\n".join(["# @package _global_", "trainer:", *(f"  {line}" for line in lines), ""])
-    return Job(("+experiment=kept",), {"conf/experiment/kept.yaml": text})
+    overrides = (f"+callbacks.checkpoint.monitor={monitor}", "+experiment=kept")
+    return Job(overrides, {"conf/experiment/kept.yaml": text})
 
 
 PROBE = Probe(
@@ -62,5 +66,8 @@ PROBE = Probe(
     },
     faulty=kept("detect_anomaly: true"),
     healthy=Job(("+trainer.detect_anomaly=true",)),
-    also_healthy=(kept("limit_train_batches: 2", "limit_val_batches: 1"),),
+    also_healthy=(
+        kept("limit_train_batches: 2", "limit_val_batches: 1"),
+        kept("limit_val_batches: 1", monitor="null"),
+    ),
 )

@@ -4,7 +4,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 
 from training_checklist.instruments import CHANCE, Data, Example, Validated, at_least, at_most, labelled, on_datasets
-from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -14,6 +14,10 @@ def detect(data: Data, limits: Limits) -> Hits:
     for outputs in known:
         against = []
         for number, (weight, positives) in enumerate(zip(outputs.weights, outputs.positives, strict=True)):
+            # A weight of no such share may be chosen, for fewer false alarms, say.
+            share = positives / max(outputs.labels - positives, 1)
+            if weight != 1 and not share / limits.near < weight < share * limits.near:
+                continue
             rare = at_most(positives, outputs.labels, 0.5) < CHANCE
             frequent = at_least(positives, outputs.labels, 0.5) < CHANCE
             if (rare and weight > 1) or (frequent and weight < 1):
@@ -58,4 +62,14 @@ PROBE = Probe(
     detect=detect,
     faulty=example(Weighted),
     healthy=example(Balanced),
+    thresholds={
+        "near": Threshold(
+            2.0,
+            "times or a part of positives / negatives: as the positives are to all samples, 0.5 for 0.5, is in, and a "
+            "half, for which torch's documentation says that precision grows, is out from a fifth of positives down",
+            factor=1.4,
+            faulty=example(type("ByShares", (Weighted,), {"weight": 0.19})),
+            healthy=example(type("Precise", (Weighted,), {"weight": 0.8})),
+        )
+    },
 )

@@ -1,13 +1,16 @@
+import ast
 from difflib import get_close_matches
 
-from training_checklist.instruments import ModelCheckpoint, Monitored, TwoEpochs
+import torch
+
+from training_checklist.instruments import ModelCheckpoint, Monitored, TwoEpochs, is_own_class, turns
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     if not run.monitors and not run.named:
         raise CannotJudge("no callback monitors a metric")
-    for who, metric in (each for each in run.monitors if each[1] not in run.logged):
+    for who, metric in (each for each in run.monitors if each[1] not in run.logged and not is_of_later(run, each[1])):
         near = nearest(metric, run)
         advice = f"monitor one of these; the nearest is {near[0]}" if near else "log it with self.log"
         yield Hit(
@@ -33,6 +36,29 @@ def nearest(metric: str, run: TwoEpochs) -> list[str]:
     return get_close_matches(metric, run.validated if of_validation else run.logged, n=1, cutoff=0)
 
 
+def is_of_later(run: TwoEpochs, metric: str) -> bool:
+    """Whether the code names a metric where a condition on the epoch or the step holds."""
+    parts = {type(part) for part in (run.pl_module, *run.trainer.callbacks)}
+    for kind in {each for part in parts for each in part.__mro__ if is_own_class(each)}:
+        for node in turns(kind):
+            if any(isinstance(each, ast.Constant) and each.value == metric for each in ast.walk(node)):
+                return True
+    return False
+
+
+class Fifth(Monitored):
+    """Has a metric that takes long, and is logged every fifth epoch."""
+
+    monitor = "val/distance"
+
+    def on_validation_epoch_end(self) -> None:
+        if (self.current_epoch + 1) % 5 == 0:
+            self.log("val/distance", torch.tensor(1.0))
+
+    def configure_callbacks(self) -> list:
+        return [ModelCheckpoint(monitor=self.monitor, every_n_epochs=5)]
+
+
 class Named(Monitored):
     """Names its checkpoints by a metric."""
 
@@ -50,5 +76,5 @@ PROBE = Probe(
     faulty=type("Misspelt", (Monitored,), {"monitor": "val/lass"}),
     also_faulty=(type("NamedOtherwise", (Named,), {"metric": "val_loss"}),),
     healthy=Monitored,
-    also_healthy=(Named,),
+    also_healthy=(Named, Fifth),
 )

@@ -24,14 +24,14 @@ def detect(answered: Answered, limits: Limits) -> Hits:
         known = is_metric(name) and name in more and name in less
         if known and isclose(best, more[name], rel_tol=SAME) and not isclose(best, less[name], rel_tol=SAME):
             yield Hit(
-                f"{name} takes right answers for wrong ones where their logit is 0.4, and not where it is 0.6: it "
+                f"{name} takes right answers for wrong ones where their logit is 0.45, and not where it is 0.55: it "
                 "compares logits with 0.5, which is a threshold of probabilities",
                 answered.place.beside(function=answered.step, note=name),
             )
 
 
 class Deciding(Validated):
-    threshold = 0.5
+    threshold, scale = 0.5, staticmethod(lambda answers: answers)
 
     def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
         return functional.binary_cross_entropy_with_logits(answers[:, 0], (labels % 2).float())
@@ -39,7 +39,7 @@ class Deciding(Validated):
     def validation_step(self, batch: list, batch_idx: int) -> None:
         answers, labels = self(batch[0]), batch[1]
         self.loss(answers, labels)
-        self.log("val/acc", ((answers[:, 0] > self.threshold) == (labels % 2 == 1)).float().mean())
+        self.log("val/acc", ((self.scale(answers[:, 0]) > self.threshold) == (labels % 2 == 1)).float().mean())
 
 
 PROBE = Probe(
@@ -49,4 +49,5 @@ PROBE = Probe(
     fix=Fix("compare logits with 0, or torch.sigmoid(logits) with 0.5"),
     faulty=Deciding,
     healthy=type("OfLogits", (Deciding,), {"threshold": 0.0}),
+    also_healthy=(type("Precise", (Deciding,), {"threshold": 0.6, "scale": staticmethod(Tensor.sigmoid)}),),
 )

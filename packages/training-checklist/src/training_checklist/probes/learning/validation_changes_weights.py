@@ -1,6 +1,7 @@
 from copy import deepcopy
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from training_checklist.instruments import (
@@ -61,10 +62,13 @@ class WeightsAroundValidation(EpochListener):
         if "within" in self.weights:
             before, within, now = self.weights["before"], self.weights["within"], digests(pl_module)
             after = self.weights.get("after", within)  # a batch of validation, which may have moved a teacher
+            # A frozen average that is made anew before each validation is no weight of training.
+            trained = {name for name, each in pl_module.named_parameters() if each.requires_grad}
             changed = [
                 name
                 for name, known in now.items()
-                if known != before.get(name) and (known == within.get(name) or after.get(name) != within.get(name))
+                if known != before.get(name)
+                and ((known == within.get(name) and name in trained) or after.get(name) != within.get(name))
                 if name not in self.forward.changes
             ]
             if not self.changed:
@@ -137,6 +141,21 @@ class Swapping(Validated):
             self.load_state_dict(self.trained)
 
 
+class Averaged(Validated):
+    """Validates by a copy, which gets the weights before each pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copy = deepcopy(self.head).requires_grad_(False)
+
+    def on_validation_epoch_start(self) -> None:
+        self.copy.load_state_dict(self.head.state_dict())
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        head = self.head if self.training else self.copy
+        return head(torch.relu(self.first(inputs)))
+
+
 class Masked(Validated):
     """Its forward multiplies weights by a mask, in place: the optimizer moves them all."""
 
@@ -154,5 +173,5 @@ PROBE = Probe(
     fix=Fix("put the trained weights back in on_validation_end"),
     faulty=Swapping,
     healthy=type("PuttingBack", (Swapping,), {"puts_back": True}),
-    also_healthy=(Masked,),
+    also_healthy=(Masked, Averaged),
 )

@@ -1,10 +1,13 @@
+import ast
 from collections import deque
 from functools import partial
 
 from torch import Tensor
 
-from training_checklist.instruments import MemoryUse, Small, in_bytes, rises
+from training_checklist.instruments import MemoryUse, Small, in_bytes, is_own_class, rises, tree_of
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe, Threshold
+
+ENDS = ("on_train_end", "on_fit_end")
 
 
 def detect(use: MemoryUse, limits: Limits) -> Hits:
@@ -12,7 +15,8 @@ def detect(use: MemoryUse, limits: Limits) -> Hits:
     for place in max(use.kept, key=len):
         sizes = [size[place] for size in use.kept]
         grown = sizes[-1] - sizes[0]
-        if place not in use.leaking and rises(sizes, least=3) and grown >= limits.min_kept_kb * 1024 * epochs:
+        rising = place not in use.leaking and rises(sizes, least=3) and grown >= limits.min_kept_kb * 1024 * epochs
+        if rising and not is_meant(use, place.rpartition(".")[2]):
             yield Hit(
                 f"{place} keeps {in_bytes(grown)} more after {epochs} epochs of {len(use.graphs)} steps in all",
                 Place(note=place),
@@ -21,6 +25,27 @@ def detect(use: MemoryUse, limits: Limits) -> Hits:
                     "of its own, such as a replay buffer, says so with collections.deque(maxlen=...)"
                 ),
             )
+
+
+def is_meant(use: MemoryUse, name: str) -> bool:
+    """Whether code takes entries out of what has a name, keeps the last of them, or reads it at the end of training."""
+
+    def is_it(node: ast.AST) -> bool:
+        return isinstance(node, ast.Attribute) and node.attr == name
+
+    parts = {type(part) for part in (*use.pl_module.modules(), *use.trainer.callbacks)}
+    for kind in {each for part in parts for each in part.__mro__ if is_own_class(each)}:
+        for node in ast.walk(tree_of(kind)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in ENDS:
+                if any(map(is_it, ast.walk(node))):
+                    return True
+            elif isinstance(node, ast.Attribute) and node.attr in ("pop", "popleft") and is_it(node.value):
+                return True
+            elif isinstance(node, ast.Subscript) and is_it(node.value):
+                is_last = isinstance(node.slice, ast.Slice) and isinstance(node.slice.lower, ast.UnaryOp)
+                if is_last or isinstance(node.ctx, ast.Del):
+                    return True
+    return False
 
 
 class Buffer:
@@ -51,6 +76,35 @@ class Collecting(Small):
             self.answers.clear()
 
 
+class LastTen(Collecting):
+    """Keeps the answers of the last ten steps."""
+
+    def training_step(self, batch: list, batch_idx: int) -> Tensor:
+        if len(self.last) > 10:
+            self.last.pop(0)
+        self.last.append(self(batch[0]).detach().repeat(self.times, 1))
+        return Small.training_step(self, batch, batch_idx)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = []
+
+
+class Mapping(Collecting):
+    """Keeps how sure it was of each sample, for a map of them all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sure = []
+
+    def training_step(self, batch: list, batch_idx: int) -> Tensor:
+        self.sure.append(self(batch[0]).detach().repeat(self.times, 1))
+        return Small.training_step(self, batch, batch_idx)
+
+    def on_train_end(self) -> None:
+        print(sum(each.mean() for each in self.sure))
+
+
 class UpTo(Collecting):
     def __init__(self) -> None:
         super().__init__()
@@ -76,5 +130,7 @@ PROBE = Probe(
         type("Replaying", (Collecting,), {"container": partial(Buffer, 1000)}),
         type("Queueing", (Collecting,), {"container": partial(deque, (), 1000)}),
         UpTo,
+        LastTen,
+        Mapping,
     ),
 )

@@ -1,3 +1,4 @@
+from torch import Tensor
 from torch.nn import functional
 
 from training_checklist.instruments import Losses, Step
@@ -8,10 +9,18 @@ def detect(step: Step, limits: Limits) -> Hits:
     if len(step.trainer.optimizers) > 1:
         raise CannotJudge("several optimizers may play against each other")
     for loss in step.heard().of_criteria():
-        if all(each.slope < 0 for each in loss.slopes):
-            first = loss.slopes[0]
+        # What holds two answers against each other may keep them apart.
+        known = [each for each in loss.slopes if not each.of_answers]
+        if known and all(each.slope < 0 for each in known):
+            first = known[0]
             values = f"{loss.loss:.4g} where {first.name} is {first.value:.4g}"
             yield Hit(f"the loss of training_step is {values}: it falls as {first.name} grows", first.place)
+
+
+def apart(answers: Tensor, labels: Tensor) -> Tensor:
+    """Take the answers for two heads, whose likelihood is written by hand, and which are to differ."""
+    error = (answers[:, :1] - labels[:, None]).square() + (answers[:, 1:2] - labels[:, None]).square()
+    return error.mean() - 0.1 * functional.mse_loss(answers[:, :1], answers[:, 1:2])
 
 
 PROBE = Probe(
@@ -22,4 +31,5 @@ PROBE = Probe(
     detect=detect,
     faulty=lambda answers, labels: -functional.cross_entropy(answers, labels),
     healthy=lambda answers, labels: functional.cross_entropy(answers, labels),
+    also_healthy=(apart,),
 )

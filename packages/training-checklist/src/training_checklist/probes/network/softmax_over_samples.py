@@ -1,4 +1,5 @@
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch import Tensor
@@ -29,7 +30,8 @@ class Softmaxes(StepListener):
         if dim is None:  # as torch.nn.functional has it, with a warning
             dim = 0 if tensor.ndim in (0, 1, 3) else 1
         shape = tuple(tensor.shape)
-        if isinstance(dim, int) and len(shape) > 1 and dim % len(shape) == 0 and shape[0] == self.step.size:
+        # Where a sample has one number alone, nobody means its classes: the samples of a batch are weighed.
+        if isinstance(dim, int) and dim % len(shape or [1]) == 0 and shape[:1] == (self.step.size,) != (prod(shape),):
             of_pairs = len(shape) == 2 and shape[0] == shape[1] and not made_by_weights(tensor)
             self.calls.append(SoftmaxCall(shape, call.place, of_pairs))
 
@@ -60,6 +62,11 @@ class OverFeatures(OverSamples):
         return self.head(hidden * hidden.T.softmax(0).T)
 
 
+def weighted(answers: Tensor, labels: Tensor) -> Tensor:
+    losses = torch.nn.functional.cross_entropy(answers, labels, reduction="none")[:, None]
+    return (losses.softmax(0) * losses).sum()
+
+
 PROBE = Probe(
     question="Does every softmax run over the classes or features of a sample, and not over the samples of the batch?",
     why="each sample's result depends on the samples that happen to be in its batch",
@@ -68,4 +75,5 @@ PROBE = Probe(
     detect=detect,
     faulty=OverSamples,
     healthy=OverFeatures,
+    also_healthy=(weighted,),
 )

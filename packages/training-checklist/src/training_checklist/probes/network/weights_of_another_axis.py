@@ -1,6 +1,6 @@
-from torch import Tensor
+from torch import Tensor, nn
 
-from training_checklist.instruments import Call, Small, Step, StepListener, by
+from training_checklist.instruments import Call, Small, Step, StepListener, by, made_by_weights
 from training_checklist.probe import WARNING, Fix, Place, Probe
 
 
@@ -17,7 +17,8 @@ class AttentionAxes(StepListener):
             return
         if name == "softmax":
             dim = call.argument("dim", 1)
-            if isinstance(dim, int) and result.ndim > 1:
+            # Scores that a layer gives each token are those of parts that it belongs to, as soft clusters have them.
+            if isinstance(dim, int) and result.ndim > 1 and not made_by_weights(call.given[0]):
                 self.weights.append((result, dim % result.ndim, call.place))
             return
         known = next((each for each in self.weights if each[0] is call.given[0]), None)
@@ -43,6 +44,19 @@ class Attends(Small):
         return self.head((keys @ keys.mT).softmax(self.axis).matmul(keys).flatten(1))
 
 
+class Pools(Attends):
+    """Each of four tokens belongs to two clusters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.assign = nn.Linear(4, 2)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        tokens = self.first(inputs).view(-1, 4, 4)
+        shares = self.assign(tokens).mT.softmax(1)
+        return self.head((shares @ tokens).repeat(1, 2, 1).flatten(1))
+
+
 class AttendsToKeys(Attends):
     axis = 2
 
@@ -55,4 +69,5 @@ PROBE = Probe(
     listener=AttentionAxes,
     faulty=Attends,
     healthy=AttendsToKeys,
+    also_healthy=(Pools,),
 )

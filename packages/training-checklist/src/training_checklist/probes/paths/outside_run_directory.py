@@ -21,6 +21,7 @@ from training_checklist.instruments import (
     asked_for,
     is_of_one_run,
     job,
+    parsed,
     shown,
 )
 from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Place, Probe
@@ -39,6 +40,10 @@ OF_ONE_RUN = (
     "its name has the time of the run, or its id, so that no other run writes there; but what belongs to it lies in "
     "two places"
 )
+TABLES = {".csv", ".tsv", ".jsonl", ".txt"}
+OF_ALL_RUNS = "each run adds to what others have written there; but what belongs to it lies in two places"
+MADE_ONCE = "it is made where it is not there yet, and later runs find it; but nothing tells which run has made it"
+CHECKS = ("exists", "is_file", "isfile")
 COUNTED = "a folder version_N for each run lies there, and nobody knows by its name which run is which"
 NAMES = {"project", "name", "version", "experiment_name"}  # of which loggers make folders, wherever these lie
 
@@ -68,6 +73,10 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
             why, fix, severity = IN_STORE, KEEP, REMARK
         if all(is_of_one_run(files, each.path) for each in all_written):
             why, severity = OF_ONE_RUN, REMARK
+        if all(each.is_appended and each.path.suffix in TABLES for each in all_written):
+            why, severity = OF_ALL_RUNS, REMARK
+        if line and is_made_once(files, line):
+            why, severity = MADE_ONCE, REMARK
         yield Hit(what, place, why, fix, severity)
 
 
@@ -208,6 +217,31 @@ def takes_the_config(files: RunFiles) -> bool:
         return called == "Trainer" and any(keyword.arg is None for keyword in node.keywords)
 
     return bool(files.line_of(gives_all))
+
+
+def is_made_once(files: RunFiles, line: str) -> bool:
+    """Whether a line of code is under a condition that asks for a file, or comes after a return under such a one."""
+    file, _, number = line.rpartition(":")
+
+    def asks(node: ast.AST) -> bool:
+        parts = ast.walk(node.test) if isinstance(node, ast.If) else ()
+        called = [ast.unparse(each.func) for each in parts if isinstance(each, ast.Call)]
+        return any(name.rpartition(".")[2] in CHECKS for name in called)
+
+    def guards(node: ast.AST) -> bool:
+        ends = any(isinstance(each, ast.Return) for part in node.body for each in ast.walk(part))
+        return within(node, int(number)) or (ends and node.end_lineno < int(number))
+
+    for path, tree in parsed(files):
+        for function in ast.walk(tree) if files.short(path) == file else ():
+            inside = isinstance(function, ast.FunctionDef) and within(function, int(number))
+            if inside and any(asks(node) and guards(node) for node in ast.walk(function)):
+                return True
+    return False
+
+
+def within(node: ast.AST, line: int) -> bool:
+    return node.lineno <= line <= node.end_lineno
 
 
 def attribute_set(files: RunFiles, name: str) -> str:
