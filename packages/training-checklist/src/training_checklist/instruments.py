@@ -169,7 +169,17 @@ MODULES = {
         "unseen_batches",
     ),
     "lab.two_epochs": ("TwoEpochs",),
-    "lab.run_files": ("OUTPUT_DIR", "RunFiles", "checkpoints", "is_of_one_run", "job", "logged", "parsed", "records"),
+    "lab.run_files": (
+        "OUTPUT_DIR",
+        "VERSION",
+        "RunFiles",
+        "checkpoints",
+        "is_of_one_run",
+        "job",
+        "logged",
+        "parsed",
+        "records",
+    ),
     "lab.schedules": (
         *("MANY", "ROUNDED", "SMOOTH", "SPLIT", "Rehearsal", "Schedules"),
         *("along", "by_factor", "near", "scheduled", "schedules_of", "validated"),

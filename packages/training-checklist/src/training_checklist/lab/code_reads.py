@@ -45,6 +45,7 @@ class Code:
         built: last names of what is given to Hydra's `instantiate`.
         composes: whether the code writes nodes itself, with a `_target_` that it has read elsewhere.
         fits: whether a function of it reads a `_target_` and what that takes: it may leave other keys out.
+        plain: the names that are read where no condition stands, in the project's own files.
         splats: (file, dotted callee, b or a) of each `callee(**cfg.b)` and `callee(**a)`.
         assigned: the keys of the config that are assigned to.
         logged: names given to `self.log`, each as a pattern.
@@ -69,6 +70,7 @@ class Code:
     built: set[str] = field(default_factory=set)
     composes: bool = False
     fits: bool = False
+    plain: set[str] = field(default_factory=set)
     splats: set[tuple[str, str, str]] = field(default_factory=set)
     assigned: set[str] = field(default_factory=set)
     logged: set[str] = field(default_factory=set)
@@ -82,6 +84,11 @@ class Code:
         """Whether all words of a key stand somewhere: of "keep-best" there are two."""
         return self.words.issuperset(WORD.findall(key))
 
+    def is_guarded(self, key: str) -> bool:
+        """Whether a key, and not what it lies in as a whole, is read under conditions alone."""
+        *above, last = key.split(".")
+        return last in self.reached and last not in self.plain and self.whole.isdisjoint(above[-1:])
+
     def add(self, path: Path) -> None:
         """Read one source file; what does not parse is left out."""
         tree = source_tree(str(path))
@@ -93,6 +100,8 @@ class Code:
             if isinstance(node, (ast.Attribute, ast.Subscript)) and child(node) is not None and name(node.value):
                 self.pairs.add((name(node.value), child(node)))
                 skipped.add(id(node.value))  # as a whole
+        if is_own(str(path)):
+            self.plain |= {child(node) for node in unconditional(tree)} - {None}
         before, self.words = self.words, set()
         for node in ast.walk(tree):
             self._see(node, path, skipped)
@@ -187,6 +196,15 @@ class Code:
             self.logged.add("".join(parts))
         else:
             self.logs_more = True
+
+
+def unconditional(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield what stands under no condition, the conditions themselves among it."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += [node.test] if isinstance(node, (ast.If, ast.IfExp)) else ast.iter_child_nodes(node)
 
 
 def is_none_as_text(node: ast.AST | None) -> bool:

@@ -34,6 +34,7 @@ from training_checklist.lightning import (
 from training_checklist.starting.placement import Asked
 
 OUTPUT_DIR = "${hydra:runtime.output_dir}"
+VERSION = re.compile(r"\bversion_[0-9]+\b")  # as Lightning's loggers count them up, so that none is written over
 EVENTS = "events.out.tfevents.*"
 UUID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}(?![0-9a-f])")  # drawn anew each time
 MINUTE = timedelta(minutes=1)

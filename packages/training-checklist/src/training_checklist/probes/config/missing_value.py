@@ -1,14 +1,15 @@
 from training_config.targets import locate, parameters_of
 from training_config.walk import is_missing, value_of, walk
 
-from training_checklist.instruments import Job, JobConfig, override_of
+from training_checklist.instruments import FILES, Job, JobConfig, override_of
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
 def detect(config: JobConfig, limits: Limits) -> Hits:
     for full_key, parent, key in walk(config.job):
-        # The code may give it a value.
-        if is_missing(parent, key) and str(key) not in config.code.assigned | config.code.supplied:
+        # The code may give it a value, or need none in this job.
+        known = str(key) in config.code.assigned | config.code.supplied or config.code.is_guarded(full_key)
+        if is_missing(parent, key) and not known:
             try:
                 of = value_of(parent, "_target_")
                 default = parameters_of(locate(of))[key].default
@@ -21,6 +22,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
             yield Hit(f"{full_key} is ???: nothing has given it a value", config.place(full_key), fix=fix)
 
 
+AT_TIMES = FILES["train.py"].replace("ckpt_path=cfg.tested", "ckpt_path=cfg.evaluate.checkpoint")
+
 PROBE = Probe(
     question="Has every mandatory value (???) been given?",
     why="the run ends as soon as the value is read",
@@ -29,4 +32,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Job(("quiet=???",)),
     healthy=Job(("quiet=${test}",)),
+    also_healthy=(Job(("tested=???",)), Job(("+evaluate.checkpoint=???",), {"train.py": AT_TIMES})),
 )

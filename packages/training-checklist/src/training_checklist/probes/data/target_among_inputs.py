@@ -1,5 +1,4 @@
 import torch
-from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from training_checklist.instruments import (
@@ -11,6 +10,7 @@ from training_checklist.instruments import (
     numbers_of_targets,
     on_datasets,
     part,
+    whole_table,
 )
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
@@ -29,7 +29,7 @@ def detect(data: Data, limits: Limits) -> Hits:
                 place.beside(note=found[0]),
             )
         # Of the days before, the last and the one before it are about as near; what follows from the target is alone.
-        elif rest < min(limits.nearly, second * limits.alone):
+        elif rest < min(limits.nearly, second * limits.alone) and not is_earlier(data, target, name):
             what = f"{name} alone tells {1 - rest:.2%} of the variance of {target}, and no other column more than "
             why = "what is computed from the answer is not there where the answer is to be predicted"
             fix = Fix("take the column out of the inputs, unless it is known before the target is")
@@ -47,30 +47,31 @@ def left_by_columns(data: Data) -> dict[str, tuple[int, dict[str, float]]]:
         known = target.isfinite()
         if int(known.sum()) < LEAST or not target[known].std() > 0:
             continue
-        given = target[known].double()
-        target = (given - given.mean()).unsqueeze(1)
+        target = target[known].double().unsqueeze(1)
+        target = target - target.mean()
         for place in sorted(roles.inputs - {roles.target} - roles.compared):
             values = own.of(place)
             if values is None or values.ndim != 2 or not values.is_floating_point():
                 continue
             values = values[known].double()
-            earlier = is_earlier(values, given)
             values = values - values.mean(0)
             alike = (values * target).sum(0) ** 2 / (values.square().sum(0) * target.square().sum()).clamp_min(1e-300)
-            rest = {f"{place}[:, {index}]": 1 - float(share) for index, share in enumerate(alike) if not earlier[index]}
+            rest = {f"{place}[:, {index}]": 1 - float(share) for index, share in enumerate(alike)}
             found.setdefault(name, (len(target), {}))[1].update(rest)
     return found
 
 
-def is_earlier(values: Tensor, target: Tensor) -> list[bool]:
-    """Return for each column whether it has what the target is, for the most part, in another row: in the next hour."""
-    found = []
-    for column in values.T.contiguous():
-        order = column.argsort()
-        at = torch.searchsorted(column[order], target).clamp_max(len(column) - 1)
-        elsewhere = (column[order][at] == target) & (order[at] != torch.arange(len(column)))
-        found.append(bool(2 * elsewhere.sum() > len(column) and 2 * len(column.unique()) > len(column)))
-    return found
+def is_earlier(data: Data, name: str, named: str) -> bool:
+    """Whether a column has what the target is, for the most part, in another row: in the next hour, say."""
+    own = whole_table(data, data.train)
+    place, _, index = named.removesuffix("]").rpartition("[:, ")
+    target, values = numbers_of_targets(own, data.roles).get(name), own.of(place)
+    if target is None or values is None:
+        return False
+    column, order = values[:, int(index)].sort()
+    at = torch.searchsorted(column, target.contiguous()).clamp_max(len(column) - 1)
+    elsewhere = (column[at] == target) & (order[at] != torch.arange(len(column)))
+    return bool(2 * elsewhere.sum() > len(column) and 2 * len(column.unique()) > len(column))
 
 
 def leaving(*rests: float) -> Example:

@@ -1,9 +1,14 @@
+import ast
 import math
 
+import torch
 from torch import Tensor
+from torch.nn import functional
 
-from training_checklist.instruments import Example, Small, TwoEpochs, first_losses, with_sgd
+from training_checklist.instruments import Example, Small, TwoEpochs, first_losses, is_own_class, tree_of, with_sgd
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+ANGLES = {"normalize", "cosine_similarity"}
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
@@ -12,12 +17,30 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
     if len(known) != 1:
         raise CannotJudge("the loss is of no classification, or of several")
     [call], mean, chance = known, known[0].mean, math.log(known[0].num_classes)
-    if mean > chance + limits.max_first_excess:
+    if mean > chance + limits.max_first_excess and not has_a_margin(run):
         yield Hit(
             f"the first loss is {mean:.4g}; who knows nothing has ln {call.num_classes} = {chance:.4g}. "
             f"Outputs reach {float(call.input.detach().abs().max()):.3g}",
             call.place,
         )
+
+
+def has_a_margin(run: TwoEpochs) -> bool:
+    """Whether answers are angles on purpose, with a margin and a scale, as ArcFace's are."""
+    modules = [*run.pl_module.modules()]
+    own = {each for module in modules for each in type(module).__mro__ if is_own_class(each)}
+    calls = (node.func for kind in own for node in ast.walk(tree_of(kind)) if isinstance(node, ast.Call))
+    return any(hasattr(each, "margin") for each in modules) or any(
+        ast.unparse(each).rpartition(".")[2] in ANGLES for each in calls
+    )
+
+
+class OfAngles(Small):
+    """Has cosines as answers, 64 times as large, with a margin of 0.5."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = functional.normalize(torch.relu(self.first(inputs)))
+        return 64 * (hidden @ functional.normalize(self.head.weight).T - 0.5)
 
 
 def scaled(factor: float) -> Example:
@@ -43,4 +66,5 @@ PROBE = Probe(
     },
     faulty=scaled(45.0),
     healthy=scaled(30.0),
+    also_healthy=(with_sgd(OfAngles),),
 )

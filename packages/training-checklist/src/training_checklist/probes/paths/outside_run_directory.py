@@ -12,6 +12,7 @@ from training_config.walk import value_of, walk
 
 from training_checklist.instruments import (
     OUTPUT_DIR,
+    VERSION,
     Asked,
     Checkpoint,
     Job,
@@ -30,7 +31,6 @@ TRAINER = "the Trainer, without a folder of its own,"
 GIVEN_ROOT = "the Trainer, in the default_root_dir that it is given,"
 AS_FILE = re.compile("^file:(//)?")  # as MLflow writes the path of its store
 MADE_BY_TRAINER = {"ModelCheckpoint", "TensorBoardLogger", "CSVLogger"}  # where it is given none
-VERSION = re.compile(r"\bversion_[0-9]+\b")  # as Lightning's loggers count them up, so that none is written over
 CHOICE = "${hydra:runtime.choices."
 STORE = "MLFlowLogger"  # gives each run a folder by its id, and asks for one store of many runs
 STORES = {"mlruns", "mlartifacts", "mlflow.db"}  # as MLflow calls it in the working directory, where nobody says more
@@ -68,7 +68,8 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
         fix = fix_of(files, writer, key, line, all_written[0])
         why, severity = None, None
         if all(VERSION.search(name) for name in names):
-            why = COUNTED
+            # Where the working directory is the run's, that is how runs are kept apart.
+            why, severity = COUNTED, None if own or Asked.current is None else REMARK
         if is_in_store(files, all_written[0]):
             why, fix, severity = IN_STORE, KEEP, REMARK
         if all(is_of_one_run(files, each.path) for each in all_written):

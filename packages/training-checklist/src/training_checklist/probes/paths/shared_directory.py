@@ -1,7 +1,7 @@
 import re
 from pathlib import Path
 
-from training_checklist.instruments import Asked, Job, RunFiles, asked_for, is_of_one_run, records
+from training_checklist.instruments import VERSION, Asked, Job, RunFiles, asked_for, is_of_one_run, records
 from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 CONSTANT = re.compile(r"\$\{hydra[.:](job\.name|runtime\.cwd)\}")  # the same in every job
@@ -34,11 +34,14 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
 
 
 def makes_its_own(files: RunFiles) -> bool:
-    """Whether all that is written lies in folders with the time or the id of the run, which the code makes itself."""
+    """Whether all that is written lies in folders of this run alone, which the code or Lightning makes itself.
+
+    Of this run alone are those with its time or id in their name, and a `version_N`.
+    """
     if any(each.path is not None for each in records(files)):
         return False
     written = [asked_for(path) for path in files.recording.opened if path.is_file() and not path.is_symlink()]
-    return bool(written) and all(is_of_one_run(files, path) for path in written)
+    return bool(written) and all(VERSION.search(files.short(path)) or is_of_one_run(files, path) for path in written)
 
 
 PROBE = Probe(
