@@ -20,7 +20,9 @@ from training_checklist.lab.step import Step
 from training_checklist.lightning import LightningModule
 from training_checklist.probe import REMARK, WARNING, CannotJudge
 
-PROGRESS = re.compile(r"\b(?:current_epoch|global_step|batch_idx|batch_index|epoch|step)\b")
+PROGRESS = re.compile(
+    r"\b(?:current_epoch|global_step|batch_idx|batch_index|epoch|step|rand|randint|random|bernoulli)\b"
+)
 LOSS = re.compile(r"l|\w*loss\w*", re.I)
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
@@ -117,11 +119,23 @@ def upwards(path: str) -> list[str]:
     return [".".join(names[:number]) for number in range(len(names), 0, -1)]
 
 
-def turns(code: Any) -> Iterator[ast.If | ast.IfExp]:
-    """Yield the conditions in a function or class that are on the epoch, the step or the number of the batch."""
+def turns(code: Any) -> Iterator[ast.If | ast.IfExp | ast.For]:
+    """Yield what stands under conditions on the epoch, the step, the number of the batch or chance, in some code.
+
+    A loop with such a condition on `continue` is among it, as one over layers that are skipped at random.
+    """
+
+    def is_turn(node: ast.AST) -> bool:
+        return isinstance(node, (ast.If, ast.IfExp)) and bool(PROGRESS.search(ast.unparse(node.test)))
+
     for node in ast.walk(tree_of(code)):
-        if isinstance(node, (ast.If, ast.IfExp)) and PROGRESS.search(ast.unparse(node.test)):
+        inside = ast.walk(node) if isinstance(node, ast.For) else ()
+        if is_turn(node) or any(is_turn(each) and has_continue(each) for each in inside):
             yield node
+
+
+def has_continue(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Continue) for each in ast.walk(node))
 
 
 def is_called_at_times(pl_module: LightningModule, path: str, called: bool) -> bool:

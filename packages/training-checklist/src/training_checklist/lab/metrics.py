@@ -161,6 +161,7 @@ class RankedScores:
         samples: of all batches.
         beyond: how many batches had scores below 0 or above 1; within: how many had none.
         lowest: score of all.
+        tied: whether scores that differ have one sigmoid, so far beyond 1 they are.
     """
 
     path: str
@@ -170,6 +171,7 @@ class RankedScores:
     beyond: int = 0
     within: int = 0
     lowest: float = 0.0
+    tied: bool = False
     place: Place = NOWHERE
 
 
@@ -194,5 +196,6 @@ class RankingMetrics(MetricListener):
         if rows.numel() and type(metric).__module__.startswith("torchmetrics."):
             low, high = rows.aminmax()
             found.lowest = min(found.lowest, float(low))
+            found.tied |= any(len(row.sigmoid().unique()) < len(row.unique()) for row in rows)
             within = bool(low >= 0) and bool(high <= 1)
             found.within, found.beyond = found.within + within, found.beyond + (not within)

@@ -7,7 +7,10 @@ from torch import Tensor, nn
 from training_checklist.instruments import Example, FirstSteps, Small, several_steps, shown, with_part
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
-ONE_FOR_ALL = re.compile(r"\[\s*(?:self\.)?\w+\s+for\s+\w+\s+in\s+range\(")  # [head for _ in range(3)]
+# [head for _ in range(3)], or a word that says it.
+ONE_FOR_ALL = re.compile(
+    r"\[\s*(?:self\.)?\w+\s+for\s+\w+\s+in\s+range\(|\b\w*(?:shar(?:e|ed|ing)|tied?|tying)\b", re.I
+)
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -51,6 +54,13 @@ class OfOneHead(Small):
         return sum((self.acts(head(answers)) for head in self.heads), answers)
 
 
+class Stacked(OfOneHead):
+    def __init__(self, share: bool = True) -> None:
+        super().__init__()
+        self.heads = nn.ModuleList([nn.Linear(4, 4)])
+        self.heads.append(self.heads[-1] if share else nn.Linear(4, 4))
+
+
 PROBE = Probe(
     question="Are the layers of each nn.Sequential or nn.ModuleList different objects, and not one repeated?",
     why="there is one set of weights where several are written",
@@ -59,5 +69,5 @@ PROBE = Probe(
     detect=detect,
     faulty=layers(lambda: [nn.Linear(4, 4)] * 3),
     healthy=layers(lambda: [nn.Linear(4, 4) for _ in range(3)]),
-    also_healthy=(several_steps(OfOneHead),),
+    also_healthy=(several_steps(OfOneHead), several_steps(Stacked)),
 )

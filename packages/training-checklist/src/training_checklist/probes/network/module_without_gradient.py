@@ -1,3 +1,4 @@
+import torch
 from torch import Tensor, nn
 
 from training_checklist.instruments import (
@@ -67,6 +68,21 @@ class Later(Unused):
         return answers + self.branch(inputs) if self.current_epoch >= 1 else answers
 
 
+class Skipping(Small):
+    """Skips each of eight layers in one step of two, at random."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(8))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        for layer in self.layers:
+            if self.training and torch.rand(()) < 0.5:
+                continue
+            inputs = inputs + layer(inputs)
+        return super().forward(inputs)
+
+
 PROBE = Probe(
     question="Does every module whose parameters the optimizer holds get a gradient?",
     why="what it returns never reaches the loss",
@@ -76,5 +92,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Unused,
     healthy=Used,
-    also_healthy=(Later,),
+    also_healthy=(Later, Skipping),
 )

@@ -1,10 +1,11 @@
+import ast
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import EVAL_MODE, KEEPING, LEFT_OUT, Example, SeededRuns, Small
-from training_checklist.probe import REMARK, WARNING, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.instruments import EVAL_MODE, KEEPING, LEFT_OUT, Example, SeededRuns, Small, reached, tree_of
+from training_checklist.probe import REMARK, WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 LISTED = 3
 
@@ -17,6 +18,8 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     alike = f"{what}, though it is given the same batches and random numbers: {parting.what}"
     asleep = [each for each in parting.lost if each.startswith(EVAL_MODE)]
     if not parting.lost:
+        if any(map(takes_the_batch, (seeded.trainer.lightning_module, *seeded.trainer.callbacks))):
+            raise CannotJudge("on_train_batch_end is given the batch that the resumed run itself would have taken")
         yield Hit(
             alike,
             seeded.steps.place.beside(note="or a hook or callback around it"),
@@ -46,6 +49,15 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
                 "self.global_step counts the optimizer's steps and is restored"
             ),
         )
+
+
+def takes_the_batch(part: Any) -> bool:
+    """Whether a hook after the step, of the project's own, reads the batch."""
+    hook = next(reached(part, "on_train_batch_end"), None)
+    if hook is None:
+        return False
+    nodes = (node for node in ast.walk(tree_of(hook)) if isinstance(node, ast.Name))
+    return any(node.id == "batch" and isinstance(node.ctx, ast.Load) for node in nodes)
 
 
 class Counting(Small):
