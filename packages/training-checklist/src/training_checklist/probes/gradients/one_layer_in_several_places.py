@@ -1,10 +1,19 @@
-import inspect
+import ast
 import re
 from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from training_checklist.instruments import Example, FirstSteps, Small, several_steps, shown, with_part
+from training_checklist.instruments import (
+    Example,
+    FirstSteps,
+    Small,
+    is_own_class,
+    several_steps,
+    shown,
+    tree_of,
+    with_part,
+)
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 # [head for _ in range(3)], or a word that says it.
@@ -32,11 +41,10 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
 
 
 def is_written(root: nn.Module, path: str) -> bool:
-    """Whether the class around a container says in so many words that one layer stands in each of its places."""
-    try:
-        return bool(ONE_FOR_ALL.search(inspect.getsource(type(root.get_submodule(path.rpartition(".")[0])))))
-    except (OSError, TypeError):  # of no file
-        return False
+    """Whether a class around a container says in so many words that one layer stands in each of its places."""
+    names = path.split(".")
+    around = (type(root.get_submodule(".".join(names[:number]))) for number in range(len(names)))
+    return any(ONE_FOR_ALL.search(ast.unparse(tree_of(each))) for each in around if is_own_class(each))
 
 
 def layers(make: Callable[[], list[nn.Module]]) -> Example:
@@ -57,8 +65,9 @@ class OfOneHead(Small):
 class Stacked(OfOneHead):
     def __init__(self, share: bool = True) -> None:
         super().__init__()
-        self.heads = nn.ModuleList([nn.Linear(4, 4)])
-        self.heads.append(self.heads[-1] if share else nn.Linear(4, 4))
+        heads = nn.ModuleList([nn.Linear(4, 4)])
+        heads.append(heads[-1] if share else nn.Linear(4, 4))
+        self.stacks = nn.ModuleList([heads])
 
 
 PROBE = Probe(
