@@ -485,6 +485,34 @@ def test_one_layer_in_several_places_is_warned_of(examine, net):
     assert (finding.severity, finding.where) == ("warning", "deep.0, deep.1, deep.2")
 
 
+@pytest.mark.parametrize("by", ["samples", "number"])
+def test_expert_that_no_sample_has_chosen_is_remarked_on_and_a_layer_that_is_left_out_is_warned_of(examine, net, by):
+    class Routing(net):
+        def __init__(self):
+            super().__init__()
+            self.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+
+        def forward(self, inputs):
+            chosen = (inputs[:, 0] > 0).long()
+            for number, expert in enumerate(self.experts):
+                rows = (chosen == number).nonzero()[:, 0]
+                if len(rows):
+                    inputs = inputs.index_add(0, rows, expert(inputs[rows]))
+            return super().forward(inputs)
+
+    class LeavingOut(Routing):
+        def forward(self, inputs):
+            for number, expert in enumerate(self.experts):
+                if number < 2:
+                    inputs = inputs + expert(inputs)
+            return net.forward(self, inputs)
+
+    kind, severity = (Routing, "remark") if by == "samples" else (LeavingOut, "warning")
+    for item, rule in (("gradients", "gradients/unused"), ("trace", "network/module-without-gradient")):
+        [finding] = [each for each in examine(item, kind()).findings if each.rule == rule]
+        assert finding.severity == severity
+
+
 def line_of(text: str) -> int:
     with open(__file__, encoding="utf-8") as file:
         return next(number for number, line in enumerate(file, 1) if text in line and "line_of" not in line)

@@ -81,14 +81,16 @@ def without_effect(step: Step) -> list[WithoutEffect]:
 def leeway(pl_module: LightningModule, path: str) -> str | None:
     """Return the severity of leaving a part out of a step, where it is one of a list, of which steps may take some.
 
-    An expert or a layer that is skipped is worth a warning; a remark where the code takes by what its module keeps,
-    `self.blocks[self.stage]`: another stage of the training takes another one.
+    An expert or a layer that is skipped is worth a warning. It is a remark where the code takes by what its module
+    keeps, `self.blocks[self.stage]`: another stage of the training takes another one; and where it asks for each of the
+    list whether it takes it: other samples take others.
     """
     above, _, name = path.rpartition(".")[0].rpartition(".")
     if not name or not isinstance(pl_module.get_submodule(path.rpartition(".")[0]), (nn.ModuleList, nn.ModuleDict)):
         return None
     owner = pl_module.get_submodule(above)
-    return REMARK if any(takes_by_state(each, name) for each in ast.walk(tree_of(type(owner)))) else WARNING
+    nodes = [*ast.walk(tree_of(type(owner)))]
+    return REMARK if any(takes_by_state(each, name) or asks_for_each(each, name) for each in nodes) else WARNING
 
 
 def takes_by_state(node: ast.AST, name: str) -> bool:
@@ -96,6 +98,25 @@ def takes_by_state(node: ast.AST, name: str) -> bool:
     if not isinstance(node, ast.Subscript) or ast.unparse(node.value) != f"self.{name}":
         return False
     return any(isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self" for each in ast.walk(node.slice))
+
+
+def asks_for_each(node: ast.AST, name: str) -> bool:
+    """Whether a node is a loop over `self.<name>` that calls one where a condition holds, other than on its number."""
+    if not isinstance(node, ast.For):
+        return False
+    loop = [*ast.walk(node.iter)]
+    if not any(isinstance(each, ast.Attribute) and each.attr == name for each in loop):
+        return False
+    taken = {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+    asked = [each for each in ast.walk(node) if isinstance(each, ast.If) and calls_one(each, taken)]
+    return any(not (isinstance(each.test, ast.Compare) and ast.unparse(each.test.left) in taken) for each in asked)
+
+
+def calls_one(node: ast.If, names: set[str]) -> bool:
+    """Whether one of some names is called under a condition, or left out by it."""
+    inside = [*ast.walk(node)]
+    called = {ast.unparse(each.func) for each in inside if isinstance(each, ast.Call)}
+    return not called.isdisjoint(names) or any(isinstance(each, ast.Continue) for each in inside)
 
 
 def waits_its_turn(pl_module: LightningModule, paths: Iterable[str], called: bool = False) -> bool:

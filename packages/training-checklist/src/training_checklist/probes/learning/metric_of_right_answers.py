@@ -33,7 +33,8 @@ def detect(answered: Answered, limits: Limits) -> Hits:
         right, wrong = answered.right[name], answered.wrong.get(name)
         if name in changing and OVERLAPS & set(words_of(name)) and abs(right) <= limits.from_best:
             continue
-        near = any(abs(right - best * unit) <= limits.from_best * scale_of(best, unit, wrong) for unit in UNITS)
+        most = limits.from_best if best else limits.decoded
+        near = any(abs(right - best * unit) <= most * scale_of(best, unit, wrong) for unit in UNITS)
         if name in changing and not near and not (best and is_reciprocal(right)):
             yield Hit(
                 f"{name} is {right:.4g} where each answer is the very one that the criterion asks for: the best is "
@@ -142,7 +143,14 @@ PROBE = Probe(
             0.01,
             "of the range: what is added to denominators lest they be 0 moves shares by less than that",
             factor=2.0,
-        )
+        ),
+        "decoded": Threshold(
+            0.1,
+            "of the error of wrong answers: what is read out of a heatmap or bins is half a cell off, of some ten",
+            factor=1.4,
+            faulty=accurate(0.87, "error", best=1),
+            healthy=accurate(0.92, "error", best=1),
+        ),
     },
     faulty=accurate(0.985),
     healthy=accurate(0.993),
