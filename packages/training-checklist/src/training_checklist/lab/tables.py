@@ -16,6 +16,7 @@ ROWS = 50_000  # of a table that is read as a whole
 # Of the standard error of a mean: what chance brings so near to 0 is one column in 125, and its deviation as near to 1
 # one of these in 125.
 EXACT = 0.01
+LEAST_BLOCK = 10  # rows that are standardised together; of fewer, chance makes too many so
 
 
 def tables(data: Data, own: Part) -> Iterator[tuple[str, Tensor]]:
@@ -86,13 +87,25 @@ def scaling(data: Data, split: Split) -> list[Scaling]:
         if torch.equal(one.mean(0), two.mean(0)) or not both.isfinite().all():
             continue
         kept = [len(column.unique()) > 2 for column in both.T]
-        if not any(kept):
+        if not any(kept) or is_scaled_by_blocks(two[:, kept]):
             continue
         of = {"train": one[:, kept], "other": two[:, kept], "both": both[:, kept]}
         standard = {name: int(is_standard(each).sum()) for name, each in of.items()}
         ranged = {name: int(((each.amin(0) == 0) & (each.amax(0) == 1)).sum()) for name, each in of.items()}
         found.append(Scaling(place, standard, ranged, sum(kept)))
     return found
+
+
+def is_scaled_by_blocks(values: Tensor) -> bool:
+    """Whether the first rows of (N, columns), some of them, have mean 0 and deviation 1: each day or patient has."""
+    numbers = torch.arange(1, len(values) + 1)[:, None]
+    means, squares = values.cumsum(0) / numbers, values.square().cumsum(0) / numbers
+    variances = (squares - means.square()).clamp_min(0)
+    near = EXACT / numbers.sqrt()
+    deviations = (variances.sqrt(), (variances * numbers / (numbers - 1).clamp_min(1)).sqrt())
+    one = torch.stack([(each - 1).abs() < near for each in deviations]).any(0)
+    standard = (((means.abs() < near) & one).double().mean(1) > 0.5)[LEAST_BLOCK - 1 : len(values) // 2]
+    return bool(standard.any())
 
 
 def is_standard(values: Tensor) -> Tensor:

@@ -22,6 +22,16 @@ def standardised(by_itself: bool) -> Example:
     return on_datasets(lambda: TensorDataset(train, labels), lambda: TensorDataset(held, labels))
 
 
+def by_days() -> Example:
+    """Return factors of 20 stocks, standardised among each other on each of ten days."""
+    inputs = normal(200, 8).view(10, 20, 8)
+    inputs = ((inputs - inputs.mean(1, keepdim=True)) / inputs.std(1, keepdim=True)).view(200, 8)
+    labels = (inputs[:, 0] > 0).long()
+    return on_datasets(
+        lambda: TensorDataset(inputs[:100], labels[:100]), lambda: TensorDataset(inputs[100:], labels[100:])
+    )
+
+
 PROBE = Probe(
     question="Are validation and test inputs standardised with the training set's mean and deviation, and not with "
     "their own?",
@@ -30,4 +40,5 @@ PROBE = Probe(
     detect=detect,
     faulty=standardised(by_itself=True),
     healthy=standardised(by_itself=False),
+    also_healthy=(by_days(),),
 )
