@@ -368,6 +368,31 @@ def test_output_that_is_too_narrow_for_a_metric_is_named(examine, net):
     assert finding.what == "the network has 4 outputs but accuracy counts 5 classes"
 
 
+def test_metrics_of_tasks_that_take_turns_count_other_classes(examine, net):
+    from torchmetrics.classification import MulticlassAccuracy
+
+    class OfTwoTasks(net):
+        def __init__(self):
+            super().__init__()
+            self.accuracy, self.other = MulticlassAccuracy(5), MulticlassAccuracy(4)
+
+    assert examine("trace", OfTwoTasks()).findings == []
+
+
+def test_head_of_a_task_that_another_batch_draws_is_remarked_on(examine, net):
+    class Drawing(net):
+        def __init__(self):
+            super().__init__()
+            self.heads = nn.ModuleDict({name: nn.Linear(4, 4) for name in "ab"})
+
+        def forward(self, inputs):
+            task = "a" if len(inputs) else "b"
+            return self.heads[task](super().forward(inputs))
+
+    severities = {each.rule: each.severity for each in examine("trace", Drawing()).findings}
+    assert severities["network/module-without-gradient"] == "remark"
+
+
 class Frozen(nn.Module):
     def __init__(self):
         super().__init__()

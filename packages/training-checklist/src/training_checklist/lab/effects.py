@@ -24,6 +24,7 @@ PROGRESS = re.compile(
     r"\b(?:current_epoch|global_step|batch_idx|batch_index|epoch|step|rand|randint|random|bernoulli)\b"
 )
 LOSS = re.compile(r"l|\w*loss\w*", re.I)
+LOOPS = (ast.For, ast.comprehension)
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
@@ -81,23 +82,25 @@ def without_effect(step: Step) -> list[WithoutEffect]:
 def leeway(pl_module: LightningModule, path: str) -> str | None:
     """Return the severity of leaving a part out of a step, where it is one of a list, of which steps may take some.
 
-    An expert or a layer that is skipped is worth a warning. It is a remark where the code takes by what its module
-    keeps, `self.blocks[self.stage]`: another stage of the training takes another one; and where it asks for each of the
-    list whether it takes it: other samples take others.
+    An expert or a layer that is skipped is worth a warning. It is a remark where the code takes one by a name,
+    `self.blocks[self.stage]`: another stage of the training or another batch takes another one; and where it asks for
+    each of the list whether it takes it: other samples take others.
     """
     above, _, name = path.rpartition(".")[0].rpartition(".")
     if not name or not isinstance(pl_module.get_submodule(path.rpartition(".")[0]), (nn.ModuleList, nn.ModuleDict)):
         return None
     owner = pl_module.get_submodule(above)
     nodes = [*ast.walk(tree_of(type(owner)))]
-    return REMARK if any(takes_by_state(each, name) or asks_for_each(each, name) for each in nodes) else WARNING
+    counted = {ast.unparse(each) for node in nodes if isinstance(node, LOOPS) for each in ast.walk(node.target)}
+    return REMARK if any(takes_one(each, name, counted) or asks_for_each(each, name) for each in nodes) else WARNING
 
 
-def takes_by_state(node: ast.AST, name: str) -> bool:
-    """Whether a node is `self.<name>[...]` with an attribute of self in the brackets."""
+def takes_one(node: ast.AST, name: str, counted: set[str]) -> bool:
+    """Whether a node is `self.<name>[...]` with a name in the brackets, other than those that loops go through."""
     if not isinstance(node, ast.Subscript) or ast.unparse(node.value) != f"self.{name}":
         return False
-    return any(isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self" for each in ast.walk(node.slice))
+    names = (ast.unparse(each) for each in ast.walk(node.slice) if isinstance(each, ast.Name | ast.Attribute))
+    return not counted.issuperset(names)
 
 
 def asks_for_each(node: ast.AST, name: str) -> bool:

@@ -38,6 +38,9 @@ AFTER_TESTS = ("on_test_batch_end", "on_test_epoch_end", "on_test_end", "test_ep
 MEASURES = re.compile(
     "log|loss|metric|acc|score|err|crit|mse|mae|auc|f1|eval|compare|correct|update|print|save|write|dump"
 )
+TRIED, DRAWN = 4, 16  # of shared samples, and how often each is drawn to see which part of it a split takes
+SAME = 1e-3  # of a standard deviation: what float32 makes of numbers around a thousand
+MOST_COMPARED = 10_000_000  # numbers of all windows of a series
 SMALLEST_ROW = 4  # numbers; fewer are too likely to be the same by chance
 
 
@@ -274,7 +277,47 @@ def shared_samples(data: Data, train: Split, split: Split) -> SharedSamples:
     named = all(name_in(row) is not None for row in rows[:COMPARED])
     repeatable = bool(repeated) if named else not are_unlikely_to_repeat(rows)
     found = [i for i, key in enumerate(other_keys) if key in counts and (repeatable or not is_blank(others[i]))]
+    same = [(keys.index(other_keys[place]), place, others[place]) for place in found[:: len(found) // TRIED + 1]]
+    if found and all(ends_later(train, split, *each) for each in same):
+        found = []
     return SharedSamples(len(found), len(others), False, len(rows), at_first(split, found), repeatable, repeated)
+
+
+def ends_later(train: Split, split: Split, index: int, held: int, row: Any) -> bool:
+    """Whether the last part of a held-out window, its target, lies behind what training draws of the same series."""
+    series = largest(row)
+    if not isinstance(series, Tensor | np.ndarray) or series.ndim not in (1, 2):
+        return False
+    series = torch.as_tensor(series).cpu().double()
+    last, drawn = (
+        last_part(series, loaded(split, held)),
+        [last_part(series, loaded(train, index)) for _ in range(DRAWN)],
+    )
+    return last is not None and all(each is not None and each[1] <= last[0] for each in drawn)
+
+
+def last_part(series: Tensor, sample: "Loaded") -> tuple[int, int] | None:
+    """Return where the last part of a series (T,) or (T, C) in a sample, scaled or not, begins and ends."""
+    series, found = series[:, None] if series.ndim == 1 else series, []
+    for piece in sample.pieces:
+        if not isinstance(piece, Tensor | np.ndarray) or not piece.ndim:
+            continue
+        window = torch.as_tensor(piece).cpu().double()
+        window = window[:, None] if window.ndim == 1 else window
+        if window.ndim != 2 or window.shape[1] != series.shape[1] or not 1 < len(window) < len(series):
+            continue
+        if len(series) * window.numel() > MOST_COMPARED:
+            return None
+        windows = series.unfold(0, len(window), 1)
+        same = torch.isclose(standard(windows), standard(window.T[None]), rtol=SAME, atol=SAME).flatten(1).all(1)
+        found += [(int(each), int(each) + len(window)) for each in same.nonzero()[:, 0]]
+    return max(found, key=lambda part: (part[1], part[0]), default=None)
+
+
+def standard(windows: Tensor) -> Tensor:
+    """Return windows (N, C, T) with mean 0 and deviation 1 in each channel."""
+    centred = windows - windows.mean(2, keepdim=True)
+    return centred / centred.square().mean(2, keepdim=True).sqrt().clamp_min(torch.finfo().tiny)
 
 
 def at_first(split: Split, positions: list[int]) -> Place:

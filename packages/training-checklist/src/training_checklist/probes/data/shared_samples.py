@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Subset, TensorDataset
+from torch.utils.data import Dataset, Subset, TensorDataset
 
 from training_checklist.instruments import (
     CHANCE,
@@ -13,6 +13,7 @@ from training_checklist.instruments import (
     Entrances,
     Example,
     Job,
+    Regression,
     Split,
     Tracer,
     Validated,
@@ -150,6 +151,25 @@ def pixels() -> TensorDataset:
     return TensorDataset(places, (places.prod(1) > 0).long())
 
 
+class Panel(Dataset):
+    """A window of each of 160 series in an epoch, which ends where those of its split may at the latest."""
+
+    def __init__(self, last: int, drawn: bool) -> None:
+        self.series, self.last, self.drawn = normal(160, 48).cumsum(1), last, drawn
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        end = int(torch.randint(12, self.last + 1, ())) if self.drawn else self.last
+        return self.series[index, end - 12 : end - 4], self.series[index, end - 4 : end]
+
+
+def forecast(last: int) -> Example:
+    """Hold out the last four numbers of each series; training draws windows up to a last one."""
+    return on_datasets(lambda: Panel(last, True), lambda: Panel(48, False), module=Regression)
+
+
 class Field(Validated):
     """Is to hold one picture."""
 
@@ -187,11 +207,12 @@ PROBE = Probe(
     ),
     detect=detect,
     faulty=of_one(95),
-    also_faulty=(folds("trainer = None"),),
+    also_faulty=(folds("trainer = None"), forecast(48)),
     healthy=of_one(100),
     also_healthy=(
         folds("module = Logging()\n        module.quiet = False"),
         on_datasets(cache(pixels), cache(pixels), module=Field),
+        forecast(44),
     ),
     thresholds={
         "max_shared": Threshold(

@@ -13,6 +13,8 @@ def detect(step: Step, limits: Limits) -> Hits:
     counted = {path: classes for path, classes in counted.items() if isinstance(classes, int)}
     if not counted:
         raise CannotJudge("no metric has num_classes")
+    if len({*counted.values()}) > 1 and call.num_classes in counted.values():
+        raise CannotJudge("metrics count other numbers of classes, as of tasks that take turns")
     for path, classes in counted.items():
         if call.num_classes < classes:
             yield Hit(
