@@ -61,20 +61,38 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
         holder, until = Holder(), time.monotonic() + SECONDS
         copy.optimizers = lambda *_, **__: holder
         progress = trainer.fit_loop.epoch_progress.current
-        with isolate_rng(), patch.object(trainer.strategy, "_optimizers", [holder]):
+        strategy, known = trainer.strategy, [holder]
+        anew = patch.object(strategy, "setup_optimizers", lambda *_: holder.add_param_group({}))
+        with isolate_rng(), patch.object(strategy, "_optimizers", known), anew:
             for epoch in range(EPOCHS):
                 for hook, place in hooks:
                     with patch.object(progress, "completed", epoch):
                         hook()
                     weights = dict(copy.named_parameters())
                     names = [name for name in frozen if name in weights and weights[name].requires_grad]
-                    if names and not holder.given:
+                    if names and not holder.given and strategy._optimizers is known:
                         yield Hit(
                             f"{counted(names)} are unfrozen when epoch {epoch} begins, and no optimizer holds them",
                             place.beside(parameter=shown(names)),
                         )
                     if names or time.monotonic() > until:
                         return
+
+
+class Anew(Small):
+    """Has an optimizer made anew when its first layer is unfrozen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first.requires_grad_(False)
+
+    def on_train_epoch_start(self) -> None:
+        if self.current_epoch == 2:
+            self.first.requires_grad_(True)
+            self.trainer.strategy.setup_optimizers(self.trainer)
+
+    def configure_optimizers(self) -> Optimizer:
+        return torch.optim.SGD([p for p in self.parameters() if p.requires_grad], lr=0.01)
 
 
 class Unfreezing(Small):
@@ -99,4 +117,5 @@ PROBE = Probe(
     detect=detect,
     faulty=several_steps(Unfreezing),
     healthy=several_steps(type("AllHeld", (Unfreezing,), {"all_held": True})),
+    also_healthy=(several_steps(Anew),),
 )
