@@ -1314,6 +1314,37 @@ def test_one_graph_whose_nodes_are_parted_by_masks_is_no_shared_sample(examine, 
     assert [rule for rule in rules if "shared" in rule] == found
 
 
+@pytest.mark.parametrize("others", [True, False])
+def test_same_rows_of_which_other_entries_are_asked_for_are_no_shared_samples(examine, net, data, others):
+    """Ratings of the same users, of which validation asks for those that training has not seen; or for all of them."""
+
+    class Ratings(data):
+        def of(self, part):
+            inputs, _ = self.part(2).tensors
+            seen = torch.arange(8).expand(len(inputs), 8) < 6
+            asked = seen if part == "train" else ~seen if others else torch.ones_like(seen)
+            return DataLoader(TensorDataset(inputs, inputs * seen, asked), 16)
+
+        def train_dataloader(self):
+            return self.of("train")
+
+        def val_dataloader(self):
+            return self.of("val")
+
+    class Completing(net):
+        def loss(self, batch):
+            whole, known, asked = batch
+            return (torch.cat([self(known)] * 2, 1) - whole)[asked].square().mean()
+
+        def training_step(self, batch, batch_idx):
+            return self.loss(batch)
+
+        def validation_step(self, batch, batch_idx):
+            self.log("val/loss", self.loss(batch))
+
+    assert ("data/shared-samples" in rules(examine("limit_batches", Completing(), Ratings()))) is not others
+
+
 def test_lists_of_samples_are_datasets(examine, net, data):
     class Listed(data):
         def train_dataloader(self):

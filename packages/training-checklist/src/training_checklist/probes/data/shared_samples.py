@@ -59,7 +59,7 @@ def compare(data: Data, train: Split, split: Split, limits: Limits) -> Hits:
         leaks = found.shared > limits.max_shared * found.total
     if leaks and found.shared == found.total and is_raster(data, split):
         return  # one picture, or one field, which the network is to hold
-    if leaks and takes_other_parts(data, split):
+    if leaks and (takes_other_parts(data, split) or asks_for_others(data, train, split)):
         raise CannotJudge(f"the steps take other parts of a sample of {split.name} than in training")
     if leaks and train is not data.train:
         yield Hit(
@@ -99,6 +99,19 @@ def takes_other_parts(data: Data, split: Split) -> bool:
     if not trained or not validated or not trained.isdisjoint(validated):
         return False
     return not any(one.shape == other.shape and agree(one, other) > MOST for one, other in product(*pieces))
+
+
+def asks_for_others(data: Data, train: Split, split: Split) -> bool:
+    """Whether other entries are asked for of the same rows, as of users: masks or targets have none in common."""
+    if not (train.indexable and split.indexable) or train.samples != split.samples:
+        return False
+    chosen = split.chosen(FEW)
+    one, other = (leaves(each.batch_of(each.items(chosen), data.trainer)) for each in (train, split))
+    pairs = ((one[path] != 0, other[path] != 0) for path in one.keys() & other.keys())
+    return any(
+        mine.ndim > 1 and mine.shape == its.shape and bool(mine.any() and its.any()) and not (mine & its).any()
+        for mine, its in pairs
+    )
 
 
 def are_parted(batch: Any, samples: int) -> bool:
