@@ -891,6 +891,17 @@ class TestEpoch:
 
         assert "learning/dropout-in-validation" not in [each.rule for each in examine("learning", Sampling()).findings]
 
+    def test_dropout_that_validation_picks_to_be_at_work(self, examine, net):
+        class Drawing(self.normalised(net)):
+            def on_validation_model_eval(self):
+                self.eval()
+                for module in self.modules():
+                    if isinstance(module, nn.Dropout):
+                        module.train()
+
+        found = {finding.rule for finding in examine("learning", Drawing(), max_epochs=5).findings}
+        assert found.isdisjoint({"learning/training-mode-in-validation", "learning/dropout-in-validation"})
+
     def test_norm_that_a_hook_has_take_in_training_samples_beside_validation(self, examine, net):
         class Recalibrated(net):
             def __init__(self):

@@ -368,6 +368,22 @@ def test_output_that_is_too_narrow_for_a_metric_is_named(examine, net):
     assert finding.what == "the network has 4 outputs but accuracy counts 5 classes"
 
 
+def test_posterior_sees_the_values_that_are_to_be_given_back(examine, net):
+    class Latent(net):
+        def __init__(self):
+            super().__init__()
+            self.posterior, self.decode = nn.Linear(8, 4), nn.Linear(4, 7)
+
+        def training_step(self, batch, batch_idx):
+            mean = self.posterior(batch[0])
+            latent = torch.distributions.Normal(mean, torch.ones_like(mean)).rsample()
+            return functional.mse_loss(self.decode(latent), batch[0][:, 1:]) + 0.1 * mean.square().mean()
+
+    verdict = examine("trace", Latent())
+    assert "network/sees-later-values" not in [finding.rule for finding in verdict.findings]
+    assert "posterior" in verdict.unjudged["network/sees-later-values"]
+
+
 def test_metrics_of_tasks_that_take_turns_count_other_classes(examine, net):
     from torchmetrics.classification import MulticlassAccuracy
 

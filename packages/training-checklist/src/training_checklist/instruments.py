@@ -154,7 +154,7 @@ MODULES = {
     "lab.epochs": ("EpochListener",),
     "lab.exchanged_targets": ("NOTHING_LEARNT", "surely", "of_training_samples", "with_exchanged_targets"),
     "lab.frozen_modules": ("FrozenModules",),
-    "lab.layer_modes": ("LayerModes", "Norm", "norms"),
+    "lab.layer_modes": ("LayerModes", "Norm", "norms", "picks_training_mode"),
     "lab.metrics": ("MetricListener", "MetricState", "MetricStates", "RankedScores", "RankingMetrics"),
     "lab.perfect_answers": ("Answered", "answered_steps", "is_metric"),
     "lab.trained_copies": (

@@ -1,5 +1,6 @@
 """Layers that behave differently in training and in validation: the mode that they run in; norms before they run."""
 
+import ast
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.dropouts import DropoutCalls
+from training_checklist.engines.source_trees import reached, tree_of
 from training_checklist.engines.tracer import Call
 from training_checklist.engines.uncopied import before_forward
 from training_checklist.finding import NOWHERE, Place
@@ -22,7 +24,31 @@ from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
 
 DRAWS = 3  # twice, a network may be asked for the loss and for metrics
+HOOKS_OF_VALIDATION = ("on_validation_model_eval", "on_validation_start", "on_validation_epoch_start")
+HOOKS_OF_VALIDATION += ("validation_step",)
+    "on_validation_model_eval",
+    "on_validation_start",
+    "on_validation_epoch_start",
+    "validation_step",
+)
 WITH_DROPOUT = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)
+
+
+def picks_training_mode(pl_module: LightningModule) -> bool:
+    """Whether hooks or steps of validation have `for m in ...: if ...: m.train()`, as dropout that draws is kept on."""
+    loops = (
+        node
+        for function in reached(pl_module, *HOOKS_OF_VALIDATION)
+        for node in ast.walk(tree_of(function))
+        if isinstance(node, ast.For) and any(isinstance(each, ast.If) for each in ast.walk(node))
+    )
+    return any(
+        isinstance(each, ast.Call) and ast.unparse(each.func) == f"{ast.unparse(target)}.train"
+        for loop in loops
+        for target in ast.walk(loop.target)
+        if isinstance(target, ast.Name)
+        for each in ast.walk(loop)
+    )
 
 
 class LayerModes(EpochListener):
@@ -60,6 +86,11 @@ class LayerModes(EpochListener):
 
         for path, part in module.named_children():
             self.watching.callback(before_forward(part, partial(self._look_at_inputs, path)).remove)
+
+    @property
+    def is_meant(self) -> bool:
+        """Whether code of validation goes through modules, and puts some into training mode that it picks."""
+        return picks_training_mode(self.run.pl_module)
 
     @property
     def dropout_lines(self) -> list[Place]:

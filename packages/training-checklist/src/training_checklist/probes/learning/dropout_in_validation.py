@@ -11,6 +11,8 @@ WRITTEN = re.compile(r"dropout\w*\(.*\btraining\s*=\s*True\b")
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     modes = run.heard()
+    if modes.is_meant:
+        raise CannotJudge("the code of validation puts the modules that it picks into training mode")
     if modes.draws_answers and modes.dropout_lines:
         raise CannotJudge("each validation step draws several answers to one input, as Monte Carlo dropout does")
     for place in modes.dropout_lines:

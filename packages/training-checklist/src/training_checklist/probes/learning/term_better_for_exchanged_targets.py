@@ -26,7 +26,7 @@ from training_checklist.instruments import (
     surely,
     unseen_batches,
 )
-from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
 class Scalars(Listener):
@@ -59,8 +59,11 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
         others = [exchanged(batch, targets, EXCHANGES) for batch in unseen]
         wrong = torch.stack([mean_terms(learner, [*each]) for each in zip(*others, strict=True)])
     raised = right - wrong.mean(0)
+    won = float(-raised.clamp_max(0).sum())  # by the terms that are lower with the true targets
     for place, here, there, more, deviation in zip(places, right, wrong.mean(0), raised, wrong.std(0), strict=True):
-        if more > ROUNDING * abs(here) and more >= surely() * deviation:
+        # A term that has learnt nothing is a little higher for the one or the other.
+        is_much = more > ROUNDING * abs(here) and more >= limits.least_share * won
+        if is_much and more >= surely() * deviation:
             yield Hit(
                 f"of a copy that has learnt, a term of the loss is {float(here):.4g} with the true targets, and "
                 f"{float(there):.4g} with those of other samples: the better the answers, the higher it is",
@@ -102,6 +105,14 @@ PROBE = Probe(
     may_be_wrong="a term that a second network is to make larger, as in adversarial training, has this sign on purpose",
     detect=detect,
     fix=Fix("look at the sign of the term: a similarity or a score is subtracted, or 1 minus it is added"),
+    thresholds={
+        "least_share": Threshold(
+            0.02,
+            "of what the other terms win by the true targets: a head that is still at chance moves by less",
+            faulty=with_share(0.3),
+            healthy=with_share(0.1),
+        )
+    },
     faulty=with_share(1.0),
     healthy=with_share(-1.0),
 )

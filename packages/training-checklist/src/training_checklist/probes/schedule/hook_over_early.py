@@ -36,6 +36,7 @@ HOOKS += ("on_train_batch_end",)
 COUNTS = re.compile(r"global_step|current_epoch")
 SETS = re.compile(r"param_groups|\b(?:lerp|mul|add|sub|copy)_\(|\.data\b")
 SEEN = re.compile(r"\b(?:save\w*|open|write\w*|log\w*|print|experiment|mkdir|unlink|remove)\(|should_stop")
+AVERAGE = "the share of the new weights in an average"
 PARTS = 20  # of a fall that are looked at
 ROUNDING = 1e-3  # of an average's step: what may lead elsewhere than to the weights
 
@@ -53,7 +54,8 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
         for what, at, values in hook.falls(int(steps)):
             falls = all(later < earlier for earlier, later in pairwise(values))
             is_over = values[-1] <= limits.max_floor * values[0] and steps >= limits.many * at[-1]
-            if falls and is_over and len(at) > limits.min_smooth:
+            is_at_work = what == AVERAGE and values[-1] > 0  # with a warm-up: its decay has come to the usual constant
+            if falls and is_over and len(at) > limits.min_smooth and not is_at_work:
                 yield Hit(
                     f"{what} falls from {values[0]:.3g} to {values[-1]:.3g} in {at[-1]} of {steps} steps, and stays "
                     f"there: an epoch has {hook.per_epoch}",
@@ -155,7 +157,7 @@ class HookRehearsal:
                         share, off = share_of_way(earlier, now, weight)
                         if off <= ROUNDING * float((now - earlier).double().norm()):
                             # Sums of float32 differ from step to step.
-                            return {"the share of the new weights in an average": round(share, 6)}
+                            return {AVERAGE: round(share, 6)}
         return {}
 
 
