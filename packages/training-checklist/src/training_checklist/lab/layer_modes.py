@@ -26,11 +26,6 @@ from training_checklist.lightning import LightningModule, Trainer, is_overridden
 DRAWS = 3  # twice, a network may be asked for the loss and for metrics
 HOOKS_OF_VALIDATION = ("on_validation_model_eval", "on_validation_start", "on_validation_epoch_start")
 HOOKS_OF_VALIDATION += ("validation_step",)
-    "on_validation_model_eval",
-    "on_validation_start",
-    "on_validation_epoch_start",
-    "validation_step",
-)
 WITH_DROPOUT = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)
 
 

@@ -145,11 +145,12 @@ PROBE = Probe(
             factor=2.0,
         ),
         "decoded": Threshold(
-            0.1,
-            "of the error of wrong answers: what is read out of a heatmap or bins is half a cell off, of some ten",
+            0.2,
+            "of the error of wrong answers: what is read out of a heatmap or of bins is a quarter of a cell off, and wrong "
+            "answers are some cells",
             factor=1.4,
-            faulty=accurate(0.87, "error", best=1),
-            healthy=accurate(0.92, "error", best=1),
+            faulty=accurate(0.76, "error", best=1),
+            healthy=accurate(0.84, "error", best=1),
         ),
     },
     faulty=accurate(0.985),
