@@ -25,6 +25,13 @@ def test_findings_at_one_place_are_one_thing():
     assert [item for item, _ in only.witnesses] == ["learning", "gradients"]
 
 
+def test_line_that_draws_without_a_seed_is_not_why_its_gradient_is_infinite():
+    seedless = finding("reproducibility/steps-differ", file="losses.py", line=7)
+    infinite = finding("numerics/gradients-not-finite", file="losses.py", line=7)
+    found = conclusions([Verdict("overflow", "", [infinite]), Verdict("reproducibility", "", [seedless])])
+    assert [each.finding.rule for each in found] == ["numerics/gradients-not-finite", "reproducibility/steps-differ"]
+
+
 def test_two_causes_stay_two_and_a_symptom_that_fits_neither_stands_for_itself():
     verdicts = [
         Verdict("trace", "", [finding("network/unregistered", module="net.extra")]),

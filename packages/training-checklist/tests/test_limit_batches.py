@@ -1314,6 +1314,39 @@ def test_one_graph_whose_nodes_are_parted_by_masks_is_no_shared_sample(examine, 
     assert [rule for rule in rules if "shared" in rule] == found
 
 
+@pytest.mark.parametrize(("beside", "found"), [(True, False), (False, True)])
+def test_pairs_of_which_one_half_is_the_same_are_no_shared_samples(examine, net, data, beside, found):
+    """Unlabelled pictures of another domain, in training and validation, each beside a labelled one; or alone."""
+
+    class Pairs(Dataset):
+        def __init__(self, labelled, target):
+            self.target, (self.source, self.labels) = target[:60], labelled.tensors
+            if not beside:
+                self.source, self.labels = self.target, self.labels[:60]
+
+        def __len__(self):
+            return 60
+
+        def __getitem__(self, index):
+            return torch.stack([self.source[index], self.target[index]]), self.labels[index]
+
+    class Adapting(data):
+        def of(self, part):
+            return DataLoader(Pairs(self.part(part), self.part(3).tensors[0]), 16)
+
+        def train_dataloader(self):
+            return self.of(1)
+
+        def val_dataloader(self):
+            return self.of(2)
+
+    class Adapted(net):
+        def forward(self, inputs):
+            return super().forward(inputs[:, 0]) + 0.1 * super().forward(inputs[:, 1])
+
+    assert ("data/shared-samples" in rules(examine("limit_batches", Adapted(), Adapting()))) is found
+
+
 @pytest.mark.parametrize("others", [True, False])
 def test_same_rows_of_which_other_entries_are_asked_for_are_no_shared_samples(examine, net, data, others):
     """Ratings of the same users, of which validation asks for those that training has not seen; or for all of them."""

@@ -84,6 +84,7 @@ def raw_row(dataset: Any) -> Callable[[int], Any] | None:
     None where nothing is found; augmentation plays no part in what is stored.
     """
     best, size = None, SMALLEST_ROW - 1
+    arrays = [value for value in attributes(dataset) if isinstance(value, Tensor | np.ndarray) and value.ndim > 1]
     kept = [value for value in attributes(dataset) if isinstance(value, (list, tuple)) or getattr(value, "shape", ())]
     for column in columns(dataset):
         weight = row_size(column[0])
@@ -92,7 +93,14 @@ def raw_row(dataset: Any) -> Callable[[int], Any] | None:
             continue
         if weight > size:
             best, size = column, weight
-    return None if best is None else lambda index: best[index]
+    if best is None or any(is_pool_beside(each, best) for each in arrays):
+        return None
+    return lambda index: best[index]
+
+
+def is_pool_beside(array: Tensor | np.ndarray, column: Any) -> bool:
+    """Whether an array has rows of the same form, of another number: a sample may be made of one of each."""
+    return array.shape[1:] == getattr(column[0], "shape", None) and len(array) != len(column)
 
 
 def row_size(row: Any) -> int:

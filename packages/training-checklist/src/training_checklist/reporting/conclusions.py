@@ -84,9 +84,11 @@ def at_one_place(one: Finding, other: Finding) -> bool:
     mine, others = one.place, other.place
     if not parameters(mine).isdisjoint(parameters(others)) or holds(mine, others) or holds(others, mine):
         return True
+    # What a line draws without a seed says nothing of what else is wrong with its numbers.
+    alike = one.rule.startswith("reproducibility/") == other.rule.startswith("reproducibility/")
     pairs = (
         (mine.key, others.key),
-        (mine.line and (mine.file, mine.line), others.line and (others.file, others.line)),
+        (mine.line and (mine.file, mine.line), alike and others.line and (others.file, others.line)),
         (mine.module.partition(" ")[0], others.module.partition(" ")[0]),
     )
     return any(own and own == their for own, their in pairs)

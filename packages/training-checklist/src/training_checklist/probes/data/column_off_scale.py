@@ -1,6 +1,6 @@
 import torch
 
-from training_checklist.instruments import Data, Example, MappedDataset, input_scale, on_datasets
+from training_checklist.instruments import Data, Example, MappedDataset, input_scale, leaves, on_datasets
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -17,8 +17,11 @@ def detect(data: Data, limits: Limits) -> Hits:
             worst = max(far, key=sizes.__getitem__)
             mean, std = inputs.columns[worst]
             more = f", and {len(far) - 1} more of {len(sizes)}" if len(far) > 1 else f", of {len(sizes)} columns"
+            leaf = leaves(data.seen.first).get(inputs.place.note)
+            is_itself = leaf is not None and leaf.shape[-1] == len(sizes)
+            of = inputs.place.note if is_itself else f"what is made of {inputs.place.note}"
             yield Hit(
-                f"column {worst} of {inputs.place.note} enters {inputs.place.module} with mean {mean:.3g} and standard "
+                f"column {worst} of {of} enters {inputs.place.module} with mean {mean:.3g} and standard "
                 f"deviation {std:.3g}{more}",
                 inputs.place,
             )

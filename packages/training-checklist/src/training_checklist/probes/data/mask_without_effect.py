@@ -56,7 +56,8 @@ def detect(data: Data, limits: Limits) -> Hits:
     for place in silent:
         if any(says_the_same(known[place], each) for each in others_of):
             continue
-        if any(may_be_of(known[place], leaf) for other, leaf in known.items() if other not in roles.places):
+        unused = {other: leaf for other, leaf in known.items() if other not in roles.places}
+        if any(may_be_of(known[place], leaf, is_named_after(place, other)) for other, leaf in unused.items()):
             continue  # of a part of the batch that this training does not use either
         held, mask = "how long samples are without their padding", known[place]
         if mask.ndim > 1:
@@ -114,8 +115,14 @@ def covers(mask: Tensor, leaf: Tensor) -> bool:
     return mask.ndim <= leaf.ndim <= mask.ndim + 1 and leaf.shape[: mask.ndim] == mask.shape
 
 
-def may_be_of(mask: Tensor, leaf: Tensor) -> bool:
-    return mask.ndim > 1 and leaf is not mask and covers(mask, leaf) and not is_mask(leaf)
+def may_be_of(mask: Tensor, leaf: Tensor, named: bool) -> bool:
+    return mask.ndim > 1 and leaf is not mask and covers(mask, leaf) and (named or not is_mask(leaf))
+
+
+def is_named_after(place: str, other: str) -> bool:
+    """Whether the name of one place begins with that of another, as `label_mask` does with `label`."""
+    name, its = NAMED.search(place), NAMED.search(other)
+    return name is not None and its is not None and name[1] != its[1] and name[1].startswith(its[1])
 
 
 def are_lengths(leaf: Tensor, padded: Tensor) -> bool:
@@ -180,6 +187,11 @@ def called(name: str) -> Example:
     return on_datasets(named, named, module=Named)
 
 
+def of_another_target() -> MappedDataset:
+    """Have a mask of labels of yes and no, beside those that are learned."""
+    return MappedDataset(lambda index, x, y: {"x": x, "y": y, "kind": x > 0, "kind_mask": x > -1})
+
+
 def with_mask() -> MappedDataset:
     return MappedDataset(lambda index, x, y: (x, y, x > -1))
 
@@ -196,5 +208,9 @@ PROBE = Probe(
     faulty=on_datasets(with_mask, module=Blind),
     also_faulty=(called("valid"),),
     healthy=on_datasets(with_mask, module=Masked),
-    also_healthy=(on_datasets(with_lengths, module=Padded), called("onsets")),
+    also_healthy=(
+        on_datasets(with_lengths, module=Padded),
+        called("onsets"),
+        on_datasets(of_another_target, of_another_target, module=Named),
+    ),
 )

@@ -146,8 +146,8 @@ PROBE = Probe(
         ),
         "decoded": Threshold(
             0.2,
-            "of the error of wrong answers: what is read out of a heatmap or of bins is a quarter of a cell off, and wrong "
-            "answers are some cells",
+            "of the error of wrong answers: what is read out of a heatmap or of bins is a quarter of a cell off, and "
+            "wrong answers are some cells",
             factor=1.4,
             faulty=accurate(0.76, "error", best=1),
             healthy=accurate(0.84, "error", best=1),
