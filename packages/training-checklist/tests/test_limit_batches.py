@@ -950,7 +950,7 @@ def test_weights_that_favour_frequent_classes_are_warned_of(examine, net, make, 
         assert each.place.source.startswith("return getattr(functional, criterion)")
 
 
-@pytest.mark.parametrize(("weight", "wrong"), [(1 / 3, True), (1.0, False), (3.0, False)])
+@pytest.mark.parametrize(("weight", "wrong"), [(1 / 19, True), (1 / 3, False), (1.0, False), (3.0, False)])
 def test_weight_of_rare_positives_that_is_upside_down_is_warned_of(examine, net, make, weight, wrong):
     class Weighted(net):
         def loss(self, batch):

@@ -15,6 +15,7 @@ from training_checklist.engines.own_config import own_config
 from training_checklist.engines.replay import reported_loss
 from training_checklist.engines.stages import has_stage
 from training_checklist.experiments.experiment import Experiment, NoWorkers
+from training_checklist.lab.code_reads import calls_in_code
 from training_checklist.lab.stages import Stages
 from training_checklist.lightning import LightningModule, Trainer
 
@@ -98,15 +99,19 @@ class FastDevRun(Experiment):
         """Run a stage as the project would; what it raises there is said, and the next stage follows.
 
         Data to predict, or what else the project's own code asks for then, may not be there where a program predicts
-        only when it is asked to: that alone is no fault.
+        only when it is asked to: that alone is no fault. Nor is a test by the Trainer where the project's code takes
+        the test samples itself.
         """
         try:
             with NoWorkers():
                 pass_on(getattr(type(trainer), stage), trainer, pl_module, datamodule=datamodule)
         except Exception as error:
-            if stage == "predict" and (trainer.predict_loop._combined_loader is None or is_own_refusal(error)):
+            no_data = stage == "predict" and not trainer.predict_loop.batch_progress.current.ready
+            is_own_test = stage == "test" and is_called("test_dataloader") and not is_called("test")
+            if no_data or (stage == "predict" and is_own_refusal(error)) or is_own_test:
                 said = next(iter(str(error).splitlines()), "")[:120]
-                self.seen = f"{self.seen}; nothing to predict here: {type(error).__name__}: {said}"
+                why = "no code calls Trainer.test, which raises" if is_own_test else "nothing to predict here"
+                self.seen = f"{self.seen}; {why}: {type(error).__name__}: {said}"
                 return
             self.raised(error)
             return
@@ -117,6 +122,11 @@ class FastDevRun(Experiment):
         known = {name: value for name, value in trainer.callback_metrics.items() if name not in self.waiting}
         metrics = {name: float(value) for name, value in known.items() if value.numel() == 1}
         self.ask(self.probes, self.stages, metrics=metrics, alike=self.alike)
+
+
+def is_called(name: str) -> bool:
+    """Whether the project's own code calls something of a name."""
+    return next(calls_in_code(name), None) is not None
 
 
 def is_own_refusal(error: Exception) -> bool:

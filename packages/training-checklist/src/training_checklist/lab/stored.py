@@ -292,8 +292,16 @@ def shared_samples(data: Data, train: Split, split: Split) -> SharedSamples:
 
 
 def ends_later(train: Split, split: Split, index: int, held: int, row: Any) -> bool:
-    """Whether the last part of a held-out window, its target, lies behind what training draws of the same series."""
+    """Whether the last part of a held-out window, its target, lies behind what training draws of the same series.
+
+    Of a sequence of whole numbers, as of what a person bought: whether it holds one that training does not see.
+    """
     series = largest(row)
+    if isinstance(series, list | tuple) and are_numbers(series):
+        series = torch.tensor(series)
+    if isinstance(series, Tensor) and series.ndim == 1 and not series.is_floating_point():
+        seen = set().union(*(numbers_in(loaded(train, index)) for _ in range(DRAWN)))
+        return not seen.issuperset(numbers_in(loaded(split, held)) & {*series.tolist()})
     if not isinstance(series, Tensor | np.ndarray) or series.ndim not in (1, 2):
         return False
     series = torch.as_tensor(series).cpu().double()
@@ -302,6 +310,14 @@ def ends_later(train: Split, split: Split, index: int, held: int, row: Any) -> b
         [last_part(series, loaded(train, index)) for _ in range(DRAWN)],
     )
     return last is not None and all(each is not None and each[1] <= last[0] for each in drawn)
+
+
+def numbers_in(sample: "Loaded") -> set[int]:
+    """Return the whole numbers of a sample: of a sequence of things, which these are."""
+    pieces = [
+        torch.as_tensor(each) for each in sample.pieces if isinstance(each, Tensor | np.ndarray | int | np.integer)
+    ]
+    return {number for each in pieces if not each.is_floating_point() for number in each.flatten().tolist()}
 
 
 def last_part(series: Tensor, sample: "Loaded") -> tuple[int, int] | None:

@@ -19,10 +19,12 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
                     yield Hit(what, config.place(key), fix=fix)
 
 
-def are_of_one_file(config: JobConfig, *keys: str) -> bool:
-    """Whether one file sets both keys: who has written one name beside another means both."""
-    settings = [provenance(config).history.get(tuple(key.split(".")), []) for key in keys]
-    return all(settings) and len({each[-1].file for each in settings}) == 1
+def are_of_one_file(config: JobConfig, key: str, right: str) -> bool:
+    """Whether the file that sets a key sets another, too, or chooses an option for it: who writes both means both."""
+    history, path = provenance(config).history, tuple(right.split("."))
+    own = history.get(tuple(key.split(".")), [])
+    others = [settings[-1] for each, settings in history.items() if each[: len(path)] == path]
+    return bool(own) and any(each.file == own[-1].file or each.parent == own[-1].option for each in others)
 
 
 def logger(name: str) -> Job:
@@ -33,6 +35,18 @@ def logger(name: str) -> Job:
 def beside_the_right_name(*overrides: str, in_file: str = "") -> Job:
     option = f"_target_: pytorch_lightning.loggers.TensorBoardLogger\nsave_dir: logs\nsub_dir: a\n{in_file}"
     return Job(overrides, {"conf/logger_/events.yaml": option}, ("_self_", "logger_@logger.events: events"))
+
+
+def beside_a_group() -> Job:
+    """Name the option of a group, whose name is nearly that of another key."""
+    option = f"_target_: {__name__}.Kept\ndefaults: [transforms: flips]\ntransform: null\n"
+    files = {"conf/data/circles.yaml": option, "conf/data/transforms/flips.yaml": "degrees: 10\n"}
+    return Job(files=files, defaults=("_self_", "data: circles"))
+
+
+class Kept:
+    def __init__(self, transforms: object = None, **others: object) -> None:
+        self.transforms, self.others = transforms, others
 
 
 PROBE = Probe(
@@ -53,5 +67,5 @@ PROBE = Probe(
     faulty=logger("subdir"),
     also_faulty=(beside_the_right_name("+logger.events.subdir=b"),),
     healthy=logger("log_grad"),
-    also_healthy=(beside_the_right_name(in_file="subdirs: b\n"),),
+    also_healthy=(beside_the_right_name(in_file="subdirs: b\n"), beside_a_group()),
 )

@@ -22,6 +22,7 @@ from training_checklist.instruments import (
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 SAMPLES = 16
+BEFORE = ("on_validation_start", "on_validation_epoch_start", "on_test_start")
 
 
 def detect(seeded: SeededRuns, limits: Limits) -> Hits:
@@ -58,8 +59,9 @@ def answers(seeded: SeededRuns) -> tuple[dict[str, float], dict[str, float], lis
         trained.on_save_checkpoint(checkpoint)
         untrained.on_load_checkpoint(checkpoint)
         untrained.load_state_dict(checkpoint["state_dict"])
-        for hook in ("on_validation_start", "on_test_start"):  # what these set, needs not be saved
-            getattr(untrained, hook)()
+        for hook in BEFORE:  # what these set, needs not be saved
+            for each in (trained, untrained):
+                getattr(each, hook)()
     one, two = (logged_by(module.eval(), "val", batch)[0] for module in (trained, untrained))
     again, _ = logged_by(trained, "val", batch)
     if one != again or one.keys() != two.keys():
@@ -95,6 +97,16 @@ class Scaled(Small):
         self.log("val/largest", self.factor)
 
 
+class Neighbours(Scaled):
+    """Makes a bank of features anew before each validation, by the weights that it has then."""
+
+    def on_validation_start(self) -> None:
+        self.bank = self.first.weight.detach().norm()
+
+    def validation_step(self, batch: list, batch_idx: int) -> None:
+        self.log("val/largest", self.bank)
+
+
 PROBE = Probe(
     question="Are all tensors that the trained network's outputs depend on in its checkpoint?",
     why="what a hook of training has set, and state_dict() leaves out, is not there when the checkpoint is loaded to "
@@ -111,4 +123,5 @@ PROBE = Probe(
     },
     faulty=Scaled,
     healthy=type("Saved", (Scaled,), {"persistent": True}),
+    also_healthy=(Neighbours,),
 )

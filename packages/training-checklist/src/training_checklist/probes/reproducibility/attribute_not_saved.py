@@ -48,6 +48,8 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
                 f"self.register_buffer({name!r}, torch.tensor(...)), or on_save_checkpoint and on_load_checkpoint; "
                 "self.global_step counts the optimizer's steps and is restored"
             ),
+            # A pool of former samples fills up again.
+            severity=REMARK if all(" items" in each for each in parting.lost) else None,
         )
 
 
