@@ -269,6 +269,17 @@ class TestHealthy:
 
         self.judge(examine, Attending())
 
+    def test_distribution_that_the_first_step_makes_once(self, examine, net):
+        class Lazy(net):
+            prior = None
+
+            def training_step(self, batch, batch_idx):
+                if self.prior is None:
+                    self.prior = torch.distributions.Normal(*torch.tensor([0.0, 1.0], device=self.device))
+                return super().training_step(batch, batch_idx) - 0.01 * self.prior.log_prob(self(batch[0])).mean()
+
+        assert examine("device", Lazy()).findings == []
+
     def test_last_loss_kept_with_its_graph(self, examine, net):
         class Keeping(net):
             def training_step(self, batch, batch_idx):

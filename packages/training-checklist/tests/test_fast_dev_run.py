@@ -59,6 +59,20 @@ def test_data_to_predict_may_be_missing_and_data_to_test_may_not(examine, net, d
     assert examine("fast_dev_run", Full(), untested()).status == "failed"
 
 
+def test_data_to_predict_that_another_program_prepares_may_be_none(examine, net, data):
+    class Full(net):
+        def predict_step(self, batch, batch_idx):
+            return self(batch[0])
+
+    class Unprepared(data):
+        def predict_dataloader(self):
+            return DataLoader(None)
+
+    verdict = examine("fast_dev_run", Full(), Unprepared())
+    assert verdict.status == "passed"
+    assert "nothing to predict here: TypeError" in verdict.seen
+
+
 @pytest.mark.parametrize(("refuses", "status"), [(True, "passed"), (False, "failed")])
 def test_prediction_that_the_project_itself_refuses_was_not_asked_for(examine, net, data, refuses, status):
     class Full(net):

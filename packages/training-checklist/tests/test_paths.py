@@ -187,6 +187,14 @@ def test_folder_of_checkpoints_that_code_sets_is_to_be_mended_in_the_code(judge)
     assert found["fix"] == "in train.py:11: dirpath = HydraConfig.get().runtime.output_dir"
 
 
+def test_key_that_the_code_sets_anew_is_not_what_sends_a_file_to_a_folder(judge):
+    lines = "    from omegaconf import open_dict\n    with open_dict(cfg):\n        cfg.kept = 'kept'\n    loggers = ["
+    code = "import os; os.makedirs(cfg.kept, exist_ok=True); open(f'{cfg.kept}/a.txt', 'w').close()"
+    train = TRAIN.replace("    loggers = [", lines).replace("# the end", code)
+    found = finding(judge("+kept=kept", files={"train.py": train}))
+    assert (found["place"].get("key"), found["where"].partition(":")[0]) == (None, "train.py")
+
+
 @pytest.mark.parametrize("code", ["open('final.txt', 'w').close()", "torch.save({}, 'final.txt')"])
 def test_file_of_the_script_fails_with_its_line(judge, code):
     found = finding(judge(files={"train.py": TRAIN.replace("# the end", code)}))

@@ -75,7 +75,7 @@ MODULES = {
     "lab.accelerator": ("WHY", "AcceleratorStep"),
     "lab.arguments": ("unknown_arguments",),
     "lab.class_weights": ("ClassWeights",),
-    "lab.code_reads": ("Code", "calls_in_code", "loaded", "read_code", "sources"),
+    "lab.code_reads": ("CONFIG", "Code", "calls_in_code", "loaded", "read_code", "sources"),
     "lab.compared_tensors": ("ComparedTensor", "compared_tensors"),
     "lab.criterion_inputs": ("SUM", "CriterionInput", "criterion_inputs"),
     "lab.data": (
@@ -96,7 +96,7 @@ MODULES = {
     ),
     "lab.effects": (
         *("WithoutEffect", "copied_parameters", "of_modules", "owners"),
-        *("turns", "waits_its_turn", "without_effect"),
+        *("speaks_of_posterior", "turns", "waits_its_turn", "without_effect"),
     ),
     "lab.examples": (
         "MappedDataset",

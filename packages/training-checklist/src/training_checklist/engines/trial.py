@@ -59,6 +59,7 @@ class Trial:
         self.module = stand_in(pl_module, trainer, copies)
         self.optimizer = deepcopy(optimizer, copies)
         vars(self.module).pop("clip_gradients")  # a copy clips like its original
+        vars(self.optimizer).update(optimizer=self.optimizer)  # as Lightning's own has the one that it wraps
         self.module.optimizers = lambda *_, **__: self.optimizer
         self.module.manual_backward = backward
         self.trainer, self.criteria = trainer, Criteria()

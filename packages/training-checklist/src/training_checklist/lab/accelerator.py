@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from copy import copy as shallow_copy
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, ClassVar
@@ -268,6 +269,15 @@ class Far(Tensor):
 Far.__module__, Far.__name__ = "torch", "Tensor"
 
 
+def moved_far(value: Any) -> Any:
+    """Return what a step has made with its tensors on the accelerator, those of an object, such as a Normal, too."""
+    if not isinstance(value, Tensor | nn.Module | list | tuple | dict | set) and hasattr(value, "__dict__"):
+        own = shallow_copy(value)
+        vars(own).update({name: moved_far(each) for name, each in vars(value).items() if any(held(each, name))})
+        return own
+    return apply_to_collection(value, Tensor, Far)
+
+
 class Accelerator(TorchDispatchMode):
     """While it is entered, operations on `Far` tensors give `Far` tensors, and those on two devices are found.
 
@@ -315,7 +325,7 @@ class Accelerator(TorchDispatchMode):
             inside = list(held(value, name))
             # A tuple of a class of its own may refuse to be made again: only what holds tensors is.
             if inside and (path, name) not in self.made_before and name in vars(modules[path]):
-                vars(modules[path])[name] = apply_to_collection(value, Tensor, Far)
+                vars(modules[path])[name] = moved_far(value)
                 continue
             for inner, tensor, layer in inside:
                 kind = (

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from training_checklist.engines.batches import as_real
-from training_checklist.engines.own_code import is_own
+from training_checklist.engines.own_code import is_own, is_own_class
 from training_checklist.engines.parameter_names import gather, shown
 from training_checklist.engines.source_trees import reached, tree_of
 from training_checklist.finding import Place
@@ -23,6 +23,7 @@ from training_checklist.probe import REMARK, WARNING, CannotJudge
 PROGRESS = re.compile(
     r"\b(?:current_epoch|global_step|batch_idx|batch_index|epoch|step|rand|randint|random|bernoulli)\b"
 )
+POSTERIOR = re.compile(r"rsample|reparam|posterior|kl_div|\bkld?\b", re.I)
 LOSS = re.compile(r"l|\w*loss\w*", re.I)
 LOOPS = (ast.For, ast.comprehension)
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
@@ -120,6 +121,12 @@ def calls_one(node: ast.If, names: set[str]) -> bool:
     inside = [*ast.walk(node)]
     called = {ast.unparse(each.func) for each in inside if isinstance(each, ast.Call)}
     return not called.isdisjoint(names) or any(isinstance(each, ast.Continue) for each in inside)
+
+
+def speaks_of_posterior(pl_module: LightningModule) -> bool:
+    """Whether the code of some module, the project's own, draws from a posterior, or has a Kullback-Leibler term."""
+    kinds = {type(module) for module in pl_module.modules()}
+    return any(POSTERIOR.search(ast.unparse(tree_of(kind))) for kind in kinds if is_own_class(kind))
 
 
 def waits_its_turn(pl_module: LightningModule, paths: Iterable[str], called: bool = False) -> bool:

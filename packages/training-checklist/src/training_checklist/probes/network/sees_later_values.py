@@ -1,5 +1,3 @@
-import ast
-import re
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,20 +17,17 @@ from training_checklist.instruments import (
     compared,
     differences,
     first_of,
-    is_own_class,
     leaves,
     look,
     replaced,
-    tree_of,
+    speaks_of_posterior,
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
-
-POSTERIOR = re.compile(r"rsample|reparam|posterior|kl_div|\bkld?\b", re.I)
 
 
 def detect(step: Step, limits: Limits) -> Hits:
     """Exchange a value of each series for another sample's, and see whether answers change that are to predict it."""
-    if any(POSTERIOR.search(ast.unparse(tree_of(type(each)))) for each in own_modules(step)):
+    if speaks_of_posterior(step.pl_module):
         raise CannotJudge("the code speaks of a posterior, which sees the values that are to be given back")
     is_judged = False
     looked, batch = look(step), first_of(step.batch, SAMPLES)
@@ -58,10 +53,6 @@ def detect(step: Step, limits: Limits) -> Hits:
                 )
     if not is_judged:
         raise CannotJudge("no criterion asks each position of a series for a later value of it")
-
-
-def own_modules(step: Step) -> list[nn.Module]:
-    return [each for each in step.pl_module.modules() if is_own_class(type(each))]
 
 
 def shift_of(leaf: Tensor, call: CriterionCall) -> int | None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from training_checklist.instruments import Example, Small, Step, loader, tensors
+from training_checklist.instruments import Example, Small, Step, loader, speaks_of_posterior, tensors
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 Sizes = dict[tuple[str, int], list[float]]
@@ -18,14 +18,15 @@ Sizes = dict[tuple[str, int], list[float]]
 def detect(step: Step, limits: Limits) -> Hits:
     """Run both steps in eval mode on the batch that is validated."""
     trained, validated = (sizes(step, name, limits.numbers) for name in ("training_step", step.name))
+    draws = speaks_of_posterior(step.pl_module)  # of which validation may take the mean, that is smaller
     common = [place for place in validated if place in trained]
     if not common:
         raise CannotJudge("no module is called with numbers in both steps")
     for path, position in common:
         # In a loop, as where a diffusion model samples, every call has a size of its own.
         calls = product(validated[path, position], trained[path, position])
-        if all(max(pair) > limits.apart * min(pair) for pair in calls):
-            now, then = median(validated[path, position]), median(trained[path, position])
+        now, then = median(validated[path, position]), median(trained[path, position])
+        if all(max(pair) > limits.apart * min(pair) for pair in calls) and not (draws and now < then):
             yield Hit(
                 f"{path} gets numbers of root mean square {now:.3g} in {step.name} and {then:.3g} in training_step, "
                 "for the same batch",

@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from training_config.walk import value_of, walk
 
 from training_checklist.instruments import (
+    CONFIG,
     OUTPUT_DIR,
     VERSION,
     Asked,
@@ -163,6 +164,8 @@ def directing_key(files: RunFiles, path: Path, below: str, part: Any) -> str:
         value = value_of(node, key)
         if not isinstance(value, str) or not value or len(value) > 1000 or key in NAMES:
             continue
+        if set_in_config(files, str(key)):  # the code sets another value before it is read
+            continue
         if CHOICE in str(node._get_node(key)):  # the name of an option, whatever folder has the same
             continue
         named = Path(os.path.realpath(files.here / AS_FILE.sub("", value)))
@@ -250,6 +253,16 @@ def attribute_set(files: RunFiles, name: str) -> str:
     return files.line_of(
         lambda node: isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store)
     )
+
+
+def set_in_config(files: RunFiles, key: str) -> bool:
+    """Whether code assigns to a key of this name, `cfg.callbacks.checkpoint.dirpath = ...`."""
+
+    def sets(node: ast.AST) -> bool:
+        is_set = isinstance(node, ast.Attribute) and node.attr == key and isinstance(node.ctx, ast.Store)
+        return is_set and ast.unparse(node).partition(".")[0] in CONFIG
+
+    return bool(files.line_of(sets))
 
 
 def data(files: RunFiles) -> list[Path]:

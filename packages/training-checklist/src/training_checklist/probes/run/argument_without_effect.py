@@ -135,6 +135,10 @@ def unread(kind: type) -> Iterator[tuple[inspect.Parameter, str]]:
     called = called_in(nodes)
     if not called or called & WHOLE:  # an __init__ that calls nothing makes nothing: an interface, or plain data
         return
+    bases = [each for each in kind.__mro__[1:] if is_own_class(each) and inspect.isfunction(vars(each).get("__init__"))]
+    saved = (called_in([*ast.walk(definition(inspect.unwrap(each.__init__)))]) for each in bases)
+    if any("save_hyperparameters" in each for each in saved):  # of classes that derive from it, too
+        return
     kept = dict(chain.from_iterable(into_attributes(node) for node in nodes if isinstance(node, ast.Assign)))
     for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
         varies = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
@@ -285,6 +289,23 @@ class Described(Scaled):
         self.whole, self.part = Body(**options), Head(**options)
 
 
+class Saving(Small):
+    def __init__(self) -> None:
+        super().__init__()
+        self.save_hyperparameters()
+
+
+class SavedBelow(Saving):
+    """What it is given is saved by the class that it derives from."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.more = torch.nn.Identity()
+
+    def loss(self, answers: Any, labels: Any) -> Any:
+        return self.hparams["factor"] * super().loss(answers, labels)
+
+
 class Body(torch.nn.Linear):
     def __init__(self, width: int, depth: int) -> None:
         super().__init__(width, width * depth)
@@ -315,5 +336,10 @@ PROBE = Probe(
     detect=detect,
     faulty=Example(lambda: Unscaled(0.5)),
     healthy=Example(lambda: Scaled(0.5)),
-    also_healthy=(Example(lambda: Described(0.5)), Example(lambda: Chosen({})), Example(lambda: OfATable("flat"))),
+    also_healthy=(
+        Example(lambda: SavedBelow(0.5)),
+        Example(lambda: Described(0.5)),
+        Example(lambda: Chosen({})),
+        Example(lambda: OfATable("flat")),
+    ),
 )

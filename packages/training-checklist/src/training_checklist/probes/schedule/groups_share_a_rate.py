@@ -1,9 +1,9 @@
 from typing import Any
 
 from torch.optim import SGD
-from torch.optim.lr_scheduler import OneCycleLR
+from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR
 
-from training_checklist.instruments import Schedules, Small, schedules_of
+from training_checklist.instruments import Example, Schedules, Small, schedules_of
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -14,8 +14,9 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
         peaks = schedules.peaks.get(id(optimizer), now)
         name = " and ".join(schedules_of(optimizer, schedules.trainer))
         by_schedule, by_hand = (len({*rates}) == 1 and rates[0] > 0 for rates in (peaks, now))
+        by_hand &= not name  # a schedule of rates that differ may come to one floor
         if len(made) == len(now) and len({*made}) > 1 and (by_schedule or by_hand):
-            who = name if by_schedule and name else "something that writes to param_groups"
+            who = name or "something that writes to param_groups"
             yield Hit(
                 f"the optimizer's groups were made with rates of {', '.join(f'{each:.3g}' for each in made)}, and "
                 f"{who} gives all of them one: {(peaks if by_schedule else now)[0]:.3g}",
@@ -31,6 +32,12 @@ class Grouped(Small):
         return [optimizer], [OneCycleLR(optimizer, self.peak, self.trainer.estimated_stepping_batches)]
 
 
+class ToOneFloor(Grouped):
+    def configure_optimizers(self) -> Any:
+        optimizer = SGD([{"params": self.first.parameters(), "lr": 0.001}, {"params": self.head.parameters()}], 0.01)
+        return [optimizer], [CosineAnnealingLR(optimizer, self.trainer.max_epochs, eta_min=1e-7)]
+
+
 PROBE = Probe(
     question="Does each parameter group keep a learning rate of its own under the lr_scheduler?",
     why="layers that were to move slowly, as pretrained ones, move as fast as new ones",
@@ -38,4 +45,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Grouped,
     healthy=type("Apart", (Grouped,), {"peak": [0.001, 0.01]}),
+    also_healthy=(Example(ToOneFloor, trainer={"max_epochs": 2}),),
 )
