@@ -78,7 +78,9 @@ def test_stopped_checklist_reports_what_it_has(train, tmp_path, monkeypatch, sto
         train("+debug=checklist", *SMALL)
     assert stopped.value.code == code
     [path] = tmp_path.glob("outputs/train/*/*/debug/report.json")
-    first, second = json.loads(path.read_text(encoding="utf-8"))["items"]
+    report = json.loads(path.read_text(encoding="utf-8"))
+    first, second = report["items"]
+    assert report["verdict"] == "skipped"
     assert (first["verdict"], second["verdict"], second["skipped"]) == ("passed", "skipped", "not run: interrupted")
 
 

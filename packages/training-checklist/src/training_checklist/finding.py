@@ -278,6 +278,9 @@ class Verdict:
         return cls(**kept)
 
 
+INTERRUPTED = "not run: interrupted"  # why an item was skipped: the checklist was ended before its turn
+
+
 def worst(statuses: list[str]) -> str | None:
     """Return the gravest of some statuses, or None of none."""
     return next((status for status in (FAILED, ERROR, WARNING, PASSED, SKIPPED) if status in statuses), None)

@@ -9,7 +9,7 @@ from hydra.types import TaskFunction
 from omegaconf import DictConfig
 
 from training_checklist.ending import AMONG_ALL
-from training_checklist.finding import ERROR, REMARK, Finding, Verdict
+from training_checklist.finding import ERROR, INTERRUPTED, REMARK, Finding, Verdict
 from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
 from training_checklist.hydra_callbacks.one_device import without_devices
 from training_checklist.reporting.terminal import print_progress
@@ -71,7 +71,7 @@ class Rows:
                 print_progress(verdicts[-1])
         except (KeyboardInterrupt, SystemExit):  # SystemExit: by a signal
             left = [*self.asked.items][len(verdicts) :]
-            self.check.report([*verdicts, *(Verdict(item, "", skipped="not run: interrupted") for item in left)])
+            self.check.report([*verdicts, *(Verdict(item, "", skipped=INTERRUPTED) for item in left)])
             raise
         return self.check.report(verdicts)
 

@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from training_checklist.engines.batches import all_leaves, tensors
 from training_checklist.engines.graph import leaf_tensors
-from training_checklist.engines.held import attributes, held
+from training_checklist.engines.held import DEPTH, attributes, held
 from training_checklist.engines.own_code import is_own
 from training_checklist.engines.own_config import own_config
 from training_checklist.engines.places import Places
@@ -269,11 +269,12 @@ class Far(Tensor):
 Far.__module__, Far.__name__ = "torch", "Tensor"
 
 
-def moved_far(value: Any) -> Any:
+def moved_far(value: Any, depth: int = DEPTH) -> Any:
     """Return what a step has made with its tensors on the accelerator, those of an object, such as a Normal, too."""
-    if not isinstance(value, Tensor | nn.Module | list | tuple | dict | set) and hasattr(value, "__dict__"):
+    if depth and not isinstance(value, Tensor | nn.Module | list | tuple | dict | set) and hasattr(value, "__dict__"):
         own = shallow_copy(value)
-        vars(own).update({name: moved_far(each) for name, each in vars(value).items() if any(held(each, name))})
+        inside = ((name, each) for name, each in vars(value).items() if any(held(each, name, depth - 1)))
+        vars(own).update({name: moved_far(each, depth - 1) for name, each in inside})
         return own
     return apply_to_collection(value, Tensor, Far)
 

@@ -6,6 +6,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from numbers import Number
@@ -286,8 +287,8 @@ def shared_samples(data: Data, train: Split, split: Split) -> SharedSamples:
     repeatable = bool(repeated) if named else not are_unlikely_to_repeat(rows)
     found = [i for i, key in enumerate(other_keys) if key in counts and (repeatable or not is_blank(others[i]))]
     same = [(keys.index(other_keys[place]), place, others[place]) for place in found[:: len(found) // TRIED + 1]]
-    if found and all(ends_later(train, split, *each) for each in same):
-        found = []
+    with suppress(Unseen):
+        found = [] if same and all(ends_later(train, split, *each) for each in same) else found
     return SharedSamples(len(found), len(others), False, len(rows), at_first(split, found), repeatable, repeated)
 
 
@@ -302,21 +303,18 @@ def ends_later(train: Split, split: Split, index: int, held: int, row: Any) -> b
     if isinstance(series, Tensor) and series.ndim == 1 and not series.is_floating_point():
         seen = set().union(*(numbers_in(loaded(train, index)) for _ in range(DRAWN)))
         return not seen.issuperset(numbers_in(loaded(split, held)) & {*series.tolist()})
-    if not isinstance(series, Tensor | np.ndarray) or series.ndim not in (1, 2):
+    if not isinstance(series, Tensor | np.ndarray) or series.ndim not in (1, 2) or torch.as_tensor(series).is_complex():
         return False
     series = torch.as_tensor(series).cpu().double()
-    last, drawn = (
-        last_part(series, loaded(split, held)),
-        [last_part(series, loaded(train, index)) for _ in range(DRAWN)],
-    )
+    last = last_part(series, loaded(split, held))
+    drawn = [last_part(series, loaded(train, index)) for _ in range(DRAWN)]
     return last is not None and all(each is not None and each[1] <= last[0] for each in drawn)
 
 
 def numbers_in(sample: "Loaded") -> set[int]:
     """Return the whole numbers of a sample: of a sequence of things, which these are."""
-    pieces = [
-        torch.as_tensor(each) for each in sample.pieces if isinstance(each, Tensor | np.ndarray | int | np.integer)
-    ]
+    kinds = Tensor | np.ndarray | int | np.integer
+    pieces = [torch.as_tensor(each) for each in sample.pieces if isinstance(each, kinds)]
     return {number for each in pieces if not each.is_floating_point() for number in each.flatten().tolist()}
 
 

@@ -87,7 +87,7 @@ def scaling(data: Data, split: Split) -> list[Scaling]:
         if torch.equal(one.mean(0), two.mean(0)) or not both.isfinite().all():
             continue
         kept = [len(column.unique()) > 2 for column in both.T]
-        if not any(kept) or is_scaled_by_blocks(two[:, kept]):
+        if not any(kept) or is_scaled_by_blocks(two[:, kept][:, :MOST]):
             continue
         of = {"train": one[:, kept], "other": two[:, kept], "both": both[:, kept]}
         standard = {name: int(is_standard(each).sum()) for name, each in of.items()}

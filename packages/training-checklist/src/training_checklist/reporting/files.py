@@ -14,7 +14,7 @@ from typing import Any
 from training_config.overrides import task_overrides
 from training_config.secret_values import redact_texts
 
-from training_checklist.finding import FAILED, Finding, Place, Verdict, worst
+from training_checklist.finding import FAILED, INTERRUPTED, PASSED, SKIPPED, Finding, Place, Verdict, worst
 from training_checklist.probe import Probe
 from training_checklist.reporting.conclusions import conclusions
 from training_checklist.reporting.junit import write_junit
@@ -44,7 +44,7 @@ def write_report(
     """
     content = {
         "schema": SCHEMA,
-        "verdict": worst([verdict.status for verdict in verdicts]),
+        "verdict": overall(verdicts),
         "crashed": crashed,
         **({"crashes": list(crashes)} if crashes else {}),
         "overrides": task_overrides(),
@@ -58,6 +58,13 @@ def write_report(
     (folder / "report.md").write_text(markdown(verdicts, content["overrides"], notes), encoding="utf-8")
     write_junit(folder / "junit.xml", verdicts)
     write_sarif(folder / "report.sarif", verdicts, rules)
+
+
+def overall(verdicts: list[Verdict]) -> str | None:
+    """Return the gravest status, or None of none; where the rest was not run, nothing has passed as a whole."""
+    gravest = worst([verdict.status for verdict in verdicts])
+    is_cut = any(verdict.skipped == INTERRUPTED for verdict in verdicts)
+    return SKIPPED if is_cut and gravest == PASSED else gravest
 
 
 def with_code(verdict: Verdict) -> Verdict:

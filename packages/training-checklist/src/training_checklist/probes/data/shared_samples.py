@@ -29,6 +29,7 @@ from training_checklist.instruments import (
     normal,
     of_the_project,
     on_datasets,
+    same,
     shared_samples,
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out, each_judged
@@ -107,7 +108,10 @@ def asks_for_others(data: Data, train: Split, split: Split) -> bool:
         return False
     chosen = split.chosen(FEW)
     one, other = (leaves(each.batch_of(each.items(chosen), data.trainer)) for each in (train, split))
-    pairs = ((one[path] != 0, other[path] != 0) for path in one.keys() & other.keys())
+    common = one.keys() & other.keys()
+    if not any(one[path].is_floating_point() and same(one[path], other[path]) for path in common):
+        return False  # their rows are not in the same order
+    pairs = ((one[path] != 0, other[path] != 0) for path in common)
     return any(
         mine.ndim > 1 and mine.shape == its.shape and bool(mine.any() and its.any()) and not (mine & its).any()
         for mine, its in pairs

@@ -29,10 +29,10 @@ def has_a_margin(run: TwoEpochs) -> bool:
     """Whether answers are angles on purpose, with a margin and a scale, as ArcFace's are."""
     modules = [*run.pl_module.modules()]
     own = {each for module in modules for each in type(module).__mro__ if is_own_class(each)}
-    calls = (node.func for kind in own for node in ast.walk(tree_of(kind)) if isinstance(node, ast.Call))
-    return any(hasattr(each, "margin") for each in modules) or any(
-        ast.unparse(each).rpartition(".")[2] in ANGLES for each in calls
-    )
+    calls = (ast.unparse(node.func) for kind in own for node in ast.walk(tree_of(kind)) if isinstance(node, ast.Call))
+    # self.normalize may be that of pictures.
+    are_angles = any(name.rpartition(".")[2] in ANGLES for name in calls if not name.startswith("self."))
+    return are_angles or any(hasattr(each, "margin") for each in modules)
 
 
 class OfAngles(Small):
