@@ -11,9 +11,10 @@ import os
 import runpy
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
@@ -22,6 +23,7 @@ from training_checklist import session
 from training_checklist.ending import OF_CHECKLIST
 from training_checklist.finding import Verdict
 from training_checklist.group import OWN, VARIABLE
+from training_checklist.lab import code_reads
 from training_checklist.lightning import isolate_rng
 from training_checklist.settings import KEY
 from training_checklist.starting.placement import JOB, Asked
@@ -103,6 +105,11 @@ class Job:
         return folder
 
 
+def inside(folder: Path, loaded: Callable[[], Iterable[Path]]) -> Iterator[Path]:
+    """Yield those files of loaded modules that lie in a project: this process may have others of other programs."""
+    yield from (path for path in loaded() if path.is_relative_to(folder))
+
+
 def run(item: str, topics: Iterable[str], job: Job, chosen: Mapping[str, object]) -> Verdict:
     """Run a command with an item, and return the verdict.
 
@@ -127,6 +134,7 @@ def run(item: str, topics: Iterable[str], job: Job, chosen: Mapping[str, object]
         try:
             with (
                 patch.object(sys, "argv", argv),
+                patch.object(code_reads, "loaded", partial(inside, folder, code_reads.loaded)),
                 patch.dict(os.environ, {OF_CHECKLIST: name, JOB: asked, VARIABLE: OWN}),
                 redirect_stdout(io.StringIO()),
                 redirect_stderr(io.StringIO()),

@@ -22,7 +22,7 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
             yield Hit(f"{full_key} is ???: nothing has given it a value", config.place(full_key), fix=fix)
 
 
-AT_TIMES = FILES["train.py"].replace("ckpt_path=cfg.tested", "ckpt_path=cfg.evaluate.kept_weights")
+AT_TIMES = FILES["train.py"].replace("ckpt_path=cfg.tested", "ckpt_path=cfg.evaluate.checkpoint")
 
 PROBE = Probe(
     question="Has every mandatory value (???) been given?",
@@ -32,5 +32,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Job(("quiet=???",)),
     healthy=Job(("quiet=${test}",)),
-    also_healthy=(Job(("tested=???",)), Job(("+evaluate.kept_weights=???",), {"train.py": AT_TIMES})),
+    also_healthy=(Job(("tested=???",)), Job(("+evaluate.checkpoint=???",), {"train.py": AT_TIMES})),
 )

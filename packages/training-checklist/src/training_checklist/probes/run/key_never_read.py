@@ -127,6 +127,7 @@ def not_chosen() -> Job:
 def ordered(order: str, code: str) -> Job:
     """Return a program of two transforms, of which it builds those that a list names, or one by name."""
     built = FILES["train.py"].replace("    trainer.fit", f"    print({code})\n    trainer.fit", 1)
+    built = built.replace("@hydra", "blurred = None\n\n\n@hydra", 1)  # a name, by which no key is got
     given = "+steps={blurred: {_target_: builtins.dict, by: 3}, turned: {_target_: builtins.dict, by: 90}}"
     return Job((given, f"+order={order}"), {"train.py": built})
 
