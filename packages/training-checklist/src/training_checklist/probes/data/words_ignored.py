@@ -13,9 +13,9 @@ def detect(data: Data, limits: Limits) -> Hits:
     known = pairs(part(data, data.train), replace(roles, ignored=NO_LABEL)) if roles.classes is not None else []
     if not known:
         raise CannotJudge("tokens have no labels of their own")
-    if roles.classes >= len(torch.cat([each[1] for each in known]).unique()):
-        raise CannotJudge("labels are tokens themselves, of which padding is one, or says which are not asked for")
     labels, tokens = (torch.cat([each[number] for each in known]) for number in (0, 1))
+    if roles.classes + limits.max_marks >= len(tokens.unique()):
+        raise CannotJudge("labels are tokens themselves, of which padding is one, or says which are not asked for")
     left_out = labels == roles.ignored
     kinds = len(tokens[left_out].unique())
     if 0 <= roles.ignored < roles.classes and kinds > limits.max_marks:
