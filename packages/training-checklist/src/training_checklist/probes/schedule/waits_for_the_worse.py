@@ -14,7 +14,10 @@ from training_checklist.instruments import (
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
-WHY = {"ReduceLROnPlateau": "it lowers the learning rate for as long as training improves"}
+WHY = {
+    "ReduceLROnPlateau": "it lowers the learning rate for as long as training improves",
+    "EarlyStopping": "it stops while training improves, and goes on for as long as it gets worse",
+}
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
