@@ -602,8 +602,9 @@ def test_layers_that_are_scripted_take_no_hooks_and_are_passed_by(net, data):
 def test_closure_that_an_optimizer_calls_several_times_discards_no_gradients(net, data):
     class Searching(net):
         def configure_optimizers(self):
-            return torch.optim.LBFGS(self.parameters(), lr=0.1, max_iter=3)
+            return torch.optim.LBFGS(self.parameters(), lr=0.1, max_iter=3, line_search_fn="strong_wolfe")
 
+    torch.manual_seed(0)  # of some initial weights a search in single batches goes too far
     verdict = check(Searching(), data(), items=["gradients"])["gradients"]
     assert (verdict.status, verdict.findings) == ("passed", [])
 
