@@ -9,7 +9,7 @@ import signal
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,6 +63,11 @@ def is_own_class(kind: type) -> bool:
     """Whether a class is written in one of the project's files."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     return isinstance(file, str) and is_own(file)
+
+
+def own_kinds(things: Iterable[Any]) -> set[type]:
+    """Return the project's own classes that some things are of, those that they derive from among them."""
+    return {kind for each in {type(thing) for thing in things} for kind in each.__mro__ if is_own_class(kind)}
 
 
 def is_of_checks(file: str) -> bool:

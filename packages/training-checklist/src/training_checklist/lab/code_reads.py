@@ -102,6 +102,7 @@ class Code:
                 skipped.add(id(node.value))  # as a whole
         if is_own(str(path)):
             self.plain |= {child(node) for node in unconditional(tree)} - {None}
+            self.has_none_as_text |= any(map(chooses_by_none, ast.walk(tree)))
         before, self.words = self.words, set()
         for node in ast.walk(tree):
             self._see(node, path, skipped)
@@ -137,10 +138,7 @@ class Code:
             self.metrics.add(node.name)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             self.made |= {each.attr: name(node.value.func) for each in node.targets if isinstance(each, ast.Attribute)}
-        elif isinstance(node, ast.Compare):
-            self.has_none_as_text |= is_own(str(path)) and any(map(is_none_as_text, [node.left, *node.comparators]))
         elif isinstance(node, ast.Dict):
-            self.has_none_as_text |= is_own(str(path)) and any(map(is_none_as_text, node.keys))
             written = zip(node.keys, node.values, strict=True)
             self.composes |= any(
                 isinstance(key, ast.Constant) and key.value == "_target_" and not isinstance(value, ast.Constant)
@@ -207,8 +205,10 @@ def unconditional(tree: ast.AST) -> Iterator[ast.AST]:
         waiting += [node.test] if isinstance(node, (ast.If, ast.IfExp)) else ast.iter_child_nodes(node)
 
 
-def is_none_as_text(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value == "None"
+def chooses_by_none(node: ast.AST) -> bool:
+    """Whether a node compares something with 'None', or is a table with such a key."""
+    known = [node.left, *node.comparators] if isinstance(node, ast.Compare) else getattr(node, "keys", [])
+    return any(isinstance(each, ast.Constant) and each.value == "None" for each in known)
 
 
 def is_of_root(node: ast.AST) -> bool:

@@ -22,6 +22,7 @@ from training_checklist.lab.epochs import EpochListener
 from training_checklist.lab.shared import once
 from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import LightningModule, Trainer, is_overridden
+from training_checklist.probe import CannotJudge
 
 DRAWS = 3  # twice, a network may be asked for the loss and for metrics
 HOOKS_OF_VALIDATION = ("on_validation_model_eval", "on_validation_start", "on_validation_epoch_start")
@@ -29,21 +30,26 @@ HOOKS_OF_VALIDATION += ("validation_step",)
 WITH_DROPOUT = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)
 
 
-def picks_training_mode(pl_module: LightningModule) -> bool:
-    """Whether hooks or steps of validation have `for m in ...: if ...: m.train()`, as dropout that draws is kept on."""
+def leaves_modes_alone(pl_module: LightningModule) -> None:
+    """Ask that no code of validation has `for m in ...: if ...: m.train()`, as where dropout that draws is kept on.
+
+    Raises:
+        CannotJudge: some has.
+    """
     loops = (
         node
         for function in reached(pl_module, *HOOKS_OF_VALIDATION)
         for node in ast.walk(tree_of(function))
         if isinstance(node, ast.For) and any(isinstance(each, ast.If) for each in ast.walk(node))
     )
-    return any(
+    if any(
         isinstance(each, ast.Call) and ast.unparse(each.func) == f"{ast.unparse(target)}.train"
         for loop in loops
         for target in ast.walk(loop.target)
         if isinstance(target, ast.Name)
         for each in ast.walk(loop)
-    )
+    ):
+        raise CannotJudge("the code of validation puts the modules that it picks into training mode")
 
 
 class LayerModes(EpochListener):
@@ -81,11 +87,6 @@ class LayerModes(EpochListener):
 
         for path, part in module.named_children():
             self.watching.callback(before_forward(part, partial(self._look_at_inputs, path)).remove)
-
-    @property
-    def is_meant(self) -> bool:
-        """Whether code of validation goes through modules, and puts some into training mode that it picks."""
-        return picks_training_mode(self.run.pl_module)
 
     @property
     def dropout_lines(self) -> list[Place]:

@@ -3,7 +3,7 @@ import re
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.instruments import LayerModes, TwoEpochs, Validated
+from training_checklist.instruments import LayerModes, TwoEpochs, Validated, leaves_modes_alone
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 WRITTEN = re.compile(r"dropout\w*\(.*\btraining\s*=\s*True\b")
@@ -11,8 +11,7 @@ WRITTEN = re.compile(r"dropout\w*\(.*\btraining\s*=\s*True\b")
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     modes = run.heard()
-    if modes.is_meant:
-        raise CannotJudge("the code of validation puts the modules that it picks into training mode")
+    leaves_modes_alone(run.pl_module)
     if modes.draws_answers and modes.dropout_lines:
         raise CannotJudge("each validation step draws several answers to one input, as Monte Carlo dropout does")
     for place in modes.dropout_lines:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.instruments import Example, Small, TwoEpochs, first_losses, is_own_class, tree_of, with_sgd
+from training_checklist.instruments import Example, Small, TwoEpochs, first_losses, own_kinds, tree_of, with_sgd
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 ANGLES = {"normalize", "cosine_similarity"}
@@ -28,8 +28,8 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
 def has_a_margin(run: TwoEpochs) -> bool:
     """Whether answers are angles on purpose, with a margin and a scale, as ArcFace's are."""
     modules = [*run.pl_module.modules()]
-    own = {each for module in modules for each in type(module).__mro__ if is_own_class(each)}
-    calls = (ast.unparse(node.func) for kind in own for node in ast.walk(tree_of(kind)) if isinstance(node, ast.Call))
+    nodes = (node for kind in own_kinds(modules) for node in ast.walk(tree_of(kind)))
+    calls = (ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call))
     # self.normalize may be that of pictures.
     are_angles = any(name.rpartition(".")[2] in ANGLES for name in calls if not name.startswith("self."))
     return are_angles or any(hasattr(each, "margin") for each in modules)

@@ -3,7 +3,7 @@ from difflib import get_close_matches
 
 import torch
 
-from training_checklist.instruments import ModelCheckpoint, Monitored, TwoEpochs, is_own_class, turns
+from training_checklist.instruments import ModelCheckpoint, Monitored, TwoEpochs, own_kinds, turns
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -38,8 +38,7 @@ def nearest(metric: str, run: TwoEpochs) -> list[str]:
 
 def is_of_later(run: TwoEpochs, metric: str) -> bool:
     """Whether the code names a metric where a condition on the epoch or the step holds."""
-    parts = {type(part) for part in (run.pl_module, *run.trainer.callbacks)}
-    for kind in {each for part in parts for each in part.__mro__ if is_own_class(each)}:
+    for kind in own_kinds([run.pl_module, *run.trainer.callbacks]):
         for node in turns(kind):
             if any(isinstance(each, ast.Constant) and each.value == metric for each in ast.walk(node)):
                 return True

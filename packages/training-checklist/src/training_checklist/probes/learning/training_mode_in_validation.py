@@ -1,13 +1,12 @@
 from torch import nn
 
-from training_checklist.instruments import LayerModes, TwoEpochs, with_part
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.instruments import LayerModes, TwoEpochs, leaves_modes_alone, with_part
+from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
     modes = run.heard()
-    if modes.is_meant:
-        raise CannotJudge("the code of validation puts the modules that it picks into training mode")
+    leaves_modes_alone(run.pl_module)
     if modes.training_in_validation:
         yield Hit(
             f"{', '.join(modes.training_in_validation[:3])}.training is True during validation",

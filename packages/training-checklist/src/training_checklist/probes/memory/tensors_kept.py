@@ -4,7 +4,7 @@ from functools import partial
 
 from torch import Tensor
 
-from training_checklist.instruments import MemoryUse, Small, in_bytes, is_own_class, rises, tree_of
+from training_checklist.instruments import MemoryUse, Small, in_bytes, own_kinds, rises, tree_of
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 ENDS = ("on_train_end", "on_fit_end")
@@ -33,8 +33,7 @@ def is_meant(use: MemoryUse, name: str) -> bool:
     def is_it(node: ast.AST) -> bool:
         return isinstance(node, ast.Attribute) and node.attr == name
 
-    parts = {type(part) for part in (*use.pl_module.modules(), *use.trainer.callbacks)}
-    for kind in {each for part in parts for each in part.__mro__ if is_own_class(each)}:
+    for kind in own_kinds([*use.pl_module.modules(), *use.trainer.callbacks]):
         for node in ast.walk(tree_of(kind)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in ENDS:
                 if any(map(is_it, ast.walk(node))):

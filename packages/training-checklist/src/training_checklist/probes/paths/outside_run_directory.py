@@ -2,6 +2,7 @@ import ast
 import os
 import re
 import sys
+from collections.abc import Collection
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -164,7 +165,7 @@ def directing_key(files: RunFiles, path: Path, below: str, part: Any) -> str:
         value = value_of(node, key)
         if not isinstance(value, str) or not value or len(value) > 1000 or key in NAMES:
             continue
-        if set_in_config(files, str(key)):  # the code sets another value before it is read
+        if attribute_set(files, str(key), CONFIG):  # the code sets another value before it is read
             continue
         if CHOICE in str(node._get_node(key)):  # the name of an option, whatever folder has the same
             continue
@@ -248,21 +249,18 @@ def within(node: ast.AST, line: int) -> bool:
     return node.lineno <= line <= node.end_lineno
 
 
-def attribute_set(files: RunFiles, name: str) -> str:
-    """Return "file:line" of the first place in the project's code that sets an attribute, or ""."""
-    return files.line_of(
-        lambda node: isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store)
-    )
+def attribute_set(files: RunFiles, name: str, of: Collection[str] = ()) -> str:
+    """Return "file:line" of the first place in the project's code that sets an attribute, or "".
 
-
-def set_in_config(files: RunFiles, key: str) -> bool:
-    """Whether code assigns to a key of this name, `cfg.callbacks.checkpoint.dirpath = ...`."""
+    Args:
+        of: names of which one is to begin with, as `cfg` in `cfg.callbacks.checkpoint.dirpath = ...`; of none, any may.
+    """
 
     def sets(node: ast.AST) -> bool:
-        is_set = isinstance(node, ast.Attribute) and node.attr == key and isinstance(node.ctx, ast.Store)
-        return is_set and ast.unparse(node).partition(".")[0] in CONFIG
+        is_set = isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store)
+        return is_set and (not of or ast.unparse(node).partition(".")[0] in of)
 
-    return bool(files.line_of(sets))
+    return files.line_of(sets)
 
 
 def data(files: RunFiles) -> list[Path]:
