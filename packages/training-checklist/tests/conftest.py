@@ -12,6 +12,7 @@ import yaml
 from hydra.utils import instantiate
 from in_project import fixtures
 from jsonschema import Draft202012Validator
+from own_project import without_others
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer, seed_everything
 from torch import Tensor, nn
 from torch.nn import functional
@@ -36,6 +37,12 @@ def reports_fit_their_schema(request):
     yield
     for path in () if folder is None else folder.rglob("report.json"):
         REPORTS.validate(json.loads(path.read_text(encoding="utf-8")))
+
+
+@pytest.fixture(autouse=True)
+def code_of_no_other_project():
+    with without_others():
+        yield
 
 
 class Net(LightningModule):

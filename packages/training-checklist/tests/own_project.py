@@ -15,7 +15,7 @@ ASKED = '[tool.training-checklist]\ngroup = "debug"\n'
 
 
 OTHERS = ("digit_classifier.", "examples.", "training_runs.")
-"""Another project's code, which other tests have imported: the item reads what the process has loaded."""
+"""Another project's code, which other tests have imported: items read what the process has loaded."""
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def without_others() -> Iterator[None]:
 def as_command(folder: Path, *argv: str) -> Iterator[None]:
     """A command in the folder of a project that is a test's own: its modules are imported, and forgotten in the end."""
     modules = {path.stem for path in folder.glob("*.py")}
-    with own_conftest().as_process(folder, *argv), pytest.MonkeyPatch.context() as patch, without_others():
+    with own_conftest().as_process(folder, *argv), pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         try:
             yield

@@ -381,3 +381,65 @@ def test_weights_that_are_loaded_after_training_are_looked_at(tmp_path, item, sa
 )
 def test_step_that_skips_batches_under_a_condition(body, skips):
     assert may_skip(ast.parse(f"def training_step(self, batch, batch_idx):\n    {body}")) is skips
+
+
+TESTED = """
+import hydra
+import pytorch_lightning as pl
+import torch
+from hydra.utils import instantiate
+from torch.utils.data import DataLoader
+
+
+class Data(pl.LightningDataModule):
+    def train_dataloader(self):
+        return DataLoader(torch.randn(64, 2), 4)
+
+    def test_dataloader(self):
+        return DataLoader(torch.randn(64, 2), 4)
+
+    def predict_dataloader(self):
+        return self.test_dataloader()
+
+
+class Lit(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+
+    def training_step(self, batch, batch_idx):
+        return self.layer(batch).square().mean()
+
+    def test_step(self, batch, batch_idx):
+        raise KeyError("no such metric")
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="train")
+def main(cfg):
+    trainer = pl.Trainer(**cfg.trainer, callbacks=[instantiate(part) for part in cfg.callbacks.values()])
+    lit, data = Lit(), Data()
+    trainer.fit(lit, data)
+    # here
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("", "failed"),
+        ("print(sum(lit.layer(batch).sum() for batch in data.test_dataloader()))", "passed"),
+        ("data.test_dataloader(), trainer.test(lit, data) if cfg.saved else None", "failed"),
+    ],
+)
+def test_crash_in_testing_where_code_takes_the_samples_itself(tmp_path, code, status):
+    files = {"train.py": TESTED.replace("# here", code), "conf/train.yaml": CONFIG}
+    [verdict] = run_project(tmp_path, "fast_dev_run", files)
+    assert verdict["verdict"] == status
+    assert ("no code calls Trainer.test, which raises: KeyError" in verdict["seen"]) is (status == "passed")

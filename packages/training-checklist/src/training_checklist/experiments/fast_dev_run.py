@@ -16,6 +16,7 @@ from training_checklist.engines.replay import reported_loss
 from training_checklist.engines.stages import has_stage
 from training_checklist.experiments.experiment import Experiment, NoWorkers
 from training_checklist.lab.code_reads import calls_in_code
+from training_checklist.lab.data import is_asked_for_by_code
 from training_checklist.lab.stages import Stages
 from training_checklist.lightning import LightningModule, Trainer
 
@@ -107,7 +108,7 @@ class FastDevRun(Experiment):
                 pass_on(getattr(type(trainer), stage), trainer, pl_module, datamodule=datamodule)
         except Exception as error:
             no_data = stage == "predict" and not trainer.predict_loop.batch_progress.current.ready
-            is_own_test = stage == "test" and is_called("test_dataloader") and not is_called("test")
+            is_own_test = stage == "test" and is_asked_for_by_code() and next(calls_in_code("test"), None) is None
             if no_data or (stage == "predict" and is_own_refusal(error)) or is_own_test:
                 said = next(iter(str(error).splitlines()), "")[:120]
                 why = "no code calls Trainer.test, which raises" if is_own_test else "nothing to predict here"
@@ -122,11 +123,6 @@ class FastDevRun(Experiment):
         known = {name: value for name, value in trainer.callback_metrics.items() if name not in self.waiting}
         metrics = {name: float(value) for name, value in known.items() if value.numel() == 1}
         self.ask(self.probes, self.stages, metrics=metrics, alike=self.alike)
-
-
-def is_called(name: str) -> bool:
-    """Whether the project's own code calls something of a name."""
-    return next(calls_in_code(name), None) is not None
 
 
 def is_own_refusal(error: Exception) -> bool:

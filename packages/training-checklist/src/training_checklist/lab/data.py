@@ -28,7 +28,7 @@ UNREAD, OVER, RAISED = "on_train_start", "on_fit_end", "on_exception"
 LEAST = 50  # samples by which a split is judged: the standard error of a mean is then 1 / 7 of a deviation
 TOGETHER = 8  # samples that are loaded together and alone: a collate function mixes all of them, or none
 
-ASKS = re.compile(r"(?<!super\(\))\.test_dataloader\(\)")
+ASKS = re.compile(r"(?<!super\(\))(?<!\bself)\.test_dataloader\(\)")
 
 
 class Data(Subject):
@@ -131,7 +131,7 @@ def tested(data: Data) -> tuple[list[Split], str]:
     """Return the splits that testing would read, and why it could not: the run itself does not need it."""
     if not is_overridden("test_dataloader", data.source):
         return [], ""
-    if not is_overridden("test_step", data.pl_module) and not any(map(gives_test_data, loaded())):
+    if not is_overridden("test_step", data.pl_module) and not is_asked_for_by_code():
         return [], ""
     try:
         given_before(data)
@@ -149,9 +149,10 @@ def given_before(data: Data) -> str | None:
     return content_of(now[0].dataset) if len(now) == 1 else None
 
 
-def gives_test_data(path: Path) -> bool:
-    """Whether the code of a file asks for the loader of tests itself."""
-    return path.is_file() and bool(ASKS.search(path.read_text(encoding="utf-8", errors="replace")))
+def is_asked_for_by_code() -> bool:
+    """Whether the project's code asks a datamodule for the test samples itself, as no datamodule does of itself."""
+    texts = (path.read_text(encoding="utf-8", errors="replace") for path in loaded() if path.is_file())
+    return any(map(ASKS.search, texts))
 
 
 def by_index(split: Split, least: int = 1) -> Split:
