@@ -5,7 +5,6 @@ import re
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import torch
