@@ -127,6 +127,27 @@ def test_samples_that_are_matched_with_others_may_change_places(net):
     assert "network/targets-interchangeable" not in {each.rule for each in verdict.findings}
 
 
+def test_edges_whose_ends_are_picked_from_answers_for_all_nodes_have_no_order(net):
+    """As in link prediction, where a batch is one graph with the edges that are to be found again."""
+
+    class Links(net):
+        def training_step(self, batch, batch_idx):
+            start, end = batch["known"]
+            nodes = self(batch["nodes"].index_add(0, end, batch["nodes"][start]))
+            edges = batch["edges"]
+            return -nn.functional.logsigmoid((nodes[edges[0]] * nodes[edges[1]]).sum(1)).mean()
+
+    class Graph(LightningDataModule):
+        def train_dataloader(self):
+            known, edges = torch.randint(20, (2, 2, 30))
+            graph = {"nodes": torch.randn(20, 8), "known": known, "edges": edges}
+            return DataLoader([graph], collate_fn=lambda graphs: graphs[0])
+
+    [verdict] = check(Links(), Graph(), items=["trace"]).verdicts
+    assert verdict.error is None
+    assert "network/targets-interchangeable" not in {each.rule for each in verdict.findings}
+
+
 def test_operation_in_which_all_targets_meet_all_answers_is_named(examine, forecast):
     [finding] = examine("trace", forecast(LOSSES["of all pairs"]), Series()).findings
     assert "sub of 16x1x3 with 16x3" in finding.what

@@ -15,6 +15,7 @@ from training_checklist.lab.step import Step, look
 from training_checklist.lightning import isolate_rng
 from training_checklist.probe import CannotJudge
 
+PICKS = {"getitem", "index", "index_select"}
 SUBTRACTS = {"sub", "rsub", "l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss"}
 
 
@@ -53,7 +54,7 @@ def compared_tensors(step: Step) -> list[ComparedTensor]:
         with isolate_rng(), torch.enable_grad(), Tracer(looked.module, meeting):
             looked.loss_of(step.batch)
         belongs |= meeting.is_entrywise
-        if belongs or not (meeting.only_told_apart or meeting.enters):
+        if belongs or not (meeting.only_told_apart or meeting.enters or meeting.picks_pairs):
             found.append(ComparedTensor(path, belongs, meeting.told, meeting.place or step.place))
     if not found:
         raise CannotJudge("no tensor of the batch is seen by the loss alone, or the loss is random")
@@ -65,6 +66,8 @@ class Meeting(Listener):
 
     Attributes:
         enters: whether it meets a weight, as a layer's input: samples that are matched with others may stand anywhere.
+        picks_pairs: whether it is a list of pairs, (2, N) or (N, 2), by whose indices answers are picked, as the ends
+            of edges are: its order says nothing.
         only_told_apart: whether its entries were compared with each other before, as the indices of samples are.
         is_entrywise: whether each entry is subtracted from an answer to its own sample: where all targets are above
             all answers, an absolute error is the same whoever belongs to whom, for as long as that lasts.
@@ -73,7 +76,8 @@ class Meeting(Listener):
     def __init__(self, leaf: Tensor) -> None:
         self.made = {id(leaf): leaf}  # what was made of it alone; held, lest another gets its id
         self.told = ""
-        self.enters = self.only_told_apart = self.is_entrywise = False
+        self.enters = self.picks_pairs = self.only_told_apart = self.is_entrywise = False
+        self.is_pairs = leaf.ndim == 2 and 2 in leaf.shape and not leaf.is_floating_point()
         self.place: Place | None = None
 
     def after(self, call: Call) -> None:
@@ -82,6 +86,7 @@ class Meeting(Listener):
         if any(tensor.requires_grad for tensor in call.given):
             self.place = call.place
             self.enters = any(isinstance(each, nn.Parameter) for each in call.given)
+            self.picks_pairs = self.is_pairs and call.name.strip("_") in PICKS
             shapes = {each.shape for each in call.given}
             differ = all(not torch.equal(each, each.roll(1, 0)) for each in call.given if each.ndim)
             self.is_entrywise = call.name.strip("_") in SUBTRACTS and len(shapes) == 1 and differ
