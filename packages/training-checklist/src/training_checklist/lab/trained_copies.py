@@ -168,13 +168,31 @@ def first_losses(run: TwoEpochs) -> tuple[float, list[CriterionCall], Any]:
 
 @once
 def inputs_of_copies(run: TwoEpochs) -> set[str]:
-    """Return the places in a batch of what layers see: their answers change where it belongs to other samples."""
+    """Return the places in a batch that copies are given: their answers change where it belongs to other samples.
+
+    And where its values are a little others: by what says which samples have a label, answers are only chosen.
+    """
     with copies(run):
         batch, trial = batches(run)[0], origin(run).again()
         look = Look(trial.module, trial.loss)
         known = look.at(batch)[1]
-        rolled = {path: replaced(batch, {path: leaf.roll(1, 0)}) for path, leaf in leaves(batch).items() if leaf.ndim}
-        return {path for path, other in rolled.items() if look.at(other)[1] != known}
+        rolled = {path: leaf.roll(1, 0) for path, leaf in leaves(batch).items() if leaf.ndim}
+        other = {path: nudged(leaf) for path, leaf in leaves(batch).items()}
+
+        def is_input(path: str) -> bool:
+            return all(look.at(replaced(batch, {path: each[path]}))[1] != known for each in (rolled, other))
+
+        return {path for path in rolled if is_input(path)}
+
+
+def nudged(leaf: Tensor) -> Tensor:
+    """Return a tensor with other fractions, by a thousandth, and the same whole numbers; moved, where it has no others.
+
+    A whole number may be a mark, as -1 is for a label that nobody knows.
+    """
+    if not leaf.is_floating_point() or torch.equal(leaf, leaf.round()):
+        return leaf.roll(1, 0) if leaf.ndim else leaf
+    return torch.where(leaf == leaf.round(), leaf, leaf * 1.001)
 
 
 @once

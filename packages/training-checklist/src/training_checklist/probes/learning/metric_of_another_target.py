@@ -71,6 +71,25 @@ class Restoring(Small):
         self.log("val/mse", self.error)
 
 
+class Grading(Restoring):
+    """Learns grades, too, that few samples of training have: -1 means that nobody has graded it."""
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        inputs, clean, grades = batch
+        known = grades != -1
+        loss = functional.mse_loss(self(inputs), clean)
+        return loss + functional.l1_loss(self(inputs[known])[:, 0], grades[known]) if known.any() else loss
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        self.error.update(self(batch[0])[:, 0], batch[2])
+        self.log("val/grade", self.error)
+
+
+def graded() -> Any:
+    inputs, clean = pairs().dataset.tensors
+    return DataLoader(TensorDataset(inputs, clean, clean[:, 0].where(torch.arange(32) % 8 == 0, -1)), batch_size=16)
+
+
 def pairs() -> Any:
     clean = torch.randn(32, 8)
     return DataLoader(TensorDataset(clean + 0.5 * torch.randn(32, 8), clean), batch_size=16)
@@ -85,4 +104,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Example(Restoring, pairs),
     healthy=Example(type("Rightly", (Restoring,), {"target": 1}), pairs),
+    also_healthy=(Example(Grading, graded),),
 )
