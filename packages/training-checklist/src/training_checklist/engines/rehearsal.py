@@ -29,6 +29,8 @@ def rehearse(scheduler: Any, pl_module: LightningModule, calls: int) -> tuple[li
                 twin.step()
             except (ValueError, ArithmeticError) as error:  # OneCycleLR beyond its end, a function that grows
                 return rates, str(error)
+            if any(isinstance(rate, complex) for rate in twin.get_last_lr()):  # (1 - epoch / epochs)**0.9, later on
+                return rates, f"the rate is {twin.get_last_lr()[0]}"
             rates.append([float(rate) for rate in twin.get_last_lr()])
     return rates, ""
 
