@@ -19,25 +19,27 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
     """Look for runs of numbers of held-out samples in training samples.
 
     What is compared with answers must be new, and so must what enters the network if it is an image. The past of a
-    series may be known: of what enters, a window counts that goes on in training samples on both sides.
+    series may be known, and may stand in a window before what is to be told: a window counts that goes on in training
+    samples on both sides, and of what is compared one that a training sample has as a whole.
     """
     one, two, roles = part(data, data.train).values, part(data, split).values, data.roles
     places = one.keys() & two.keys() & {*roles.inputs, *roles.compared}
     for place in sorted(places, key=lambda place: (place not in roles.compared, place)):
         is_image = one[place].ndim >= 4
-        may_go_on = not is_image and place not in roles.compared
         if is_image and place not in roles.inputs:
             continue
         for known, held in zip(layouts(one[place]), layouts(two[place]), strict=False):
             if known.shape[1:] != held.shape[1:]:
                 continue
             shared, length = compare(known, held, limits) or ([], 0)
-            shared = [shifts for shifts in shared if not may_go_on or are_on_both_sides(shifts)]
+            if not is_image:
+                is_target = place in roles.compared
+                shared = [each for each in shared if (is_target and [0, 0] in each) or are_on_both_sides(each)]
             if len(shared) > limits.max_shared_parts * len(held) and not are_samples(
                 data, split, len(shared) / len(held)
             ):
                 are_whole = not any(any(shift) for shifts in shared for shift in shifts[:1])
-                sides = ", before them and after them" if may_go_on else ""
+                sides = "" if is_image else ", before them and after them"
                 parts = f"parts of training samples in {place}{sides}: {length} numbers in a row, or more"
                 what = f"in {place} what a training sample has there" if are_whole else parts
                 yield Hit(
@@ -212,6 +214,20 @@ def windows(at_random: bool, channels_last: bool = True) -> Example:
     return on_datasets(lambda: split(0, 150), lambda: split(150, 200), module=Flat)
 
 
+def known_first() -> Example:
+    """Hold out the later windows of a series, whose targets begin with four known steps, as Informer's code has it."""
+
+    def split(begin: int, end: int) -> TensorDataset:
+        cut = normal(410, 1, seed=2).flatten().unfold(0, 8, 2)[begin:end]  # (windows, 8 steps)
+        return TensorDataset(normal(end - begin, 8, seed=begin), cut.clone())
+
+    class Forecast(Regression):
+        def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+            return (outputs - targets[:, 4:]).square().mean()
+
+    return on_datasets(lambda: split(0, 150), lambda: split(150, 200), module=Forecast)
+
+
 def copies() -> Example:
     """Hold out the training set itself, which another probe is asked about."""
 
@@ -229,7 +245,7 @@ PROBE = Probe(
     faulty=with_duplicates(2, of=100),
     also_faulty=(windows(at_random=True), windows(at_random=True, channels_last=False)),
     healthy=with_duplicates(1, of=200),
-    also_healthy=(fading(), saturated(), copies(), of_one_day(), windows(at_random=False)),
+    also_healthy=(fading(), saturated(), copies(), of_one_day(), windows(at_random=False), known_first()),
     thresholds={
         "max_same": Threshold(
             1e-4,
