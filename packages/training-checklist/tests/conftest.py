@@ -39,12 +39,6 @@ def reports_fit_their_schema(request):
         REPORTS.validate(json.loads(path.read_text(encoding="utf-8")))
 
 
-@pytest.fixture(autouse=True)
-def code_of_no_other_project():
-    with without_others():
-        yield
-
-
 class Net(LightningModule):
     """A healthy classifier of 8 numbers into 4 classes; tests break what they are about."""
 
@@ -96,6 +90,7 @@ class Data(LightningDataModule):
 def examine(tmp_path) -> Callable[..., Verdict]:
     """`examine(item, module, data, **trainer)`: the verdict of one item; an exception of the run is its finding."""
 
+    @without_others()
     def run(
         item: str, module: LightningModule, data: LightningDataModule | None = None, more: Any = (), **trainer: Any
     ) -> Verdict:

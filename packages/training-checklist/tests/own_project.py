@@ -39,7 +39,7 @@ def without_others() -> Iterator[None]:
 def as_command(folder: Path, *argv: str) -> Iterator[None]:
     """A command in the folder of a project that is a test's own: its modules are imported, and forgotten in the end."""
     modules = {path.stem for path in folder.glob("*.py")}
-    with own_conftest().as_process(folder, *argv), pytest.MonkeyPatch.context() as patch:
+    with own_conftest().as_process(folder, *argv), pytest.MonkeyPatch.context() as patch, without_others():
         patch.syspath_prepend(folder)
         try:
             yield
