@@ -443,3 +443,14 @@ def test_crash_in_testing_where_code_takes_the_samples_itself(tmp_path, code, st
     [verdict] = run_project(tmp_path, "fast_dev_run", files)
     assert verdict["verdict"] == status
     assert ("no code calls Trainer.test, which raises: KeyError" in verdict["seen"]) is (status == "passed")
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_method_that_another_program_beside_this_one_calls(tmp_path, beside):
+    method = "    def val_dataloaders(self):\n        return [self.test_dataloader()]\n"
+    code = TESTED.replace("    def predict_dataloader", f"{method}\n    def predict_dataloader")
+    files = {"train.py": code.replace('raise KeyError("no such metric")', "pass"), "conf/train.yaml": CONFIG}
+    files["evaluate.py"] = "def lengths(data):\n    return map(len, data.val_dataloaders())\n" if beside else ""
+    [verdict] = run_project(tmp_path, "fast_dev_run", files)
+    assert verdict["verdict"] == ("passed" if beside else "warning")
+    assert [finding["rule"] for finding in verdict["findings"]] == ([] if beside else ["run/hook-never-called"])

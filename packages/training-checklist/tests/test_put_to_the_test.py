@@ -1010,6 +1010,62 @@ def test_persons_in_both_splits(examine, by_person, subset):
     assert bool(found(verdict, "data/persons-in-both-splits")) != by_person
 
 
+class ArrowTable:
+    """As Arrow has it: `columns` are the columns themselves."""
+
+    def __init__(self, **columns):
+        self.column_names, self.columns = list(columns), list(columns.values())
+
+    def __getitem__(self, name):
+        if not isinstance(name, str | int):
+            raise TypeError("Index must either be string or integer")
+        return self.columns[name if isinstance(name, int) else self.column_names.index(name)]
+
+
+class SparseMatrix:
+    """As SciPy has it: with a shape, and without a length."""
+
+    def __init__(self, rows):
+        self.rows, self.shape, self.dtype = rows, rows.shape, rows.dtype
+
+    def __len__(self):
+        raise TypeError("sparse array length is ambiguous; use getnnz() or shape[0]")
+
+    def __getitem__(self, index):
+        return SparseMatrix(self.rows[index][None])
+
+
+class OfTables(Dataset):
+    def __init__(self, seed, patients, rows=100):
+        values = torch.randn(rows, 8, generator=torch.Generator().manual_seed(seed))
+        self.table, self.matrix, self.indices = ArrowTable(patient=patients), SparseMatrix(values), torch.arange(100)
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, item):
+        return self.matrix[self.indices[item]].rows[0], int(item) % 4
+
+
+@pytest.mark.parametrize("first", [0, 20])
+@pytest.mark.parametrize("rows", [100, 120])
+def test_tables_of_arrow_and_sparse_matrices_that_a_dataset_keeps(examine, first, rows):
+    class Data(LightningDataModule):
+        def loader(self, seed):
+            patients = [f"p{first * seed + number // 5}" for number in range(100)]
+            return DataLoader(OfTables(seed, patients, rows), 16, shuffle=seed == 0)
+
+        def train_dataloader(self):
+            return self.loader(0)
+
+        def val_dataloader(self):
+            return self.loader(1)
+
+    verdict = examine("limit_batches", Module(), Data())
+    assert verdict.error is None
+    assert bool(found(verdict, "data/persons-in-both-splits")) == (first == 0)
+
+
 @pytest.mark.parametrize("axis", [-1, 1])
 def test_weights_of_attention_over_another_axis(examine, axis):
     class Attends(Reader):

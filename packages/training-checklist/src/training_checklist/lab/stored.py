@@ -73,10 +73,18 @@ def columns(dataset: Any) -> list[Any]:
 
 
 def is_column(value: Any, length: int) -> bool:
-    if isinstance(value, (list, tuple)):
-        return len(value) == length
-    shape = getattr(value, "shape", None)  # of a class such as numpy.float32, no shape
-    return isinstance(shape, tuple) and len(shape) > 0 and hasattr(value, "dtype") and shape[0] == length
+    return (isinstance(value, (list, tuple)) or is_array(value)) and len(value) == length
+
+
+def is_array(value: Any) -> bool:
+    """Whether something has rows as an array has: a class such as numpy.float32 has no shape, and no sparse matrix of
+    SciPy's has a length."""
+    if not isinstance(getattr(value, "shape", None), tuple) or not hasattr(value, "dtype"):
+        return False
+    try:
+        return len(value) == value.shape[0]
+    except (TypeError, IndexError):
+        return False
 
 
 def raw_row(dataset: Any) -> Callable[[int], Any] | None:
@@ -352,8 +360,7 @@ def rows_read(dataset: Any) -> tuple[list[int], list[int]] | None:
     Known by its numbers: whole, each once, one for each sample, and fewer than the rows of everything else.
     """
     length = len(dataset)
-    arrays = [value for value in attributes(dataset) if getattr(value, "shape", ()) and hasattr(value, "dtype")]
-    arrays += [value for value in attributes(dataset) if isinstance(value, list)]
+    arrays = [value for value in attributes(dataset) if isinstance(value, list) or is_array(value)]
     kept = [value for value in arrays if len(value) > length]
     for value in arrays if kept else ():
         if len(value) != length:

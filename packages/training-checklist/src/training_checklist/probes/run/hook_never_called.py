@@ -1,8 +1,10 @@
 import ast
 import inspect
 import re
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from training_checklist.instruments import (
@@ -11,6 +13,7 @@ from training_checklist.instruments import (
     LightningModule,
     Small,
     Stages,
+    is_installed,
     is_own_class,
     of_function,
     once,
@@ -42,7 +45,10 @@ def detect(stages: Stages, limits: Limits) -> Hits:
 
 @once
 def words(stages: Stages) -> set[str]:
-    code = read_code([])
+    """Return the names in the code that is loaded, and in that of other programs beside this one."""
+    program = getattr(sys.modules["__main__"], "__file__", None)
+    beside = [Path(program).resolve().parent] if program is not None and not is_installed(program) else []
+    code = read_code(beside) or read_code([])
     return set() if code is None else code.words
 
 
