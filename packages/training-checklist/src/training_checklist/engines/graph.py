@@ -66,6 +66,28 @@ def leaf_tensors(origins: Iterable[Any]) -> dict[int, Tensor]:
     return {id(leaf): leaf for leaf in found}
 
 
+def last_weights(loss: Tensor) -> set[int]:
+    """Return the ids of the matrices and kernels that make answers: between them and the loss there is no other."""
+    waiting, seen, found = [loss.grad_fn], set(), set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        below = [other for other, _ in node.next_functions]
+        leaves = (behind_transposed(other) for other in below)
+        weights = {id(each.variable) for each in leaves if hasattr(each, "variable") and each.variable.ndim > 1}
+        found |= weights
+        waiting += () if weights else below
+    return found
+
+
+def behind_transposed(node: Any) -> Any:
+    while node is not None and operation(node) in ("T", "Transpose", "View"):
+        node = node.next_functions[0][0]
+    return node
+
+
 def operation(node: Any) -> str:
     """Return what made a node, as autograd calls it: "Sqrt", "Addmm"."""
     return node.name().rpartition("::")[2].partition("Backward")[0]

@@ -10,7 +10,6 @@ from types import CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 from torchmetrics import Metric
 
@@ -142,7 +141,7 @@ def plain_bytes(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Co
 
 def bytes_of(value: Tensor | np.ndarray) -> int:
     """Return the bytes of the values of a tensor, of a sparse one those that it keeps, or of an array."""
-    is_sparse = isinstance(value, Tensor) and value.layout != torch.strided
+    is_sparse = isinstance(value, Tensor) and str(value.layout).startswith("torch.sparse")
     return value._nnz() * value.element_size() if is_sparse else value.nbytes
 
 

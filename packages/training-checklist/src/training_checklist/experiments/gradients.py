@@ -13,7 +13,7 @@ from torchmetrics import Metric
 
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import batch_size
-from training_checklist.engines.graph import leaf_tensors
+from training_checklist.engines.graph import last_weights, leaf_tensors
 from training_checklist.engines.parameter_names import shown
 from training_checklist.engines.rehearsal import usual_rates
 from training_checklist.engines.replay import loss_in, reported_loss
@@ -178,6 +178,7 @@ class Gradients(Experiment):
             name: bool(p.any()) for name, p in holdings.trained.items() if has_equal_rows(p)
         }
         known.equal |= set(known.constant)
+        known.last |= last_weights(loss) if known.constant else set()
         if not known.pl_module.automatic_optimization:
             known.loss = loss
         known.graph.watch()

@@ -61,6 +61,7 @@ class FirstSteps(Subject):
         losses_of: of a parameter: what the first step of its optimizer follows; `loss`: the last of the first step.
         constant: weights that begin with equal rows, and whether they are not 0.
         equal: those of them whose rows have not parted in any step.
+        last: ids of the weights that make answers: their rows part by what each is to answer.
         reaching: backward passes of the first step that led to a trained parameter.
         is_sound: whether nothing was found that could be the cause of what else is seen.
     """
@@ -85,6 +86,7 @@ class FirstSteps(Subject):
         self.loss: Tensor | None = None
         self.constant: dict[str, bool] = {}
         self.equal: set[str] = set()
+        self.last: set[int] = set()
         self.reaching = 0
         self.signals: Signals | None = None
 
@@ -144,12 +146,14 @@ class FirstSteps(Subject):
     def equal_rows(self) -> tuple[list[str], list[str]]:
         """Return the weights all of whose rows are equal after the last step, and those that began with a constant.
 
-        Those of a head that starts from zero part in the first step.
+        Those of a head alone part in the first step.
         """
         held, zero = [name for name in self.constant if self.holdings.holders(name)], self.always(0)
         still = [name for name in held if name in self.equal and (any(self.norms.get(name, ())) or name in zero)]
         owner = {name: self.pl_module.get_submodule(name.rpartition(".")[0]) for name in held}
-        return still, [name for name in held if self.constant[name] and isinstance(owner[name], MIXERS)]
+        filled = [name for name in held if self.constant[name] and isinstance(owner[name], MIXERS)]
+        are_hidden = any(id(self.holdings.trained[name]) not in self.last for name in filled)
+        return still, filled if are_hidden else []
 
     def fills_optimizer(self, names: list[str]) -> bool:
         """Whether they are all that some optimizer has, so that its steps do nothing."""

@@ -61,7 +61,9 @@ def origin(dataset: Any) -> tuple[Any, list[int] | None]:
 
 
 def attributes(dataset: Any) -> list[Any]:
-    return list(getattr(dataset, "__dict__", {}).values())
+    """Return what a dataset keeps; of a Series, which is asked by its own index, the values."""
+    kept = getattr(dataset, "__dict__", {}).values()
+    return [value.to_numpy() if type(value).__name__ == "Series" else value for value in kept]
 
 
 def columns(dataset: Any) -> list[Any]:
@@ -77,13 +79,14 @@ def is_column(value: Any, length: int) -> bool:
 
 
 def is_array(value: Any) -> bool:
-    """Whether something has rows as an array has: a class such as numpy.float32 has no shape, and no sparse matrix of
-    SciPy's has a length."""
-    if not isinstance(getattr(value, "shape", None), tuple) or not hasattr(value, "dtype"):
-        return False
+    """Whether something has rows as an array has.
+
+    A class such as numpy.float32 has no shape, no sparse matrix of SciPy's has a length, and an array in a file that is
+    closed neither.
+    """
     try:
-        return len(value) == value.shape[0]
-    except (TypeError, IndexError):
+        return hasattr(value, "dtype") and isinstance(value.shape, tuple) and len(value) == value.shape[0]
+    except Exception:
         return False
 
 
@@ -93,8 +96,8 @@ def raw_row(dataset: Any) -> Callable[[int], Any] | None:
     None where nothing is found; augmentation plays no part in what is stored.
     """
     best, size = None, SMALLEST_ROW - 1
-    arrays = [value for value in attributes(dataset) if isinstance(value, Tensor | np.ndarray) and value.ndim > 1]
-    kept = [value for value in attributes(dataset) if isinstance(value, (list, tuple)) or getattr(value, "shape", ())]
+    kept = [value for value in attributes(dataset) if isinstance(value, (list, tuple)) or is_array(value)]
+    arrays = [value for value in kept if isinstance(value, Tensor | np.ndarray) and value.ndim > 1]
     for column in columns(dataset):
         weight = row_size(column[0])
         # Numbers beside something else that is kept may be indices into it, such as the ends of windows.

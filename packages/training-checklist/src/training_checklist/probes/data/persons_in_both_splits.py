@@ -43,7 +43,7 @@ def named_columns(base: Any) -> Iterator[tuple[str, list[Any]]]:
     """Yield columns of a dataset, and of the objects and tables that it keeps."""
     kept = list(getattr(base, "__dict__", {}).items())
     for value in [value for _, value in kept]:
-        if hasattr(value, "columns") and hasattr(value, "__getitem__"):  # of a table of pandas, or of Arrow
+        if hasattr(value, "__getitem__") and hasattr(value, "columns"):  # of a table of pandas, or of Arrow
             kept += [(str(name), value[name]) for name in getattr(value, "column_names", value.columns)]
         elif isinstance(value, list) and value and len(value) == length(base):
             kept += of_rows(value)
