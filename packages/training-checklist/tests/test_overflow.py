@@ -88,6 +88,21 @@ def test_factor_that_fp16_cannot_hold_is_found_on_a_cpu(examine, net):
     assert finding.fix.overrides == ("trainer.precision=bf16-mixed",)
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_operation_that_a_gpu_computes_in_fp32_is_so_on_a_cpu(examine, net, inside):
+    """And not where the project has switched autocast off."""
+
+    class Alike(net):
+        def loss(self, batch):
+            same = super().loss(batch)
+            hidden = 0 * self.first(batch[0]).detach()  # beside which the eps of 1e-8 is 0 in FP16
+            with torch.autocast("cpu", enabled=not inside):
+                return same + torch.nn.functional.cosine_similarity(hidden, hidden + 1e-6).mean()
+
+    findings = examine("overflow", Alike(), precision="bf16-mixed").findings
+    assert [finding.rule for finding in findings] == (["numerics/leaves-16-bit-range"] if inside else [])
+
+
 def test_values_near_the_limit_are_a_warning(examine, net):
     class Near(net):
         def forward(self, inputs):

@@ -355,6 +355,38 @@ def test_working_directory_as_run_directory_is_none_where_each_run_makes_a_folde
     assert [each["severity"] for each in verdict["findings"] if each["rule"] == "paths/shared-directory"] == told
 
 
+def test_record_of_hydra_in_another_folder_of_this_run_alone_is_in_its_place(judge):
+    elsewhere = "hydra.output_subdir=${hydra:runtime.cwd}/kept/${now:%Y-%m-%d_%H-%M-%S}"
+    assert "paths/record-missing" not in {each["rule"] for each in judge(elsewhere)["findings"]}
+    [found] = judge("hydra.output_subdir=${hydra:runtime.cwd}/kept")["findings"]
+    assert found["rule"] == "paths/record-missing"
+
+
+def test_checkpoint_may_hold_the_trainer(judge):
+    """As that of a module which keeps its DataModule among its hyperparameters."""
+    kept = (
+        "model, data = instantiate(cfg.model), instantiate(cfg.data)\n    model.save_hyperparameters({'data': data})\n"
+    )
+    code = TRAIN.replace(
+        "trainer.fit(instantiate(cfg.model), instantiate(cfg.data))", f"{kept}    trainer.fit(model, data)"
+    )
+    load = "torch.load(trainer.checkpoint_callback.best_model_path, weights_only=False)"
+    verdict = judge(files={"train.py": code.replace("# the end", load)})
+    assert (verdict["verdict"], verdict["error"]) == ("passed", None)
+
+
+@pytest.mark.parametrize(("read", "key"), [("kept", "kept"), ("model.kept", "model.kept"), (None, None)])
+def test_key_that_the_line_reads_sends_its_file_to_a_folder_and_none_that_nothing_reads(judge, read, key):
+    """Of two with the same value."""
+    path = "'kept'" if read is None else f"cfg.{read}"
+    code = f"import os; os.makedirs('kept', exist_ok=True); open({path} + '/a.txt', 'w').close()"
+    given = ["++model._target_=parts.Lit", "+stored.ckpt_store=kept"]
+    given += [] if read is None else ["+kept=kept", "+model.kept=kept"]
+    train = TRAIN.replace("instantiate(cfg.model)", "instantiate({'_target_': cfg.model._target_})")
+    found = finding(judge(*given, files={"train.py": train.replace("# the end", code)}))
+    assert found["place"].get("key") == key
+
+
 @pytest.mark.parametrize(("folder", "told"), [("kept/%Y-%m-%d_%H-%M", 0), ("kept", 1)])
 def test_config_that_code_saves_in_a_folder_of_the_run_is_a_record(judge, folder, told):
     lines = f"""    folder = datetime.now().strftime({folder!r})

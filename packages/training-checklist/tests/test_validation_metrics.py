@@ -182,7 +182,15 @@ class LogitsAgainstAHalf(YesOrNo):
     line = 0.5
 
 
-@pytest.mark.parametrize("module", [YesOrNo, Squashed, OwnThreshold, LogitsAgainstAHalf])
+class SquashedTwice(LogitsAgainstAHalf):
+    """Gives a sigmoid's output to a loss that has one of its own: to the metric it is what it asks for."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(self.net, nn.Sigmoid())
+
+
+@pytest.mark.parametrize("module", [YesOrNo, Squashed, SquashedTwice, OwnThreshold, LogitsAgainstAHalf])
 def test_threshold_of_another_scale(examine, module):
     found = [finding.rule for finding in examine("learning", module(), Data()).findings]
     assert ("learning/threshold-of-other-scale" in found) == (module is LogitsAgainstAHalf)

@@ -147,9 +147,10 @@ class MetricStates(MetricListener):
     def _look(self, path: str, metric: Metric, *arguments: Any, **options: Any) -> None:
         for stage, before in self.updates.items():
             seen, batches = self.states.get(path), self.batches[stage]
-            if batches > 1 and (seen is None or not seen.is_mixed):
-                counts = before.get(path, 0), batches, metric._update_count or updates_held(metric)
-                self.states[path] = MetricState(path, type(metric).__name__, stage, *counts)
+            held = metric._update_count or updates_held(metric)
+            is_read_again = seen is not None and seen.held and not held  # Lightning does, after a hook's reset
+            if batches > 1 and not is_read_again and (seen is None or not seen.is_mixed):
+                self.states[path] = MetricState(path, type(metric).__name__, stage, before.get(path, 0), batches, held)
 
 
 @dataclass

@@ -239,7 +239,8 @@ def answers(call: CriterionCall) -> tuple[Answer, Answer] | None:
 
 def barely(call: CriterionCall) -> dict[float, Answer]:
     """Return what answers yes or no rightly, with more doubts or less, by the logit of the answers."""
-    if not call.name.startswith("binary"):
+    are_squashed = "logits" in call.name and bool(((call.input >= 0) & (call.input <= 1)).all())  # and no logits
+    if not call.name.startswith("binary") or are_squashed:
         return {}
 
     def scores(logit: float) -> Tensor:

@@ -47,7 +47,7 @@ class RecordFile:
     Args:
         path: from the working directory, None where the config asks for none.
         exists: whether it was there, until the project's own code has removed it.
-        inside: whether it lies in the run's directory.
+        inside: whether it lies in the run's directory, or in another folder of this run alone.
         place: the key that decides.
         fix: an override that puts it there.
     """
@@ -180,9 +180,8 @@ def records(files: RunFiles) -> list[RecordFile]:
 
     def record(name: str, path: Path, key: str) -> RecordFile:
         place, fix = asked_for(path), f"{key}={OUTPUT_DIR}/{path.name}"
-        return RecordFile(
-            name, files.short(place), files.has_written(path), place.is_relative_to(files.run), Place(key=key), fix
-        )
+        inside = place.is_relative_to(files.run) or is_of_one_run(files, place)
+        return RecordFile(name, files.short(place), files.has_written(path), inside, Place(key=key), fix)
 
     hydra, found = files.config.hydra, []
     if hydra.output_subdir is not None:

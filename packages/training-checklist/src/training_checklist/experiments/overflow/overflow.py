@@ -17,6 +17,7 @@ from training_checklist.engines.replay import call_step, in_own_containers, isol
 from training_checklist.engines.tracer import Call, Tracer
 from training_checklist.experiments.experiment import Experiment, stop
 from training_checklist.experiments.overflow.forward_frames import Frames
+from training_checklist.experiments.overflow.fp16_autocast import fp16_autocast
 from training_checklist.finding import Finding, Place
 from training_checklist.lab.numerics import BackwardPasses, ForwardPass, Numbers
 from training_checklist.lightning import LightningModule, Trainer, collect_rng_states, is_overridden, set_rng_states
@@ -179,7 +180,7 @@ class Overflow(Experiment):
     def _probe(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Try the step in FP16."""
         self.random = collect_rng_states()
-        tried = self._replay(pl_module, torch.autocast(pl_module.device.type, torch.float16))
+        tried = self._replay(pl_module, fp16_autocast(pl_module.device.type))
         self.facts["probe"] = tried.error or "done"
         if tried.error:
             return

@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 
 from training_checklist import session
 from training_checklist.engines import loads
+from training_checklist.engines.instead import put
 from training_checklist.engines.own_code import pass_on, shorten
 from training_checklist.engines.places import Places, here_and_outwards
 from training_checklist.experiments.experiment import Experiment
@@ -65,7 +66,8 @@ class Paths(Experiment):
         if stage != "fit":
             return
         self.trainer = trainer
-        self.test, trainer.test = trainer.test, self._test
+        self.test = trainer.test
+        put(trainer, "test", self._test)  # a checkpoint may hold the Trainer, as of a module that keeps its DataModule
         self._look_at_resuming(trainer)
         self.files.callbacks = [*trainer.callbacks]  # a test puts others in the place of what configure_callbacks gives
         # Lightning has put them last: they have not yet chosen a folder themselves.

@@ -26,7 +26,7 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
     places = one.keys() & two.keys() & {*roles.inputs, *roles.compared}
     for place in sorted(places, key=lambda place: (place not in roles.compared, place)):
         is_image = one[place].ndim >= 4
-        if is_image and place not in roles.inputs:
+        if (is_image and place not in roles.inputs) or repeat(one[place], limits):
             continue
         for known, held in zip(layouts(one[place]), layouts(two[place]), strict=False):
             if known.shape[1:] != held.shape[1:]:
@@ -48,6 +48,11 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
                     KNOWN if are_whole else None,
                 )
                 return
+
+
+def repeat(vectors: Tensor, limits: Limits) -> bool:
+    """Whether training samples share vectors themselves, (N, C): what they are of has them, as a caption, a class."""
+    return vectors.ndim == 2 and 1 - len(vectors.unique(dim=0)) / len(vectors) > limits.max_shared_parts
 
 
 def are_on_both_sides(shifts: list[list[int]]) -> bool:
@@ -151,6 +156,15 @@ class Flat(Regression):
         return super().forward(self.pixels(inputs.flatten(1)))
 
 
+def captioned() -> Example:
+    """Hold out samples of which each has the embedding of one of eight captions, as those of the training set."""
+
+    def split(seed: int) -> TensorDataset:
+        return TensorDataset(normal(160, 8, seed=seed), normal(8, 4)[torch.arange(160) % 8])
+
+    return on_datasets(lambda: split(0), lambda: split(1), module=Regression)
+
+
 def with_duplicates(number: int, of: int, train: int = 160) -> Example:
     """Hold out samples of which so many have the target of a training sample."""
 
@@ -245,7 +259,7 @@ PROBE = Probe(
     faulty=with_duplicates(2, of=100),
     also_faulty=(windows(at_random=True), windows(at_random=True, channels_last=False)),
     healthy=with_duplicates(1, of=200),
-    also_healthy=(fading(), saturated(), copies(), of_one_day(), windows(at_random=False), known_first()),
+    also_healthy=(captioned(), fading(), saturated(), copies(), of_one_day(), windows(at_random=False), known_first()),
     thresholds={
         "max_same": Threshold(
             1e-4,

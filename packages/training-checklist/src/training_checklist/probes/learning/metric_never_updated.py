@@ -47,6 +47,16 @@ class Collected(Validated):
         self.all.reset()
 
 
+class LoggedTwice(Averaged):
+    """Logs a metric itself and, in a hook that resets it, its value: Lightning computes it once more."""
+
+    updates = True
+
+    def validation_step(self, batch: list, batch_idx: int) -> None:
+        super().validation_step(batch, batch_idx)
+        self.log("val/mean", self.mean)
+
+
 PROBE = Probe(
     question="Is each metric updated with at least one batch before it is computed?",
     why="it returns the value of an empty state, such as 0, which says nothing",
@@ -56,5 +66,5 @@ PROBE = Probe(
     fix=Fix("update it in each step, before reset() and after compute() of the epoch before"),
     faulty=Averaged,
     healthy=type("Updated", (Averaged,), {"updates": True}),
-    also_healthy=(Collected,),
+    also_healthy=(Collected, LoggedTwice),
 )

@@ -1,4 +1,5 @@
 import ast
+import linecache
 import os
 import re
 import sys
@@ -18,14 +19,17 @@ from training_checklist.instruments import (
     Asked,
     Checkpoint,
     Job,
+    JobConfig,
     Logger,
     RunFiles,
     Written,
     asked_for,
     is_of_one_run,
     job,
+    once,
     parsed,
     shown,
+    unread_keys,
 )
 from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Place, Probe
 
@@ -116,7 +120,7 @@ def top(files: RunFiles, path: Path) -> str:
 def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
     """Return who has written a file, the config key that sends it there or "", and the line of code or ""."""
     part_key = files.part_key(written.part) if written.part is not None else ""
-    key = directing_key(files, written.path, part_key, written.part)
+    key = directing_key(files, written.path, part_key, written.part, written.line)
     file, _, number = written.line.rpartition(":")
     line = written.line and f"{files.short(Path(file))}:{number}"
     if written.part is not None:
@@ -155,9 +159,12 @@ def built_at(files: RunFiles, part: Any) -> str:
     return "" if files.part_key(part) else files.built(type(part).__name__)
 
 
-def directing_key(files: RunFiles, path: Path, below: str, part: Any) -> str:
-    """Return the key whose own value is the file or its folder, first below that of the part that wrote it; or ""."""
-    found = []
+def directing_key(files: RunFiles, path: Path, below: str, part: Any, line: str = "") -> str:
+    """Return the key whose own value is the file or its folder, first below that of the part that wrote it; or "".
+
+    Of several, the one that the line of code reads which wrote it, `cfg.a.b`; never one that nothing reads.
+    """
+    found, code, unread = [], text_of(line), read_by_nothing(files)
     # A folder in a logger's own is made by the logger, `wandb` say, whatever key has the same text.
     root = getattr(part, "save_dir", None) if isinstance(part, Logger) else None
     root = path if root is None else Path(os.path.realpath(files.here / root))
@@ -167,6 +174,8 @@ def directing_key(files: RunFiles, path: Path, below: str, part: Any) -> str:
             continue
         if attribute_set(files, str(key), CONFIG):  # the code sets another value before it is read
             continue
+        if any(full_key == each or full_key.startswith(f"{each}.") for each in unread):
+            continue
         if CHOICE in str(node._get_node(key)):  # the name of an option, whatever folder has the same
             continue
         named = Path(os.path.realpath(files.here / AS_FILE.sub("", value)))
@@ -174,10 +183,22 @@ def directing_key(files: RunFiles, path: Path, below: str, part: Any) -> str:
         if inside and not decides_run_directory(files, full_key):
             literal, raw = not OmegaConf.is_interpolation(node, key), str(node._get_node(key)._value())
             is_below = bool(below) and full_key.startswith(f"{below}.")
-            found.append((literal, raw, is_below, len(named.parts), full_key))
+            is_there = re.search(rf"\b({'|'.join(CONFIG)})\.{re.escape(full_key)}\b", code) is not None
+            found.append((is_there, literal, raw, is_below, len(named.parts), full_key))
     # Of keys that are one the other, the one that says it.
     known = {f"${{{each[-1]}}}" for each in found}
-    return max(found, key=lambda each: (each[0], each[1] not in known, *each[2:]))[-1] if found else ""
+    return max(found, key=lambda each: (*each[:2], each[2] not in known, *each[3:]))[-1] if found else ""
+
+
+@once
+def read_by_nothing(files: RunFiles) -> list[str]:
+    return unread_keys(JobConfig(files.config))
+
+
+def text_of(line: str) -> str:
+    """Return the code of "file:number", "" where that is not there."""
+    file, _, number = line.rpartition(":")
+    return linecache.getline(file, int(number)) if file else ""
 
 
 def decides_run_directory(files: RunFiles, key: str) -> bool:

@@ -13,10 +13,12 @@ from training_config.walk import value_of, walk
 from training_checklist.instruments import (
     Example,
     JobConfig,
+    LightningDataModule,
     Small,
     Stages,
     is_own,
     is_own_class,
+    loader,
     of_function,
     own_config,
     source_tree,
@@ -245,9 +247,12 @@ def own_files() -> set[str]:
 
 
 def of_library(kind: type, attribute: str) -> bool:
-    """Whether a class of a library, from which this one derives, has the attribute or reads it."""
+    """Whether a class of a library, from which this one derives, has the attribute, sets it or reads it."""
     others = [each for each in kind.__mro__[:-1] if not is_own_class(each)]
     files = {getattr(sys.modules.get(each.__module__), "__file__", None) for each in others}
+    codes = [getattr(vars(each).get("__init__"), "__code__", None) for each in others]
+    if any(code is not None and attribute in code.co_names for code in codes):
+        return True
     return any(hasattr(each, attribute) for each in others) or any(reads(file, attribute) for file in files if file)
 
 
@@ -327,6 +332,16 @@ class OfATable(Small):
         self.body = BODIES[body](8, 2)
 
 
+class PreparedOnce(LightningDataModule):
+    """Sets what Lightning reads of it."""
+
+    def __init__(self, prepare_data_per_node: bool) -> None:
+        super().__init__()
+        self.prepare_data_per_node = prepare_data_per_node
+
+    train_dataloader = val_dataloader = staticmethod(loader)
+
+
 PROBE = Probe(
     question="Is every constructor argument of the project's classes read by some code?",
     why="whoever gives it, in the config or in code, believes in a value that nothing uses",
@@ -341,5 +356,6 @@ PROBE = Probe(
         Example(lambda: Described(0.5)),
         Example(lambda: Chosen({})),
         Example(lambda: OfATable("flat")),
+        Example(Small, lambda: PreparedOnce(False)),
     ),
 )

@@ -6,7 +6,19 @@ from omegaconf import DictConfig, OmegaConf
 from training_config.targets import HYDRA_KEYS
 from training_config.walk import value_of, walk
 
-from training_checklist.instruments import FILES, Job, JobConfig, Stages, own_config, shown, source, unread_keys
+from training_checklist.instruments import (
+    FILES,
+    Job,
+    JobConfig,
+    Stages,
+    as_written,
+    is_own_class,
+    own_config,
+    shown,
+    source,
+    targets,
+    unread_keys,
+)
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 SWITCH = re.compile("(is_)?(enabled?|active|used?|on)")
@@ -47,7 +59,7 @@ def unread(job: JobConfig, node: DictConfig, prefix: str, read: set[str], whole:
     others_are &= not any(is_switched_off(node, key) for key in keys)
     for key in keys:
         full_key, child = f"{prefix}{key}", node._get_node(key)
-        if job.is_of_debug(full_key):
+        if job.is_of_debug(full_key) or is_given_to_library(job, full_key):
             continue
         is_referred_to = any(other == full_key or other.startswith(f"{full_key}.") for other in job.references)
         if is_referred_to or not read.isdisjoint(endings(full_key)):
@@ -56,6 +68,16 @@ def unread(job: JobConfig, node: DictConfig, prefix: str, read: set[str], whole:
                 yield from unread(job, child, f"{full_key}.", read, whole)
         elif others_are:
             yield full_key
+
+
+def is_given_to_library(job: JobConfig, full_key: str) -> bool:
+    """Whether an argument of a library's class is what holds a key: `tags: ${experiment.tags}` of a logger."""
+    for target in targets(job):
+        is_own = target.found is None or is_own_class(target.found)
+        texts = () if is_own else [as_written(target.node, key) for key in target.node]
+        if any(text.startswith("${") and full_key.startswith(f"{text[2:-1]}.") for text in texts):
+            return True
+    return False
 
 
 def is_switched_off(node: DictConfig, key: str) -> bool:
@@ -116,6 +138,16 @@ def handed_on(keys: str) -> Job:
     return Job(given, {"train.py": code})
 
 
+def tagged() -> Job:
+    """Return a program that gives a library a part of the config as it is, and reads one key of that itself."""
+    code = "    print(cfg.experiment.tags.task, instantiate(cfg.noted))\n    trainer.fit"
+    given = (
+        "+experiment={tags: {task: digits, owner: me}}",
+        "+noted={_target_: builtins.dict, tags: ${experiment.tags}}",
+    )
+    return Job(given, {"train.py": FILES["train.py"].replace("    trainer.fit", code, 1)})
+
+
 def not_chosen() -> Job:
     """Return a program that builds each logger that has a target, of two; of the second, all keys stand there."""
     loggers = "    print(cfg.name, [instantiate(each) for each in cfg.logging.values() if '_target_' in each])\n"
@@ -153,6 +185,7 @@ PROBE = Probe(
     ),
     healthy=passing("cfg.net.width, cfg.net.bias"),
     also_healthy=(
+        tagged(),
         not_chosen(),
         of_a_table(),
         of_one_name(),
