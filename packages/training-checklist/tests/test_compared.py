@@ -7,9 +7,13 @@ import pytest
 import torch
 from pytorch_lightning import Callback, LightningDataModule, Trainer
 from torch import nn
+from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
+from torchmetrics.classification import MulticlassAUROC
 from training_checklist import check
 from training_checklist.engines.compared import Look, move, rolled
+from training_checklist.engines.replay import call_step
+from training_checklist.engines.splits import splits
 from training_checklist.engines.tracer import Tracer
 from training_checklist.engines.trial import Drawn
 
@@ -125,6 +129,47 @@ def test_samples_that_are_matched_with_others_may_change_places(net):
     [verdict] = check(Matching(), Pairs(), items=["trace"]).verdicts
     assert verdict.error is None
     assert "network/targets-interchangeable" not in {each.rule for each in verdict.findings}
+
+
+def test_answers_that_a_metric_keeps_keep_nothing_else(net):
+    """A step that no backward pass follows would keep all that it has computed."""
+
+    class Scored(net):
+        def __init__(self):
+            super().__init__()
+            self.auroc = MulticlassAUROC(4)
+
+        def training_step(self, batch, batch_idx):
+            answers = self(batch[0]).softmax(1)
+            self.auroc.update(answers, batch[1])
+            return functional.nll_loss(answers.log(), batch[1])
+
+    module = Scored()
+    module._trainer = Trainer(logger=False, barebones=True)
+    assert call_step(module, "training_step", [torch.randn(8, 8), torch.arange(8) % 4]).requires_grad
+    assert [each.requires_grad for each in module.auroc.preds] == [False]
+
+
+def test_samples_are_as_many_as_there_is_memory_for_what_hooks_make_of_them(net, data):
+    found = []
+
+    class Enlarging(net):
+        factor = 1
+
+        def on_after_batch_transfer(self, batch, dataloader_idx):
+            return [batch[0].repeat(1, self.factor), batch[1]]
+
+        def forward(self, inputs):
+            return super().forward(inputs[:, :8])
+
+        def on_train_start(self):
+            [split] = splits("train", self.trainer.train_dataloader)
+            found.append(len(split.holdable(64, self.trainer)))
+
+    module = Enlarging()
+    for module.factor in (1, 2**15):  # of 32 bytes
+        Trainer(fast_dev_run=True, enable_model_summary=False, enable_progress_bar=False).fit(module, data())
+    assert found == [64, 16]
 
 
 def test_edges_whose_ends_are_picked_from_answers_for_all_nodes_have_no_order(net):

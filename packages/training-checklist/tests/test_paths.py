@@ -364,14 +364,11 @@ def test_record_of_hydra_in_another_folder_of_this_run_alone_is_in_its_place(jud
 
 def test_checkpoint_may_hold_the_trainer(judge):
     """As that of a module which keeps its DataModule among its hyperparameters."""
-    kept = (
-        "model, data = instantiate(cfg.model), instantiate(cfg.data)\n    model.save_hyperparameters({'data': data})\n"
-    )
-    code = TRAIN.replace(
-        "trainer.fit(instantiate(cfg.model), instantiate(cfg.data))", f"{kept}    trainer.fit(model, data)"
-    )
+    parts = PARTS.replace("self.logs = logs", "self.save_hyperparameters(logger=False)\n        self.logs = True")
+    train = TRAIN.replace("instantiate(cfg.model), instantiate(cfg.data)", "instantiate(cfg.model, data), data")
+    train = train.replace("    trainer.fit", "    data = instantiate(cfg.data)\n    trainer.fit")
     load = "torch.load(trainer.checkpoint_callback.best_model_path, weights_only=False)"
-    verdict = judge(files={"train.py": code.replace("# the end", load)})
+    verdict = judge(files={"parts.py": parts, "train.py": train.replace("# the end", load)})
     assert (verdict["verdict"], verdict["error"]) == ("passed", None)
 
 

@@ -19,7 +19,7 @@ from training_checklist.engines.batches import (
     with_lists,
 )
 from training_checklist.engines.fingerprints import digest_of
-from training_checklist.engines.replay import call_step, loss_in, seed_all
+from training_checklist.engines.replay import call_step, loss_in, seed_all, unchanged
 from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.uncopied import after_forward
 from training_checklist.lightning import LightningModule, MixedPrecision, Trainer, isolate_rng
@@ -47,8 +47,11 @@ class Look:
 
     @torch.no_grad()
     def at(self, batch: Any, seed: int = 0) -> tuple[float, list[str]]:
-        """Return the loss and a fingerprint of each answer, with the same random numbers each time."""
-        with isolate_rng(), heard_answers(self.module) as seen:
+        """Return the loss and a fingerprint of each answer, with the same random numbers and the same state each time.
+
+        No backward pass follows, which would free what it needs: a metric that keeps answers would keep all of it.
+        """
+        with unchanged(self.module), heard_answers(self.module) as seen:
             seed_all(seed)
             return float(self.loss_of(batch)), seen
 

@@ -14,6 +14,7 @@ import numpy
 import torch
 from torch import Tensor
 from torch.jit import ScriptModule
+from torchmetrics import Metric
 
 from training_checklist.engines.batches import mapped
 from training_checklist.engines.instead import Instead
@@ -40,7 +41,17 @@ def call_step(pl_module: LightningModule, step: str, batch: Any, batch_idx: int 
     keeps = patch.object(trainer, "callbacks", [*trainer.callbacks])
     with keeps, torch.enable_grad() if step == "training_step" else nullcontext():
         given = (in_own_containers(batch), batch_idx, 0)
-        return function(*given[: 2 if open_ended else max(1, min(2, len(by_position)), needed)])
+        result = function(*given[: 2 if open_ended else max(1, min(2, len(by_position)), needed)])
+    let_go_of_graphs(pl_module)
+    return result
+
+
+def let_go_of_graphs(pl_module: LightningModule) -> None:
+    """Detach what metrics keep: where no backward pass follows, each answer in a list would keep all that it needs."""
+    for metric in (part for part in pl_module.modules() if isinstance(part, Metric)):
+        for name in metric._defaults.keys() & vars(metric).keys():  # a wrapper shows those of what it wraps
+            state = vars(metric)[name]
+            vars(metric)[name] = [each.detach() for each in state] if isinstance(state, list) else state.detach()
 
 
 def in_own_containers(batch: Any, change: Callable[[Tensor], Tensor] = lambda tensor: tensor) -> Any:

@@ -109,13 +109,17 @@ class Split:
         order = torch.randperm(self.samples, generator=torch.Generator().manual_seed(0))
         return sorted(order[:number].tolist())
 
-    def holdable(self, number: int, times: int = 1) -> list[int]:
-        """Return such indices, and of large samples no more than there is surely memory for.
+    def holdable(self, number: int, trainer: Trainer, times: int = 1) -> list[int]:
+        """Return such indices, and of large samples, as the network gets them, no more than there is surely memory for.
 
         Args:
             times: how many batches of the loader: a step that keeps what it computes, as training does, holds one.
         """
-        size = sum(getattr(leaf, "nbytes", 0) for leaf in tree_leaves(self.items(self.chosen(1))))
+        try:
+            [(_, sample)] = self.fetch(self.chosen(1), trainer, time.monotonic())
+        except Exception:  # of a collate function, say, that needs several
+            sample = self.items(self.chosen(1))
+        size = sum(getattr(leaf, "nbytes", 0) for leaf in tree_leaves(sample))
         return self.chosen(min(number, max(times * (self.loader.batch_size or 1), SMALL // max(size, 1))))
 
     def fetch(
@@ -135,7 +139,7 @@ class Split:
 
     def spread(self, number: int, trainer: Trainer) -> Any:
         """Return a batch of samples from all over the dataset: batches of neighbours in length have no padding."""
-        indices = self.holdable(number, WITHOUT_GRAPH)
+        indices = self.holdable(number, trainer, WITHOUT_GRAPH)
         return next(batch for _, batch in self.fetch(indices, trainer, time.monotonic(), len(indices)))
 
     def items(self, indices: list[int]) -> Any:

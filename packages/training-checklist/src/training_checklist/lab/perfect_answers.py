@@ -89,7 +89,7 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
     step = f"{STEPS[split.stage]}_step"
     if not split.indexable or any(weight.dtype in HALF for weight in pl_module.parameters()):
         return None
-    [(_, batch)] = split.fetch(split.holdable(SAMPLES), trainer, until, SAMPLES)
+    [(_, batch)] = split.fetch(split.holdable(SAMPLES, trainer), trainer, until, SAMPLES)
     copy = stand_in(pl_module, trainer).eval()  # without dropout, the same is answered to the same
     seen, criteria = Outputs(copy), Criteria()
     with torch.no_grad(), isolate_rng(), seen, Tracer(copy, criteria):
@@ -107,6 +107,7 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
     known = answers(call)
     if known is None:
         return None
+    seen.found.clear()  # all that was computed
     results, binary = [], barely(call)
     for answer in (*known, *(elsewhere(call) or ()), *binary.values()):
         logged, loss = taken(stand_in(pl_module, trainer), split, batch, place, partial(put, call.input, answer))
