@@ -1,8 +1,11 @@
+import importlib
 import math
+import sys
 import time
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
+from textwrap import dedent
 from types import SimpleNamespace
 
 import pytest
@@ -900,6 +903,29 @@ class TestEpoch:
                         module.train()
 
         found = {finding.rule for finding in examine("learning", Drawing(), max_epochs=5).findings}
+        assert found.isdisjoint({"learning/training-mode-in-validation", "learning/dropout-in-validation"})
+
+    def test_dropout_that_another_function_picks_to_be_at_work(self, examine, net, tmp_path, monkeypatch):
+        code = """
+            from torch import nn
+
+            def draw(model):
+                layers = [module for module in model.modules() if isinstance(module, nn.Dropout)]
+                for layer in layers:
+                    layer.train()
+        """
+        (tmp_path / "dropouts_of_this_test.py").write_text(dedent(code))
+        monkeypatch.syspath_prepend(tmp_path)
+        draw = importlib.import_module("dropouts_of_this_test").draw
+
+        class Drawing(self.normalised(net)):
+            def validation_step(self, batch, batch_idx):
+                draw(self)
+                super().validation_step(batch, batch_idx)
+                self.eval()
+
+        found = {finding.rule for finding in examine("learning", Drawing(), max_epochs=5).findings}
+        del sys.modules["dropouts_of_this_test"]
         assert found.isdisjoint({"learning/training-mode-in-validation", "learning/dropout-in-validation"})
 
     def test_norm_that_a_hook_has_take_in_training_samples_beside_validation(self, examine, net):

@@ -84,12 +84,24 @@ class Labelled(Model):
         return functional.cross_entropy(mean, batch["label"])
 
 
+class Restored(Model):
+    """Puts its words together again by a mean error over all positions, which at those of padding is 0."""
+
+    causal = False
+
+    def training_step(self, batch, batch_idx):
+        mask = batch["mask"].unsqueeze(2)
+        wanted = functional.one_hot(batch["tokens"], WORDS) * mask
+        return functional.mse_loss(self(batch["tokens"], batch["mask"]) * mask, wanted.float())
+
+
 CASES = {
     "as it should be": (Model, {}, set()),
     "sees the future": (Model, {"causal": False}, {"network/sees-its-target"}),
     "by convolutions": (Model, {"kind": "convolution"}, {"network/sees-its-target"}),
     "is not shifted": (Model, {"shift": 0}, {"network/sees-its-target"}),
     "puts a whole text together again": (Model, {"shift": 0, "causal": False}, set()),
+    "a mean error over padding": (Restored, {}, set()),
     "a loss that counts padding": (Model, {"ignore": -100}, {"network/loss-counts-padding"}),
     # A position sees none after it, and padding comes after all words.
     "causal, without a mask of padding": (Model, {"masked": False}, set()),

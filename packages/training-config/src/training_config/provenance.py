@@ -80,12 +80,14 @@ class Provenance:
         files: what was composed, in order.
         added: the keys that the command line added with +.
         items: the options that switch debug items on.
+        picked: the options that files of the command line's options choose: `override /model: small`.
     """
 
     history: dict[Key, list[Setting]]
     files: list[File]
     added: list[str]
     items: set[str]
+    picked: set[str]
 
     def where(self, key: str) -> str:
         """Return "key (file:line, over file:line)" of a dotted key; of a container, the place of its first value.
@@ -137,11 +139,14 @@ def trace_config(config: DictConfig) -> Provenance:
     )
     chosen = chosen_options(overrides, listed.config_overrides)
     tree = Tree()
-    files, items = [], set()
+    files, items, picked = [], set(), set()
     for default in listed.defaults:
         if default.config_path is None or default.config_path.startswith("hydra/"):
             continue
         result = repository.load_config(default.config_path)
+        if default.config_path in chosen:
+            others = [each for each in result.defaults_list or () if each.is_override()]
+            picked |= {f"{each.group.lstrip('/')}/{each.value}" for each in others}
         source = next(s for s in repository.get_sources() if s.is_config(default.config_path))
         path = source_file(source.scheme(), source.path, default.config_path)
         package = default.package or ""
@@ -185,7 +190,7 @@ def trace_config(config: DictConfig) -> Provenance:
             tree.put(full_key, Setting(value, COMMAND_LINE, 0, override.input_line, "", True, False))
     composed = OmegaConf.to_container(config, resolve=False)
     composed.pop("hydra", None)
-    return Provenance(tree.settled(composed), files, added, items)
+    return Provenance(tree.settled(composed), files, added, items, picked)
 
 
 class Tree:

@@ -141,7 +141,8 @@ def beaten(config: JobConfig) -> list[tuple[str, list[Setting], Setting]]:
         chosen = [each for each in others if each.chosen]
         primary = [each for each in others if each.primary and last.package and not last.primary]
         listing = [each for each in others if last.parent == each.option and not each.primary]
-        if not last.chosen and key[0] != KEY and (chosen or primary or listing):
+        is_chosen = last.chosen or last.option in provenance(config).picked
+        if not is_chosen and key[0] != KEY and (chosen or primary or listing):
             found.append((".".join(key), settings, chosen[-1] if chosen else (primary or listing)[0]))
     return found
 

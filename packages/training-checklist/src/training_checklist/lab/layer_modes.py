@@ -2,9 +2,10 @@
 
 import ast
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from torch import Tensor, nn
@@ -14,10 +15,12 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.dropouts import DropoutCalls
-from training_checklist.engines.source_trees import reached, tree_of
+from training_checklist.engines.own_code import is_own
+from training_checklist.engines.source_trees import reached, source_tree, tree_of
 from training_checklist.engines.tracer import Call
 from training_checklist.engines.uncopied import before_forward
 from training_checklist.finding import NOWHERE, Place
+from training_checklist.lab.code_reads import loaded
 from training_checklist.lab.epochs import EpochListener
 from training_checklist.lab.shared import once
 from training_checklist.lab.two_epochs import TwoEpochs
@@ -31,25 +34,27 @@ WITH_DROPOUT = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention
 
 
 def leaves_modes_alone(pl_module: LightningModule) -> None:
-    """Ask that no code of validation has `for m in ...: if ...: m.train()`, as where dropout that draws is kept on.
+    """Ask that no code of validation has `for m in ...: if ...: m.train()`, and no function such a loop over dropout.
 
     Raises:
-        CannotJudge: some has.
+        CannotJudge: some has, as where dropout that draws is kept on.
     """
-    loops = (
-        node
-        for function in reached(pl_module, *HOOKS_OF_VALIDATION)
-        for node in ast.walk(tree_of(function))
-        if isinstance(node, ast.For) and any(isinstance(each, ast.If) for each in ast.walk(node))
-    )
-    if any(
-        isinstance(each, ast.Call) and ast.unparse(each.func) == f"{ast.unparse(target)}.train"
-        for loop in loops
-        for target in ast.walk(loop.target)
-        if isinstance(target, ast.Name)
-        for each in ast.walk(loop)
-    ):
-        raise CannotJudge("the code of validation puts the modules that it picks into training mode")
+    functions = map(tree_of, reached(pl_module, *HOOKS_OF_VALIDATION))
+    choosing = (each for each in loops(functions) if any(isinstance(inner, ast.If) for inner in ast.walk(each)))
+    trees = (source_tree(str(path)) for path in loaded() if is_own(str(path)))
+    defined = (each for tree in trees for each in ast.walk(tree) if isinstance(each, ast.FunctionDef))
+    of_dropout = loops(each for each in defined if "dropout" in ast.unparse(each).lower())
+    if any(trains_what_it_picks(each) for each in chain(choosing, of_dropout)):
+        raise CannotJudge("the project's code puts modules that it picks into training mode for validation")
+
+
+def loops(trees: Iterable[ast.AST]) -> Iterator[ast.For]:
+    return (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.For))
+
+
+def trains_what_it_picks(loop: ast.For) -> bool:
+    names = {f"{each.id}.train" for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
+    return any(isinstance(each, ast.Call) and ast.unparse(each.func) in names for each in ast.walk(loop))
 
 
 class LayerModes(EpochListener):

@@ -67,6 +67,7 @@ class MorePadding:
         loss: of the batch; padded: with more padding.
         moved: by how much answers differ at positions that are no padding, or for whole sequences, as a share of the
             greatest; None where no criterion shows them.
+        counted: whether a criterion is given answers at positions of padding, so that its mean may change with them.
         over_time: types of the layers that may read padding on purpose.
         place: of the criterion, or of the step.
     """
@@ -75,6 +76,7 @@ class MorePadding:
     loss: float
     padded: float
     moved: float | None
+    counted: bool
     over_time: list[str]
     place: Place = NOWHERE
 
@@ -123,10 +125,12 @@ def more_padding(step: Step) -> list[MorePadding]:
     """
     seen, looked, found = answers(step), look(step), []
     for leaf, batch in longer(seen.batch):
-        loss, other = answered(looked, batch)
+        loss, criteria = compared(looked, batch)
+        other, length = criteria.classification, leaves(batch)[leaf].shape[1]
         moved = None if seen.call is None or other is None else moved_by(leaf, seen.batch, seen.call, other)
+        counted = any(length in call.input.shape[1:] for call in criteria.calls)
         place = step.place if seen.call is None else seen.call.place
-        found.append(MorePadding(leaf, seen.loss, loss, moved, seen.over_time, place))
+        found.append(MorePadding(leaf, seen.loss, loss, moved, counted, seen.over_time, place))
     if not found:
         raise CannotJudge("no part of the batch is a sequence of tokens with padding")
     return found

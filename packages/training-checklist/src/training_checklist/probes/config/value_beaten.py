@@ -37,6 +37,19 @@ def composed(*defaults: str, experiment: bool = True, longer: str = "") -> Job:
     return Job(("experiment=noted",) if experiment else (), files, defaults)
 
 
+def with_recipe(*chosen: str, default: str) -> Job:
+    """Return a program one of whose groups sets values of another, `trainer`, of which the command line has one."""
+    files = {
+        "conf/recipe/plain.yaml": "{}\n",
+        "conf/recipe/long.yaml": "# @package _global_\ntrainer: {max_epochs: 2}\n",
+    }
+    files |= {"conf/trainer/auto.yaml": "accelerator: auto\n", "conf/trainer/short.yaml": "max_epochs: 1\n"}
+    listed = "# @package _global_\ndefaults: [{override /recipe: long}]\n"
+    files |= {"conf/experiment/none.yaml": "{}\n", "conf/experiment/long.yaml": listed}
+    defaults = "_self_", "trainer: auto", f"recipe: {default}", "experiment: none"
+    return Job(("trainer=short", *chosen), files, defaults)
+
+
 PROBE = Probe(
     question="Does each value that the command line, an experiment or the main config sets end up in the composed "
     "config?",
@@ -48,10 +61,12 @@ PROBE = Probe(
     also_faulty=(
         composed("_self_", "trainer: auto", experiment=False),
         composed("trainer: longer", "_self_", experiment=False, longer="_self_, short"),
+        with_recipe(default="long"),
     ),
     healthy=composed("_self_", "experiment: null"),
     also_healthy=(
         composed("trainer: auto", "_self_", experiment=False),
         composed("trainer: longer", "_self_", experiment=False, longer="short"),
+        with_recipe("experiment=long", default="plain"),
     ),
 )

@@ -6,6 +6,8 @@ from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limit
 
 def detect(step: Step, limits: Limits) -> Hits:
     for more in more_padding(step):
+        if more.moved is None and more.counted:
+            raise CannotJudge("the loss is a mean over positions of padding, too")
         moved = more.moved  # where no criterion shows the answers, the loss tells of them
         moved = abs(more.loss - more.padded) / max(abs(more.loss), abs(more.padded), 1e-12) if moved is None else moved
         if moved <= limits.padding_answers:
