@@ -445,6 +445,15 @@ def test_crash_in_testing_where_code_takes_the_samples_itself(tmp_path, code, st
     assert ("no code calls Trainer.test, which raises: KeyError" in verdict["seen"]) is (status == "passed")
 
 
+@pytest.mark.parametrize(("value", "severity"), [("${hydra:runtime.cwd}", "remark"), ("work", "warning")])
+def test_key_that_names_another_value_and_is_not_read_sets_nothing(tmp_path, value, severity):
+    code = TESTED.replace('raise KeyError("no such metric")', "pass").replace("# here", "work_dir = cfg.paths.data")
+    files = {"train.py": code, "conf/train.yaml": f"{CONFIG}paths:\n  data: data\n  work_dir: {value}\n"}
+    [verdict] = run_project(tmp_path, "fast_dev_run", files)
+    [finding] = [each for each in verdict["findings"] if each["rule"] == "run/key-never-read"]
+    assert (finding["place"]["key"], finding["severity"]) == ("paths.work_dir", severity)
+
+
 @pytest.mark.parametrize("beside", [False, True])
 def test_method_that_another_program_beside_this_one_calls(tmp_path, beside):
     method = "    def val_dataloaders(self):\n        return [self.test_dataloader()]\n"

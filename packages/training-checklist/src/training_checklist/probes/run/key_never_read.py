@@ -19,7 +19,7 @@ from training_checklist.instruments import (
     targets,
     unread_keys,
 )
-from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import REMARK, WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 SWITCH = re.compile("(is_)?(enabled?|active|used?|on)")
 
@@ -42,7 +42,10 @@ def detect(stages: Stages, limits: Limits) -> Hits:
         keys, quoted = [f"{parent}.{name}" for name in names], shown(map(repr, names))
         what = f"the program has come to its end without reading {shown(keys)}, and no code asks a config for {quoted}"
         off = tuple(f"~{key}" for key in keys) if len(keys) == 1 else ()
-        yield Hit(what, job.place(keys[0]), fix=Fix(f"pass {shown(keys)} on to what takes it", off))
+        node = OmegaConf.select(job.job, parent)
+        sets_nothing = all(as_written(node, name).startswith("${") for name in names)  # as templates name folders
+        severity = REMARK if sets_nothing else None
+        yield Hit(what, job.place(keys[0]), fix=Fix(f"pass {shown(keys)} on to what takes it", off), severity=severity)
 
 
 def endings(key: str) -> Iterator[str]:
