@@ -51,7 +51,10 @@ def let_go_of_graphs(pl_module: LightningModule) -> None:
     for metric in (part for part in pl_module.modules() if isinstance(part, Metric)):
         for name in metric._defaults.keys() & vars(metric).keys():  # a wrapper shows those of what it wraps
             state = vars(metric)[name]
-            vars(metric)[name] = [each.detach() for each in state] if isinstance(state, list) else state.detach()
+            if isinstance(state, list):
+                state[:] = [each.detach() for each in state]  # the same list: metrics of a collection share it
+            elif state.requires_grad:
+                vars(metric)[name] = state.detach()
 
 
 def in_own_containers(batch: Any, change: Callable[[Tensor], Tensor] = lambda tensor: tensor) -> Any:
