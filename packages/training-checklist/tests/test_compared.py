@@ -13,7 +13,7 @@ from torchmetrics.classification import MulticlassAUROC
 from training_checklist import check
 from training_checklist.engines.compared import Look, move, rolled
 from training_checklist.engines.replay import call_step
-from training_checklist.engines.splits import splits
+from training_checklist.engines.splits import WITHOUT_GRAPH, splits
 from training_checklist.engines.tracer import Tracer
 from training_checklist.engines.trial import Drawn
 
@@ -164,12 +164,14 @@ def test_samples_are_as_many_as_there_is_memory_for_what_hooks_make_of_them(net,
 
         def on_train_start(self):
             [split] = splits("train", self.trainer.train_dataloader)
-            found.append(len(split.holdable(64, self.trainer)))
+            found.append([len(split.holdable(64, self.trainer, times)) for times in (1, WITHOUT_GRAPH)])
 
     module = Enlarging()
     for module.factor in (1, 2**15):  # of 32 bytes
-        Trainer(fast_dev_run=True, enable_model_summary=False, enable_progress_bar=False).fit(module, data())
-    assert found == [64, 16]
+        Trainer(fast_dev_run=True, enable_model_summary=False, enable_progress_bar=False).fit(
+            module, data(batch_size=4)
+        )
+    assert found == [[64, 64], [4, 32]]
 
 
 def test_edges_whose_ends_are_picked_from_answers_for_all_nodes_have_no_order(net):

@@ -19,7 +19,6 @@ from torchmetrics.classification import MulticlassAccuracy
 from torchvision.transforms.functional import adjust_hue
 from training_checklist.engines.listings import listed_backwards
 from training_checklist.engines.salted import salted
-from training_checklist.engines.splits import WITHOUT_GRAPH, Split
 from training_checklist.lab.class_weights import ClassWeights
 from training_checklist.lab.optimizer_steps import OptimizerSteps
 from training_checklist.probes.data import weights_of_other_classes
@@ -156,12 +155,6 @@ def test_right_and_wrong_answers(examine, module):
     verdict = examine("learning", module(), Numbers(not issubclass(module, Regression)))
     assert found(verdict, "learning/") & rules == ANSWERS[module]
     assert "learning/metric-of-right-answers" in verdict.judged
-
-
-@pytest.mark.parametrize(("numbers", "held", "passed"), [(2**18, 4, 32), (8, 64, 64)])
-def test_of_large_samples_no_more_are_taken_together_than_a_step_has_memory_for(numbers, held, passed):
-    split = Split("val_dataloader", "val", DataLoader(TensorDataset(torch.zeros(80, numbers)), 4), 0)
-    assert (len(split.holdable(64)), len(split.holdable(64, WITHOUT_GRAPH))) == (held, passed)
 
 
 def test_targets_of_one_sample_cannot_be_exchanged(examine):
