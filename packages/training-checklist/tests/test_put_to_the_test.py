@@ -224,13 +224,17 @@ def test_momentum_of_another_library(examine):
     class Normed(Module):
         def __init__(self):
             super().__init__()
-            self.norm = nn.BatchNorm1d(8, momentum=0.99)
+            self.norms = nn.Sequential(*(nn.BatchNorm1d(8, momentum=0.99) for _ in range(5)))
 
         def forward(self, inputs):
-            return super().forward(self.norm(inputs))
+            return super().forward(self.norms(inputs))
 
-    found_here = found(examine("learning", Normed(), Numbers(of_classes=True)), "learning/statistics")
-    assert found_here == {"learning/statistics-momentum"}
+    verdict = examine("learning", Normed(), Numbers(of_classes=True))
+    [finding] = [each for each in verdict.findings if each.rule.startswith("learning/statistics")]
+    assert (finding.rule, finding.place.module) == (
+        "learning/statistics-momentum",
+        "norms.0, norms.1, norms.2 and 2 more",
+    )
 
 
 class Shapes(Dataset):

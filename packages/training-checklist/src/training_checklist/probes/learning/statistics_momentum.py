@@ -1,28 +1,35 @@
 from torch import nn
 
-from training_checklist.instruments import Example, Norm, norms, of_each, several_steps, with_part
-from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe, Threshold
+from training_checklist.instruments import Example, TwoEpochs, norms, several_steps, shown, with_part
+from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
-@of_each(norms, "no BatchNorm trains")
-def detect(norm: Norm, limits: Limits) -> Hits:
-    if not norm.tracks or norm.momentum is None:
-        return
-    left, default = (1 - norm.momentum) ** norm.batches, nn.BatchNorm1d(1).momentum
-    if norm.momentum > limits.max_momentum:
-        yield Hit(
-            f"{norm.momentum:.0%} of the running statistics of {norm.path} are those of the last batch alone: "
-            f"momentum={norm.momentum:g}",
-            Place(module=norm.path),
-            "torch's momentum is the weight of the new batch, other libraries' that of the old ones: validation "
-            "normalises by whatever came last",
-        )
-    elif norm.is_new and left > limits.max_initial and norm.momentum < default:  # nobody has chosen the default
-        yield Hit(
-            f"after all {norm.batches:g} batches {left:.0%} of the running statistics of {norm.path} are still what "
-            f"they began with: momentum={norm.momentum:g}",
-            Place(module=norm.path),
-        )
+def detect(run: TwoEpochs, limits: Limits) -> Hits:
+    """Look at all norms of one momentum together: a network is built with one."""
+    found = norms(run)
+    if not found:
+        raise CannotJudge("no BatchNorm trains")
+    default = nn.BatchNorm1d(1).momentum
+    for momentum in dict.fromkeys(norm.momentum for norm in found if norm.tracks and norm.momentum is not None):
+        alike = [norm for norm in found if norm.tracks and norm.momentum == momentum]
+        new = [norm for norm in alike if norm.is_new]
+        left = (1 - momentum) ** alike[0].batches
+        if momentum > limits.max_momentum:
+            names = shown([norm.path for norm in alike], 3)
+            yield Hit(
+                f"{momentum:.0%} of the running statistics of {names} are those of the last batch alone: "
+                f"momentum={momentum:g}",
+                Place(module=names),
+                "torch's momentum is the weight of the new batch, other libraries' that of the old ones: validation "
+                "normalises by whatever came last",
+            )
+        elif new and left > limits.max_initial and momentum < default:  # nobody has chosen the default
+            names = shown([norm.path for norm in new], 3)
+            yield Hit(
+                f"after all {new[0].batches:g} batches {left:.0%} of the running statistics of {names} are still what "
+                f"they began with: momentum={momentum:g}",
+                Place(module=names),
+            )
 
 
 def normed(momentum: float) -> Example:
