@@ -249,7 +249,7 @@ class Gradients(Experiment):
             self._ask(is_sound=not self.has_found())  # causes first: what else is seen may only follow from them
             self._tell()
         elif not self.findings:
-            self.skip("no optimizer has made a step by Lightning: training_step calls step() of none of self.optimizers()")
+            self.skip("no optimizer has made a step by Lightning: training_step calls no step() of self.optimizers()")
         known.graph = known.loss = None  # they hold the tensors of a step
         known.losses_of.clear()
 
