@@ -1,5 +1,6 @@
 import ast
 import copy
+import re
 
 import pytest
 import torch
@@ -383,51 +384,28 @@ def test_step_that_skips_batches_under_a_condition(body, skips):
     assert may_skip(ast.parse(f"def training_step(self, batch, batch_idx):\n    {body}")) is skips
 
 
-TESTED = """
-import hydra
-import pytorch_lightning as pl
-import torch
-from hydra.utils import instantiate
-from torch.utils.data import DataLoader
-
-
+DATA = """
 class Data(pl.LightningDataModule):
     def train_dataloader(self):
         return DataLoader(torch.randn(64, 2), 4)
 
-    def test_dataloader(self):
-        return DataLoader(torch.randn(64, 2), 4)
+    test_dataloader = train_dataloader
 
     def predict_dataloader(self):
         return self.test_dataloader()
 
 
-class Lit(pl.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(2, 1)
-
-    def training_step(self, batch, batch_idx):
-        return self.layer(batch).square().mean()
-
-    def test_step(self, batch, batch_idx):
+@hydra.main("""
+BROKEN = """def test_step(self, batch, batch_idx):
         raise KeyError("no such metric")
-
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), 0.1)
-
-
-@hydra.main(version_base="1.3", config_path="conf", config_name="train")
-def main(cfg):
-    trainer = pl.Trainer(**cfg.trainer, callbacks=[instantiate(part) for part in cfg.callbacks.values()])
-    lit, data = Lit(), Data()
+"""
+FITTED = """    lit, data = Lit(), Data()
     trainer.fit(lit, data)
     # here
 
-
-if __name__ == "__main__":
-    main()
 """
+TESTED = re.sub(r"    lit = Lit\(\).*?\n\n", FITTED, TRAIN, flags=re.DOTALL)
+TESTED = TESTED.replace("test_step = training_step\n", BROKEN).replace("\n@hydra.main(", DATA)
 
 
 @pytest.mark.parametrize(

@@ -33,14 +33,19 @@ class Graph(Listener):
 
 def calls_behind(loss: Tensor, calls: Mapping[Any, T], passes: Callable[[Any], bool]) -> Iterator[T]:
     """Yield the calls, by the nodes that they made, to which a loss leads through nodes that pass."""
+    return (calls[node] for node in nearest(loss, lambda node: node in calls, passes))
+
+
+def nearest(loss: Tensor, wanted: Callable[[Any], bool], passes: Callable[[Any], bool]) -> Iterator[Any]:
+    """Yield the wanted nodes to which a loss leads through nodes that pass, and not what is behind them."""
     waiting, seen = [loss.grad_fn], set()
     while waiting:
         node = waiting.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
-        if node in calls:
-            yield calls[node]
+        if wanted(node):
+            yield node
         elif passes(node):
             waiting += [below for below, _ in node.next_functions]
 
@@ -68,18 +73,14 @@ def leaf_tensors(origins: Iterable[Any]) -> dict[int, Tensor]:
 
 def last_weights(loss: Tensor) -> set[int]:
     """Return the ids of the matrices and kernels that make answers: between them and the loss there is no other."""
-    waiting, seen, found = [loss.grad_fn], set(), set()
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        below = [other for other, _ in node.next_functions]
-        leaves = (behind_transposed(other) for other in below)
-        weights = {id(each.variable) for each in leaves if hasattr(each, "variable") and each.variable.ndim > 1}
-        found |= weights
-        waiting += () if weights else below
-    return found
+    mixing = nearest(loss, lambda node: bool(weights_of(node)), lambda node: True)
+    return {weight for node in mixing for weight in weights_of(node)}
+
+
+def weights_of(node: Any) -> set[int]:
+    """Return the ids of the matrices and kernels that go into an operation, as they are or transposed."""
+    leaves = (behind_transposed(below) for below, _ in node.next_functions)
+    return {id(each.variable) for each in leaves if hasattr(each, "variable") and each.variable.ndim > 1}
 
 
 def behind_transposed(node: Any) -> Any:

@@ -1,7 +1,7 @@
 """A step in FP16 as a GPU would take it, on whatever device there is."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -38,9 +38,5 @@ def in_float32(tensor: Tensor) -> Tensor:
 
 @contextmanager
 def fp16_autocast(device: str) -> Iterator[None]:
-    with torch.autocast(device, torch.float16):
-        if device == "cpu":
-            with Float32():
-                yield
-        else:
-            yield
+    with torch.autocast(device, torch.float16), Float32() if device == "cpu" else nullcontext():
+        yield

@@ -1,5 +1,4 @@
 import ast
-import linecache
 import os
 import re
 import sys
@@ -26,6 +25,7 @@ from training_checklist.instruments import (
     asked_for,
     is_of_one_run,
     job,
+    of_line,
     once,
     parsed,
     shown,
@@ -164,7 +164,9 @@ def directing_key(files: RunFiles, path: Path, below: str, part: Any, line: str 
 
     Of several, the one that the line of code reads which wrote it, `cfg.a.b`; never one that nothing reads.
     """
-    found, code, unread = [], text_of(line), read_by_nothing(files)
+    file, _, number = line.rpartition(":")
+    code = of_line(file, int(number)).source if line else ""
+    found, unread = [], read_by_nothing(files)
     # A folder in a logger's own is made by the logger, `wandb` say, whatever key has the same text.
     root = getattr(part, "save_dir", None) if isinstance(part, Logger) else None
     root = path if root is None else Path(os.path.realpath(files.here / root))
@@ -193,12 +195,6 @@ def directing_key(files: RunFiles, path: Path, below: str, part: Any, line: str 
 @once
 def read_by_nothing(files: RunFiles) -> list[str]:
     return unread_keys(JobConfig(files.config))
-
-
-def text_of(line: str) -> str:
-    """Return the code of "file:number", "" where that is not there."""
-    file, _, number = line.rpartition(":")
-    return linecache.getline(file, int(number)) if file else ""
 
 
 def decides_run_directory(files: RunFiles, key: str) -> bool:
