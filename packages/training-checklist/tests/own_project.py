@@ -1,6 +1,7 @@
 """Runs the script of a project that a test has written, in this process."""
 
 import json
+import linecache
 import runpy
 import sys
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ def as_command(folder: Path, *argv: str) -> Iterator[None]:
     """A command in the folder of a project that is a test's own: its modules are imported, and forgotten in the end."""
     modules = {path.stem for path in folder.glob("*.py")}
     with own_conftest().as_process(folder, *argv), pytest.MonkeyPatch.context() as patch, without_others():
+        linecache.clearcache()  # there may have been another train.py
         patch.syspath_prepend(folder)
         try:
             yield

@@ -6,6 +6,7 @@ report is written.
 
 import io
 import json
+import linecache
 import logging
 import os
 import runpy
@@ -130,6 +131,7 @@ def run(item: str, topics: Iterable[str], job: Job, chosen: Mapping[str, object]
         asked = json.dumps(asdict(Asked(job.raw, folder / "outputs/now")), default=str)
         argv = ["train.py", f"+{OWN}={item}", "hydra.run.dir=outputs/now", *job.overrides, *overrides]
         os.chdir(folder)
+        linecache.clearcache()  # there may have been another train.py
         logging.disable(logging.WARNING)
         try:
             with (
