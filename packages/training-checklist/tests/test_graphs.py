@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
@@ -355,4 +356,52 @@ class OneGraph(LightningDataModule):
 @pytest.mark.parametrize("item", ["limit_batches", "trace", "gradients", "overfit", "learning"])
 def test_batch_with_a_sparse_matrix_is_taken_as_it_is(examine, item):
     verdict = examine(item, OfTheWholeGraph(), OneGraph())
+    assert (verdict.findings, verdict.error) == ([], None)
+
+
+class Unordered:
+    """What belongs to a graph, and cannot be gone through: as torch_geometric's HeteroData."""
+
+    def __iter__(self) -> None:
+        raise NotImplementedError
+
+
+class WithOddParts(OfTheWholeGraph):
+    """Says how many samples a batch has: Lightning could not tell."""
+
+    def training_step(self, batch: dict, batch_idx: int) -> Tensor:
+        loss = super().training_step(Whole(batch["nodes"], batch["edges"], batch["labels"]), batch_idx)
+        self.log("train/loss", loss, batch_size=len(batch["nodes"]))
+        return loss
+
+    def validation_step(self, batch: dict, batch_idx: int) -> None:
+        loss = super().training_step(Whole(batch["nodes"], batch["edges"], batch["labels"]), batch_idx)
+        self.log("val/loss", loss, batch_size=len(batch["nodes"]))
+
+
+def with_odd_parts(samples: list[tuple[Tensor, int]]) -> dict:
+    nodes, labels = torch.stack([each for each, _ in samples]), torch.tensor([label for _, label in samples])
+    parts = {"scale": np.array(2.0), "form": Whole, "graph": Unordered()}
+    return parts | {"nodes": nodes, "edges": torch.eye(len(nodes)).to_sparse(), "labels": labels}
+
+
+class GraphsWithOddParts(LightningDataModule):
+    def drawn(self, seed: int, size: int) -> DataLoader:
+        random = torch.Generator().manual_seed(seed)
+        labels = torch.arange(size) % 4
+        nodes = torch.eye(8)[labels] + 0.3 * torch.randn(size, 8, generator=random)
+        return DataLoader(
+            list(zip(nodes, labels.tolist(), strict=True)), 12, shuffle=not seed, collate_fn=with_odd_parts
+        )
+
+    def train_dataloader(self) -> DataLoader:
+        return self.drawn(0, 120)
+
+    def val_dataloader(self) -> DataLoader:
+        return self.drawn(1, 60)
+
+
+@pytest.mark.parametrize("item", ["limit_batches", "trace", "gradients", "overflow", "overfit", "learning"])
+def test_batch_with_parts_that_cannot_be_gone_through_is_taken_as_it_is(examine, item):
+    verdict = examine(item, WithOddParts(), GraphsWithOddParts())
     assert (verdict.findings, verdict.error) == ([], None)

@@ -52,7 +52,7 @@ MODULES = {
     "engines.inside": ("asked_for",),
     "engines.instead": ("put",),
     "engines.graph": ("calls_behind", "is_linear", "operation", "walk"),
-    "engines.held": ("attributes", "NOWHERE"),
+    "engines.held": ("attributes", "NOWHERE", "size_of"),
     "engines.hooks": ("hooks_of",),
     "engines.loads": ("LoadedWeights",),
     "engines.own_config": ("own_config", "typed"),

@@ -145,6 +145,11 @@ def bytes_of(value: Tensor | np.ndarray) -> int:
     return value._nnz() * value.element_size() if is_sparse else value.nbytes
 
 
+def size_of(value: Any) -> int:
+    """Return the bytes of all tensors and arrays that a sample or a batch is made of, each counted once."""
+    return sum(map(bytes_of, all_kept(value, (Tensor, np.ndarray))))
+
+
 def has_a_size(value: Any) -> bool:
     """Whether something fills up to a size of its own, as a replay buffer or a deque with maxlen does."""
     if isinstance(value, deque):

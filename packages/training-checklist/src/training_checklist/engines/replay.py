@@ -63,7 +63,7 @@ def in_own_containers(batch: Any, change: Callable[[Tensor], Tensor] = lambda te
         return type(batch)(in_own_containers(each, change) for each in batch)
     if type(batch) is dict:
         return {key: in_own_containers(each, change) for key, each in batch.items()}
-    is_plain = isinstance(batch, (Tensor, Mapping)) or is_dataclass(batch) or not hasattr(batch, "__dict__")
+    is_plain = isinstance(batch, (Tensor, Mapping, type)) or is_dataclass(batch) or not hasattr(batch, "__dict__")
     if is_plain or (isinstance(batch, tuple) and not hasattr(batch, "to")):
         return mapped(batch, change)
     copied = copy.copy(batch)  # an object such as a graph, which may hold its tensors in a dict of its own

@@ -8,9 +8,9 @@ from itertools import chain, islice
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, Subset
 
+from training_checklist.engines.held import size_of
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import of_function
 from training_checklist.finding import Place
@@ -119,8 +119,8 @@ class Split:
             [(_, sample)] = self.fetch(self.chosen(1), trainer, time.monotonic())
         except Exception:  # of a collate function, say, that needs several
             sample = self.items(self.chosen(1))
-        size = sum(getattr(leaf, "nbytes", 0) for leaf in tree_leaves(sample))
-        return self.chosen(min(number, max(times * (self.loader.batch_size or 1), SMALL // max(size, 1))))
+        fitting = SMALL // max(size_of(sample), 1)
+        return self.chosen(min(number, max(times * (self.loader.batch_size or 1), fitting)))
 
     def fetch(
         self, indices: list[int], trainer: Trainer, until: float, size: int = CHUNK

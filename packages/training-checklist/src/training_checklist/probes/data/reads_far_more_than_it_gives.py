@@ -2,12 +2,19 @@ import re
 import time
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
-from training_checklist.instruments import TOGETHER, Data, MappedDataset, by_index, in_bytes, isolate_rng, on_datasets
+from training_checklist.instruments import (
+    TOGETHER,
+    Data,
+    MappedDataset,
+    by_index,
+    in_bytes,
+    isolate_rng,
+    on_datasets,
+    size_of,
+)
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 READ = Path("/proc/self/io")  # Linux's count of the bytes that this process has read
@@ -23,7 +30,7 @@ def detect(data: Data, limits: Limits) -> Hits:
         if time.monotonic() > data.until:
             raise CannotJudge("samples are too slow to be loaded twice")
         before = read_so_far()
-        given = sum(each.nbytes for each in tree_leaves(split.items(chosen)) if isinstance(each, (Tensor, np.ndarray)))
+        given = size_of(split.items(chosen))
         read, given = (read_so_far() - before) // len(chosen), given // len(chosen)
     if given and read > max(limits.times_read * given, limits.least_read):
         yield Hit(

@@ -58,8 +58,8 @@ class InferredSizes(EpochListener):
         full = dataloader_idx == 0 and isinstance(loader, DataLoader) and known and loader.batch_size is not None
         self.within = full and batch_idx + 1 < len(loader)
         if self.within:
-            unknown = part("utilities.exceptions").MisconfigurationException  # then Lightning takes no log without it
-            with warnings.catch_warnings(action="ignore"), suppress(unknown):
+            # Lightning may find no size, and what is no plain collection may refuse to be gone through.
+            with warnings.catch_warnings(action="ignore"), suppress(Exception):
                 self.inferred.add(part("utilities.data").extract_batch_size(batch))
             self.samples = loader.batch_size
 
@@ -109,6 +109,13 @@ class OfAnyClass:
         return self.parts[key]
 
 
+class WithoutOrder(OfAnyClass):
+    """A batch that names its parts, and cannot be gone through."""
+
+    def __iter__(self) -> Any:
+        raise NotImplementedError
+
+
 def collate(drawn: list) -> dict[str, Tensor]:
     inputs, labels = torch.stack([each for each, _ in drawn]), torch.stack([label for _, label in drawn])
     return {"edges": torch.zeros(20 + int(100 * inputs.abs().max())), "inputs": inputs, "labels": labels}
@@ -129,5 +136,5 @@ PROBE = Probe(
     fix=Fix("tell it: self.log(name, value, batch_size=len(labels))"),
     faulty=graphs(Graphs),
     healthy=graphs(Told),
-    also_healthy=(graphs(Told, OfAnyClass),),
+    also_healthy=(graphs(Told, OfAnyClass), graphs(Told, WithoutOrder)),
 )
