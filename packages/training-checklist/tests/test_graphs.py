@@ -366,22 +366,37 @@ class Unordered:
         raise NotImplementedError
 
 
+class Encoder(nn.Linear):
+    """Hands on what it is given beside its input, as layers of a graph do."""
+
+    def forward(self, nodes: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+        return super().forward(nodes).relu(), *others
+
+
 class WithOddParts(OfTheWholeGraph):
     """Says how many samples a batch has: Lightning could not tell."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = Encoder(8, 8)
+
+    def loss(self, batch: dict) -> Tensor:
+        nodes, edges, _ = self.encoder(batch["nodes"], batch["edges"], batch["subgraphs"])
+        return super().training_step(Whole(nodes, edges, batch["labels"]), 0)
+
     def training_step(self, batch: dict, batch_idx: int) -> Tensor:
-        loss = super().training_step(Whole(batch["nodes"], batch["edges"], batch["labels"]), batch_idx)
+        loss = self.loss(batch)
         self.log("train/loss", loss, batch_size=len(batch["nodes"]))
         return loss
 
     def validation_step(self, batch: dict, batch_idx: int) -> None:
-        loss = super().training_step(Whole(batch["nodes"], batch["edges"], batch["labels"]), batch_idx)
-        self.log("val/loss", loss, batch_size=len(batch["nodes"]))
+        self.log("val/loss", self.loss(batch), batch_size=len(batch["nodes"]))
 
 
 def with_odd_parts(samples: list[tuple[Tensor, int]]) -> dict:
     nodes, labels = torch.stack([each for each, _ in samples]), torch.tensor([label for _, label in samples])
-    parts = {"scale": np.array(2.0), "form": Whole, "graph": Unordered()}
+    subgraphs = torch.nested.nested_tensor([nodes[: index + 1] for index in range(len(nodes))])
+    parts = {"scale": np.array(2.0), "form": Whole, "graph": Unordered(), "subgraphs": subgraphs}
     return parts | {"nodes": nodes, "edges": torch.eye(len(nodes)).to_sparse(), "labels": labels}
 
 

@@ -372,6 +372,25 @@ def test_checkpoint_may_hold_the_trainer(judge):
     assert (verdict["verdict"], verdict["error"]) == ("passed", None)
 
 
+@pytest.mark.parametrize(
+    ("folder", "given", "place", "fix"),
+    [("'kept'", (), "train.py:14", "/ 'kept'"), ("cfg.kept", ("+kept=kept",), "kept=kept (", "kept=${hydra:")],
+)
+def test_files_that_several_lines_write_to_one_folder_are_one_finding(judge, folder, given, place, fix):
+    """A table that each run adds to stays apart: it may lie there on purpose."""
+    lines = [
+        f"from pathlib import Path; folder = Path({folder}); folder.mkdir(exist_ok=True)",
+        "(folder / 'a.txt').write_text('')",
+        "(folder / 'b.txt').write_text('')",
+        "open(folder / 'runs.csv', 'a').close()",
+    ]
+    found = judge(*given, files={"train.py": TRAIN.replace("# the end", "\n    ".join(lines))})["findings"]
+    error, remark = sorted(found, key=lambda each: each["severity"])
+    assert "kept/a.txt, kept/b.txt" in error["what"]
+    assert (error["where"].startswith(place), fix in str(error["fix"])) == (True, True)
+    assert (remark["severity"], "kept/runs.csv" in remark["what"]) == ("remark", True)
+
+
 @pytest.mark.parametrize(("read", "key"), [("kept", "kept"), ("model.kept", "model.kept"), (None, None)])
 def test_key_that_the_line_reads_sends_its_file_to_a_folder_and_none_that_nothing_reads(judge, read, key):
     """Of two with the same value."""

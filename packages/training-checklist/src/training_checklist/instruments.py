@@ -25,7 +25,10 @@ MODULES = {
     "direction": ("COUNTED", "better", "turned"),
     "diagnosis.diagnose": ("diagnose",),
     "engines.around_step": ("around_step",),
-    "engines.batches": ("all_leaves", "as_array", "batch_size", "is_whole", "leaves", "mapped", "same", "tensors"),
+    "engines.batches": (
+        *("all_leaves", "as_array", "batch_size", "holds_numbers", "is_dense", "is_whole", "leaves", "mapped", "same"),
+        "tensors",
+    ),
     "engines.chance": ("CHANCE", "at_least", "at_most", "of_one_order"),
     "engines.compared": (
         "ROUNDING",

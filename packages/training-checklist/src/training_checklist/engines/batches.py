@@ -50,7 +50,12 @@ def all_leaves(batch: Any, path: str = "batch", depth: int = DEPTH) -> dict[str,
 
 
 def holds_numbers(tensor: Tensor) -> bool:
-    return tensor.layout is torch.strided and not tensor.is_nested and tensor.numel() > 0
+    return is_dense(tensor) and tensor.numel() > 0
+
+
+def is_dense(tensor: Tensor) -> bool:
+    """Whether rows can be taken of a tensor: it is neither sparse nor nested."""
+    return tensor.layout is torch.strided and not tensor.is_nested
 
 
 def tensors(value: Any, depth: int = DEPTH) -> Iterator[Tensor]:
@@ -141,12 +146,12 @@ def with_part(batch: Any, path: Sequence[Any], part: Any) -> Any:
 def batch_size(batch: Any) -> int | None:
     """Return the first dimension that all tensors of a batch share; None where they share none, as with graphs.
 
-    Nor is it known of sparse tensors, of which no rows can be taken.
+    Nor is it known of sparse and nested tensors, of which no rows can be taken.
     """
     if any(map(lists_samples, (batch, *(each for _, each in parts(batch))))):
         return None  # what its tensors share is their features
     found = [tensor for tensor in tensors(batch) if tensor.ndim]
-    sizes = {len(tensor) for tensor in found} if all(tensor.layout is torch.strided for tensor in found) else ()
+    sizes = {len(tensor) for tensor in found} if all(map(is_dense, found)) else ()
     return sizes.pop() if len(sizes) == 1 else None
 
 

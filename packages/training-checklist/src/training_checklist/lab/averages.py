@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from training_checklist.engines.batches import is_dense
 from training_checklist.engines.fingerprints import digest_of
 from training_checklist.engines.held import held, places
 from training_checklist.engines.own_code import is_own_class
@@ -139,12 +140,12 @@ class Averages(EpochListener):
         """Yield what is no weight that trains, by its name; also what callbacks of libraries keep, if asked."""
         module, callbacks = self.run.pl_module, self.run.trainer.callbacks
         for name, parameter in (*module.named_parameters(), *module.named_buffers()):
-            if not parameter.requires_grad and is_dense(parameter):
+            if not parameter.requires_grad and may_follow(parameter):
                 yield name, parameter
         callbacks = [each for each in callbacks if not type(each).__module__.startswith("training_checklist.")]
         callbacks = [each for each in callbacks if of_libraries or is_own_class(type(each))]
         for place, value in places(module, callbacks):
-            yield from ((name, each) for name, each, _ in held(value, place) if is_dense(each))
+            yield from ((name, each) for name, each, _ in held(value, place) if may_follow(each))
 
     def _compare(self, name: str, before: Tensor, own: Tensor, weights: tuple[Tensor, ...]) -> None:
         """Look which share of the way an average has gone; the project's hooks come after this, or before it."""
@@ -221,9 +222,9 @@ class Copy:
         return self.name.rsplit(".", sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends)))[0]
 
 
-def is_dense(tensor: Tensor) -> bool:
+def may_follow(tensor: Tensor) -> bool:
     """Whether a tensor has numbers that can go along with a weight's, in a storage of their own."""
-    return tensor.is_floating_point() and tensor.layout == torch.strided
+    return tensor.is_floating_point() and is_dense(tensor)
 
 
 def trained(pl_module: LightningModule) -> set[int]:

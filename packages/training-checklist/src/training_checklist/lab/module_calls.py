@@ -194,7 +194,8 @@ def count(module: nn.Module) -> int:
 
 def shapes(values: Any) -> str:
     """Return "64x1x28x28, 64", the shapes of all tensors in `values`."""
-    return ", ".join(by(tuple(tensor.shape)) for tensor in tensors(values))
+    # A nested tensor has no shape: its parts have shapes of their own.
+    return ", ".join(f"{len(t.unbind())} nested" if t.is_nested else by(tuple(t.shape)) for t in tensors(values))
 
 
 def spread(values: Any) -> float | None:

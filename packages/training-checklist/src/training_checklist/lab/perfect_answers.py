@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torchmetrics import Metric
 
 from training_checklist.direction import better
-from training_checklist.engines.batches import mapped, same, tensors
+from training_checklist.engines.batches import is_dense, mapped, same, tensors
 from training_checklist.engines.compared import HALF, move
 from training_checklist.engines.criteria import DISTANCES, Criteria, CriterionCall
 from training_checklist.engines.logged import STEPS, logged_by
@@ -176,7 +176,7 @@ class Outputs:
     def _keep(self, path: str, module: nn.Module, given: Any, output: Any) -> None:
         number = self.calls[path] = self.calls.get(path, -1) + 1
         first = next(tensors(given), None)
-        self.found += [Output(path, number, first, each) for each in tensors(output)]
+        self.found += [Output(path, number, first, each) for each in tensors(output) if is_dense(each)]
 
     def place_of(self, tensor: Tensor) -> "Source | None":
         """Return where a tensor comes from that is what a module has returned, or a view of it."""

@@ -12,6 +12,7 @@ from training_checklist.instruments import (
     Small,
     Tracer,
     first_difference,
+    holds_numbers,
     isolated,
     of_function,
     of_the_project,
@@ -122,7 +123,7 @@ def replace(value: Any, changed: int, size: int) -> Any:
     Whole numbers may be a mask, or count what belongs to a sample: twice as much would reach into the next one.
     """
     if isinstance(value, Tensor):
-        if not value.ndim:
+        if not value.ndim or not holds_numbers(value):
             return value
         copy = value.detach().clone()
         rows = copy.flatten(1) if copy.ndim > 1 else copy[:, None]
@@ -144,7 +145,7 @@ def spread(before: Any, after: Any, changed: int, size: int) -> bool:
 
 
 def differs(one: Tensor, two: Tensor, changed: int, size: int) -> bool:
-    if one.shape != two.shape or not one.is_floating_point() or not one.numel():
+    if not (holds_numbers(one) and holds_numbers(two)) or one.shape != two.shape or not one.is_floating_point():
         return False
     one, two = one.detach().float(), two.detach().float()
     # Float32 keeps 7 digits; sums of a kernel may come in another order, which takes two of them, and three near 0.

@@ -13,6 +13,7 @@ from training_checklist.instruments import (
     TwoEpochs,
     Validated,
     after_forward,
+    is_dense,
     samples,
     splits,
     tensors,
@@ -67,7 +68,7 @@ class InferredSizes(EpochListener):
         self.within = False
 
     def _keep(self, module: nn.Module, given: Any, answer: Any) -> None:
-        sizes = {len(each) for each in tensors(answer) if each.ndim}
+        sizes = {len(each) for each in tensors(answer) if each.ndim and is_dense(each)}
         if self.within and module is self.run.pl_module:  # whatever its parts return on the way
             self.answered, self.whole = sizes | (self.answered if self.whole else set()), True
         elif self.within and not self.whole:

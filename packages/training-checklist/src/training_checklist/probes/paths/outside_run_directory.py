@@ -53,9 +53,11 @@ CHECKS = ("exists", "is_file", "isfile")
 COUNTED = "a folder version_N for each run lies there, and nobody knows by its name which run is which"
 NAMES = {"project", "name", "version", "experiment_name"}  # of which loggers make folders, wherever these lie
 
+Writer = tuple[str, str, str]  # who it is, the config key that sends the file there, and the line of code; or ""
+
 
 def detect(files: RunFiles, limits: Limits) -> Hits:
-    groups: dict[tuple[str, str, str], list[Written]] = {}
+    groups: dict[Writer, list[Written]] = {}
     # A path that the config names in full is the project's own run directory too.
     own = [] if Asked.current is None or Asked.current.folder == files.here else [Asked.current.folder.resolve()]
     outside = [of_logger(files, each) for each in files.recording.outside([*data(files), *own])]
@@ -64,27 +66,50 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
         logged = by_loggers.get(top(files, written.path))
         is_asked = written.part is None and logged is not None and not named(files, written.path.name)
         groups.setdefault(writer_of(files, logged if is_asked else written), []).append(written)
-    for (writer, key, line), all_written in groups.items():
+    for (writer, key, line), all_written in of_one_folder(files, groups).items():
         file, _, number = line.rpartition(":")
         place = files.place(key) if key else Place()
         place = place.beside(file=file, line=int(number)) if line else place
         names = [files.short(path) for path in sorted(written.path for written in all_written)]
         place = place if key or line else Place(file=names[0])
         what = f"{writer} writes outside the run's directory: {shown(names, 3)}"
-        fix = fix_of(files, writer, key, line, all_written[0])
-        why, severity = None, None
-        if all(VERSION.search(name) for name in names):
-            # Where the working directory is the run's, that is how runs are kept apart.
-            why, severity = COUNTED, None if own or Asked.current is None else REMARK
-        if is_in_store(files, all_written[0]):
-            why, fix, severity = IN_STORE, KEEP, REMARK
-        if all(is_of_one_run(files, each.path) for each in all_written):
-            why, severity = OF_ONE_RUN, REMARK
-        if all(each.is_appended and each.path.suffix in TABLES for each in all_written):
-            why, severity = OF_ALL_RUNS, REMARK
-        if line and is_made_once(files, line):
-            why, severity = MADE_ONCE, REMARK
+        why, fix, severity = meant(files, line, all_written), fix_of(files, writer, key, line, all_written[0]), None
+        if why == IN_STORE:
+            fix = KEEP
+        # Where the working directory is the run's, counting is how runs are kept apart.
+        if why is not None and (why != COUNTED or not (own or Asked.current is None)):
+            severity = REMARK
         yield Hit(what, place, why, fix, severity)
+
+
+def meant(files: RunFiles, line: str, all_written: list[Written]) -> str | None:
+    """Return for what files may lie beside the runs on purpose, or None."""
+    if line and is_made_once(files, line):
+        return MADE_ONCE
+    if all(each.is_appended and each.path.suffix in TABLES for each in all_written):
+        return OF_ALL_RUNS
+    if all(is_of_one_run(files, each.path) for each in all_written):
+        return OF_ONE_RUN
+    if is_in_store(files, all_written[0]):
+        return IN_STORE
+    return COUNTED if all(VERSION.search(files.short(each.path)) for each in all_written) else None
+
+
+def of_one_folder(files: RunFiles, groups: dict[Writer, list[Written]]) -> dict[Writer, list[Written]]:
+    """Return the groups, as one those that write to one folder, which a key or a line of code names."""
+    by_folder: dict[tuple, list[Writer]] = {}
+    for (writer, key, line), all_written in groups.items():
+        [folder, *others] = {top(files, each.path) for each in all_written}
+        one = "" if key or others or not line else folder
+        by_folder.setdefault((writer, key, one, meant(files, line, all_written)), []).append((writer, key, line))
+    together = {}
+    for (writer, key, folder, _), found in by_folder.items():
+        line = named(files, folder, whole=True) if folder and len(found) > 1 else ""
+        if len(found) == 1 or not (key or line):
+            together |= {each: groups[each] for each in found}
+        else:
+            together[writer, key, line] = [written for each in found for written in groups[each]]
+    return together
 
 
 def of_logger(files: RunFiles, written: Written) -> Written:
@@ -226,7 +251,9 @@ def fix_of(files: RunFiles, writer: str, key: str, line: str, written: Written) 
         return Fix(f"in {set_in}: {name} = {folder}") if set_in else Fix(overrides=(f"++{key}.{name}={OUTPUT_DIR}",))
     if writer not in (TRAINER, GIVEN_ROOT):
         taken = [f"{name}={folder}" for name in ("tracking_uri", "save_dir", "dirpath") if name in arguments]
-        return Fix(f"in {line}: {taken[0] if taken else f'Path({folder}) / {path.name!r}'}") if line else None
+        is_folder = line == named(files, top(files, path), whole=True)
+        below = f"Path({folder}) / {(top(files, path) if is_folder else path.name)!r}"
+        return Fix(f"in {line}: {taken[0] if taken else below}") if line else None
     mark = "" if "default_root_dir" in (job(files).get("trainer") or {}) else "+"
     return Fix(overrides=(f"{mark}trainer.default_root_dir={OUTPUT_DIR}",))
 
@@ -293,9 +320,14 @@ def data(files: RunFiles) -> list[Path]:
     return [path for path in named if path.is_dir() and path not in above]
 
 
-def named(files: RunFiles, name: str) -> str:
-    """Return "file:line" of the first text in the project's code that ends in a file's name, or ""."""
-    return files.line_of(lambda node: isinstance(node, ast.Constant) and str(node.value).endswith(name))
+def named(files: RunFiles, name: str, whole: bool = False) -> str:
+    """Return "file:line" of the first text in the project's code that ends in a name, or is that of a folder, or ""."""
+
+    def names(node: ast.AST) -> bool:
+        text = str(node.value) if isinstance(node, ast.Constant) else ""
+        return text.removeprefix("./").rstrip("/") == name if whole else text.endswith(name)
+
+    return files.line_of(names)
 
 
 PROBE = Probe(
