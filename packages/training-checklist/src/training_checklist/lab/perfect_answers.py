@@ -23,6 +23,7 @@ from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.tracer import Tracer
 from training_checklist.engines.uncopied import after_forward
 from training_checklist.finding import NOWHERE, Place
+from training_checklist.lab.schedules import directions
 from training_checklist.lab.shared import of_the_project, once
 from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
@@ -54,6 +55,7 @@ class Answered:
         alone: whether the module that gives the answers returns nothing beside them, such as classes made of them.
         of_others: names of what is the same for any answers, and another number with other weights: it is made of
             something else that the network computes, as of its latents.
+        misnamed: names of metrics of which more is better by the name and less by the class, or the other way round.
     """
 
     step: str
@@ -67,6 +69,7 @@ class Answered:
     barely: dict[float, dict[str, float]] = field(default_factory=dict)
     alone: bool = True
     of_others: set[str] = field(default_factory=set)
+    misnamed: set[str] = field(default_factory=set)
 
     @property
     def counting_ignored(self) -> list[str]:
@@ -116,7 +119,9 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
         results.append((logged, loss))
     (right, one), (wrong, two), *further = results
     losses = None if one is None or two is None else (one, two)
-    found = Answered(step, right, wrong, losses, call.place, alone=place.alone)
+    told = directions(trainer)
+    misnamed = {name for name in right if None not in (told.get(name), better(name)) and told[name] != better(name)}
+    found = Answered(step, right, wrong, losses, call.place, alone=place.alone, misnamed=misnamed)
     if any(right[name] == wrong.get(name) for name in right):  # by which target is whose
         other = partial(put, call.input, lambda own: 2 * own + 1)
         doubled = taken(stand_in(pl_module, trainer), split, batch, place, other)[0] or {}

@@ -2,6 +2,8 @@ import math
 import re
 
 from torch import Tensor, nn
+from torch.nn import functional
+from torchmetrics import MaxMetric, MeanAbsoluteError
 
 from training_checklist.instruments import (
     Answered,
@@ -26,6 +28,8 @@ UNITS = (1.0, 100.0)  # of a share, and of percent
 def detect(answered: Answered, limits: Limits) -> Hits:
     counted = answered.counting_ignored  # which is said of them
     known = {name: best for name in answered.right if (best := best_of(name)) is not None and name not in counted}
+    # An error that is called an accuracy is told by its mode; and what is made of it, as val/acc_best, follows.
+    known = {name: best for name, best in known.items() if not name.startswith(tuple(answered.misnamed))}
     if not known:
         raise CannotJudge(f"{answered.step} logs nothing that is named as a metric whose best value is known")
     changing = {name for name in known if changes(answered, name, limits)}
@@ -107,6 +111,25 @@ class OfLatents(Validated):
         self.log("val/r2", self.first(batch[0]).sigmoid().mean())
 
 
+class ErrorOfClasses(Validated):
+    """Calls an error an accuracy, beside a true one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.val_acc, self.val_acc_best = MeanAbsoluteError(), MaxMetric()
+
+    def validation_step(self, batch: list, batch_idx: int) -> None:
+        answers = self(batch[0])
+        self.loss(answers, batch[1])
+        self.val_acc(answers.softmax(1), functional.one_hot(batch[1], answers.shape[1]))
+        self.log("val/acc", self.val_acc)
+        self.log("val/f1", (answers.argmax(1) == batch[1]).float().mean())
+
+    def on_validation_epoch_end(self) -> None:
+        self.val_acc_best(self.val_acc.compute())
+        self.log("val/acc_best", self.val_acc_best.compute())
+
+
 class Classified(nn.Module):
     """Returns its classes beside its scores."""
 
@@ -155,5 +178,5 @@ PROBE = Probe(
     },
     faulty=accurate(0.985),
     healthy=accurate(0.993),
-    also_healthy=(accurate(1, "dice", best=1), Reciprocal, OfClasses, OfLatents),
+    also_healthy=(accurate(1, "dice", best=1), Reciprocal, OfClasses, OfLatents, ErrorOfClasses),
 )
