@@ -372,6 +372,12 @@ def test_checkpoint_may_hold_the_trainer(judge):
     assert (verdict["verdict"], verdict["error"]) == ("passed", None)
 
 
+def test_file_in_a_folder_that_is_called_a_cache_is_shared_on_purpose(judge):
+    code = "import os; os.makedirs('../dataset_cache', exist_ok=True); open('../dataset_cache/a.db', 'w').close()"
+    found = finding(judge(files={"train.py": TRAIN.replace("# the end", code)}))
+    assert (found["severity"], "is a cache" in found["why"]) == ("remark", True)
+
+
 @pytest.mark.parametrize(
     ("folder", "given", "place", "fix"),
     [("'kept'", (), "train.py:14", "/ 'kept'"), ("cfg.kept", ("+kept=kept",), "kept=kept (", "kept=${hydra:")],

@@ -1537,6 +1537,14 @@ def test_batch_of_whatever_tensors_there_are_is_looked_at(stranger):
     passed(stranger(files).check(items=",".join(items)), *items)
 
 
+def test_sweeper_and_launcher_that_are_not_installed_and_that_the_command_replaces(stranger):
+    """As the basic ones stand in the place of Optuna and of Submitit."""
+    lines = "".join(f"  - override hydra/{part}: not_installed\n" for part in ("sweeper", "launcher"))
+    project = stranger(PLAIN | {"configs/train.yaml": f"defaults:\n  - _self_\n{lines}{CONFIG}"})
+    done = project.check("hydra/sweeper=basic", "hydra/launcher=basic", items="config,gradients")
+    passed(done, "config", "gradients")
+
+
 def test_checkpoint_callback_of_a_training_is_asked_for_its_files_after_a_test(stranger):
     """A test makes another one, where `configure_callbacks` gives it."""
     lines = """    def configure_callbacks(self):

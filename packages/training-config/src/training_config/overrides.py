@@ -9,6 +9,8 @@ from .secret_values import redact_override
 
 # Settings of Hydra that say where a job or a sweep lies and who starts it, not what the job is.
 PLACEMENT = ("hydra.mode", "hydra.run", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher")
+# They start nothing, and stand in the place of one that the project's config asks for and that is not installed here.
+AT_HAND = ("hydra/sweeper=basic", "hydra/launcher=basic")
 
 
 def key_of(override: str) -> str:
@@ -30,7 +32,8 @@ def given(config: DictConfig, kind: str) -> list[str]:
 
 def job_settings(config: DictConfig) -> list[str]:
     """Return the overrides of Hydra's own settings, without those that place a job or start a sweep."""
-    return [text for text in given(config, "hydra") if not key_of(text).startswith(PLACEMENT)]
+    settings = given(config, "hydra")
+    return [text for text in settings if text in AT_HAND or not key_of(text).startswith(PLACEMENT)]
 
 
 def same_job(*further: str) -> list[str]:

@@ -43,7 +43,8 @@ def detect(data: Data, limits: Limits) -> Hits:
             if row is None or target is None:
                 raise CannotJudge("samples have no input and target of their own")
             rows.append(row[0])
-            entering = [found[0] for place in sorted(roles.inputs) if (found := one.of(place)) is not None]
+            # Whatever its first dimension: of a sample that is loaded alone, a list has one tensor, of its own length.
+            entering = [each for place in sorted(roles.inputs) for each in one.chunks.get(place, ())]
             other, known = first.setdefault(hash(tuple(map(digest_row, entering))), (index, target))
             targets.append(target)
             if not torch.equal(known, target):
@@ -101,6 +102,31 @@ class Joined(Validated):
         return super().forward(self.both(torch.cat(inputs, 1)))
 
 
+class OfObjects(Together):
+    """Is given a list with the objects of each sample, of which there are as many as there happen to be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = nn.Linear(16, 8)
+
+    def forward(self, inputs: list) -> Tensor:
+        objects, times = inputs
+        sums = [each.sum(0) for each in self.place(torch.cat(objects)).split([len(each) for each in objects])]
+        return Validated.forward(self, torch.stack(sums) + self.time(times))
+
+
+def with_objects(drawn: list) -> list:
+    times, labels = torch.stack([each for (_, each), _ in drawn]), torch.stack([label for _, label in drawn])
+    return [[[objects for (objects, _), _ in drawn], times], labels]
+
+
+def objects_of_each() -> MappedDataset:
+    times = normal(15, 16)
+    return MappedDataset(
+        lambda index, x, y: ([normal(1 + index % 3, 4, seed=index), times[index % 15]], torch.tensor(index % 4))
+    )
+
+
 def parts_of_a_grid() -> MappedDataset:
     numbers = normal(16, 4)
     return MappedDataset(
@@ -123,7 +149,10 @@ PROBE = Probe(
     fix=Fix("look at how the dataset makes a position of an index, for the input and for the target"),
     detect=detect,
     faulty=contradicting(10),
-    also_healthy=tuple(on_datasets(parts_of_a_grid, parts_of_a_grid, module=each) for each in (Together, Joined)),
+    also_healthy=(
+        *(on_datasets(parts_of_a_grid, parts_of_a_grid, module=each) for each in (Together, Joined)),
+        on_datasets(objects_of_each, objects_of_each, module=OfObjects, collate_fn=with_objects),
+    ),
     healthy=contradicting(3),
     thresholds={
         "max_contradicting": Threshold(

@@ -48,6 +48,7 @@ OF_ONE_RUN = (
 )
 TABLES = {".csv", ".tsv", ".jsonl", ".txt"}
 OF_ALL_RUNS = "each run adds to what others have written there; but what belongs to it lies in two places"
+CACHED = "by its name it is a cache, which runs share; but nothing tells which run has filled it"
 MADE_ONCE = "it is made where it is not there yet, and later runs find it; but nothing tells which run has made it"
 CHECKS = ("exists", "is_file", "isfile")
 COUNTED = "a folder version_N for each run lies there, and nobody knows by its name which run is which"
@@ -86,10 +87,12 @@ def meant(files: RunFiles, line: str, all_written: list[Written]) -> str | None:
     """Return for what files may lie beside the runs on purpose, or None."""
     if line and is_made_once(files, line):
         return MADE_ONCE
-    if all(each.is_appended and each.path.suffix in TABLES for each in all_written):
-        return OF_ALL_RUNS
     if all(is_of_one_run(files, each.path) for each in all_written):
         return OF_ONE_RUN
+    if all(each.is_appended and each.path.suffix in TABLES for each in all_written):
+        return OF_ALL_RUNS
+    if all("cache" in files.short(each.path).lower() for each in all_written):
+        return CACHED
     if is_in_store(files, all_written[0]):
         return IN_STORE
     return COUNTED if all(VERSION.search(files.short(each.path)) for each in all_written) else None

@@ -15,7 +15,8 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
         if each.error or by_epochs or each.floor(floor) is not None:
             continue
         first = 1 + max(call for call, rate in enumerate(each.rates) if rate >= limits.max_rate * peak)
-        if first <= len(each.rates) // 2:
+        used = len(each.rates) - (each.calls == int(each.calls))  # no step follows the call at the end of the run
+        if first <= used // 2:
             yield Hit(
                 f"the learning rate falls from {peak:.3g} to less than {limits.max_rate:g} of that in {first} of "
                 f"{each.calls:.0f} calls, and to {each.rates[-1]:.1e} at the end: the run has {each.run}",
@@ -45,5 +46,8 @@ PROBE = Probe(
     },
     faulty=exponential(2e-4),
     healthy=exponential(0.1),
-    also_healthy=(exponential(2e-4, trainer={"max_steps": 3}),),  # within an epoch
+    also_healthy=(
+        exponential(2e-4, trainer={"max_steps": 3}),  # within an epoch
+        by_factor(lambda epoch: 1.0 - epoch, interval="epoch", trainer={"max_epochs": 1}),
+    ),
 )
