@@ -251,6 +251,13 @@ def test_text_in_the_place_of_a_value_fails(judge):
         assert any(found["what"].endswith(f"not {kind}") and fix in found["fix"] for found in findings), fix
 
 
+def test_text_of_a_list_that_the_code_takes_apart_is_meant(judge):
+    given = "+model.net.betas='(0.9, 0.99)'"
+    code = TRAIN.replace("def main(cfg):", "def main(cfg):\n    print(cfg.model.net.betas.strip('()').split(','))")
+    assert finding(judge(given))["rule"] == "config/text-for-value"
+    assert judge(given, files={"train.py": code})["findings"] == []
+
+
 def test_quoted_number_is_told_where_it_was_written(judge):
     quoted = FILES["conf/optimizer/adamw.yaml"].replace("1e-3", "'1e-3'")
     found = finding(judge(files={"conf/optimizer/adamw.yaml": quoted}))

@@ -19,6 +19,11 @@ from training_checklist.engines.source_trees import source_tree
 MANY = 3000  # files; more of them are hardly one project's own
 FOREIGN = {"site-packages", "node_modules", "__pycache__", "tests", "test", "outputs", "multirun", "build", "dist"}
 WORD = re.compile(r"[A-Za-z_]\w*")
+FILLED = re.compile(r"(\{\w*\}|%s)")  # where `format` or `%` put something
+LEAST_SAID = 3  # letters of a name that is made while the code runs: fewer fit any name
+BRACKETS = set("()[] ")
+TAKEN_OFF = {"strip", "lstrip", "rstrip", "replace", "removeprefix", "removesuffix"}  # by these from a text
+EVALUATED = {"eval", "literal_eval", "make_tuple"}
 CONFIG = {"cfg", "config", "conf"}  # what the whole config is called
 SIGNATURES = {"signature", "getfullargspec"}
 LOOPS = {"items", "values", "keys"}
@@ -51,6 +56,8 @@ class Code:
         logged: names given to `self.log`, each as a pattern.
         made: class of what is made in the code, by the attribute that keeps it: `self.val_acc = Accuracy()`.
         metrics: names of the project's own classes of metrics.
+        patterns: of the names that are made while the code runs, as f"{name}_short" and "{}_short".
+        parses_lists: whether the project's own files take the brackets of a text away, or evaluate texts.
         has_none_as_text: whether in the project's own files 'None' is a key of a table, or what something is compared
             with.
         logs_more: whether other names are logged, which are made while the code runs.
@@ -76,13 +83,15 @@ class Code:
     logged: set[str] = field(default_factory=set)
     made: dict[str, str] = field(default_factory=dict)
     metrics: set[str] = field(default_factory=set)
+    patterns: set[str] = field(default_factory=set)
+    parses_lists: bool = False
     has_none_as_text: bool = False
     logs_more: bool = False
     loops: bool = False
 
     def names(self, key: str) -> bool:
-        """Whether all words of a key stand somewhere: of "keep-best" there are two."""
-        return self.words.issuperset(WORD.findall(key))
+        """Whether all words of a key stand somewhere: of "keep-best" there are two; or the code makes such a name."""
+        return self.words.issuperset(WORD.findall(key)) or any(re.fullmatch(each, key) for each in self.patterns)
 
     def is_guarded(self, key: str) -> bool:
         """Whether a key, and not what it lies in as a whole, is read under conditions alone."""
@@ -134,6 +143,12 @@ class Code:
             self.words.update(found)
             self.reached.update(found)
             self.whole.update(found)
+            self._see_pattern([None if FILLED.fullmatch(each) else each for each in FILLED.split(node.value)])
+        elif isinstance(node, ast.JoinedStr):
+            self._see_pattern([each.value if isinstance(each, ast.Constant) else None for each in node.values])
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            sides = (each.value if isinstance(each, ast.Constant) else None for each in (node.left, node.right))
+            self._see_pattern([each if isinstance(each, str) else None for each in sides])
         elif isinstance(node, ast.ClassDef) and any(name(base) == "Metric" for base in node.bases):
             self.metrics.add(node.name)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -147,9 +162,17 @@ class Code:
         elif isinstance(node, ast.Call):
             self._see_call(node, path)
 
+    def _see_pattern(self, parts: list[str | None]) -> None:
+        """Keep what a name is made of: texts, and None where something else is filled in."""
+        said = "".join(part or "" for part in parts)
+        if None in parts and len(said.replace("_", "")) >= LEAST_SAID and WORD.fullmatch(f"_{said}"):
+            self.patterns.add("".join(r"\w+" if part is None else part for part in parts))
+
     def _see_call(self, node: ast.Call, path: Path) -> None:
         callee = name(node.func)
         texts = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+        brackets = [text for text in texts if isinstance(text, str) and text and BRACKETS.issuperset(text)]
+        self.parses_lists |= is_own(str(path)) and (callee in EVALUATED or (callee in TAKEN_OFF and bool(brackets)))
         owner = name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         if callee in LOOPS and owner in CONFIG:
             self.loops = True

@@ -88,18 +88,21 @@ class Job:
         overrides: that are typed.
         files: of the project, other ones than those above.
         defaults: list of the main config.
+        line: of code, before the training.
         raw: hydra.run.dir as the project has it; `outputs/now` is what it comes to.
     """
 
     overrides: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     defaults: tuple[str, ...] = ()
+    line: str = ""
     raw: str = "outputs/${now:%H-%M-%S}"
 
     def write(self, folder: Path) -> Path:
         """Write its files into a folder, and return that."""
         listed = f"defaults: [{', '.join(f'{{{each}}}' if ':' in each else each for each in self.defaults)}]\n"
         main = {"conf/train.yaml": listed + FILES["conf/train.yaml"]} if self.defaults else {}
+        main["train.py"] = FILES["train.py"].replace("    trainer.fit", f"    {self.line}\n    trainer.fit", 1)
         for path, text in {**FILES, **main, **self.files}.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")

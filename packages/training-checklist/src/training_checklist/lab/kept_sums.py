@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from training_checklist.engines.batches import is_dense
 from training_checklist.engines.own_code import is_own_class
 from training_checklist.lab.epochs import EpochListener
 from training_checklist.lab.two_epochs import TwoEpochs
@@ -67,7 +68,7 @@ def sizes(module: nn.Module) -> dict[str, float]:
         if isinstance(value, list):
             found[name] = float(len(value))
         elif isinstance(value, (int, float)) or (
-            isinstance(value, Tensor) and value.shape == () and not value.is_complex()
+            isinstance(value, Tensor) and is_dense(value) and value.shape == () and not value.is_complex()
         ):
             found[name] = float(value)
     return found

@@ -197,6 +197,7 @@ class RankingMetrics(MetricListener):
         if rows.numel() and type(metric).__module__.startswith("torchmetrics."):
             low, high = rows.aminmax()
             found.lowest = min(found.lowest, float(low))
-            found.tied |= any(len(row.sigmoid().unique()) < len(row.unique()) for row in rows)
+            # In float32: sigmoids of 16 bits are the same for scores near 1, too.
+            found.tied |= any(len(row.float().sigmoid().unique()) < len(row.unique()) for row in rows)
             within = bool(low >= 0) and bool(high <= 1)
             found.within, found.beyond = found.within + within, found.beyond + (not within)

@@ -56,6 +56,7 @@ class Entering:
         largest: whether it is the largest input of the network.
         columns: mean and standard deviation of each number that a linear or recurrent layer takes of a sample or step;
             none of layers that take more of them than a table has.
+        joined: the other places in the batch of which there are numbers among them.
     """
 
     low: float
@@ -63,6 +64,7 @@ class Entering:
     largest: bool
     place: Place
     columns: list[tuple[float, float]] = field(default_factory=list)
+    joined: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -259,7 +261,7 @@ class Seen:
                 continue
             low, high = map(float, each.value.aminmax())
             place = Place(loader="train_dataloader", module=each.place.module or each.operation, note=each.leaf)
-            new = Entering(low, high, each.leaf == roles.input, place)
+            new = Entering(low, high, each.leaf == roles.input, place, joined=sorted(each.beside))
             known = self.ranges.setdefault((each.leaf, each.place.module), new)
             known.low, known.high = min(known.low, low), max(known.high, high)
             if takes_columns(each):

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from training_checklist.engines.batches import leaves
+from training_checklist.engines.batches import is_whole, leaves
 from training_checklist.engines.compared import Look, replaced
 from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.replay import seed_all
@@ -106,8 +106,8 @@ def answers(step: Step) -> Answers:
 
 
 def padded_batch(step: Step) -> Any:
-    """Return a batch of samples from all over the dataset, where those of the step's batch have one length."""
-    if next(longer(step.batch), None) is None:
+    """Return a batch of samples from all over the dataset, where sequences of the step's batch have one length."""
+    if any(map(is_of_tokens, leaves(step.batch).values())) and next(longer(step.batch), None) is None:
         try:
             with of_the_project("the dataset, asked for other samples,"):
                 return train_split(step).spread(SPREAD, step.trainer)
@@ -147,9 +147,10 @@ def compared(look: Look, batch: Any) -> tuple[float, Criteria]:
 
 
 def answered(look: Look, batch: Any) -> tuple[float, CriterionCall | None]:
-    """Return the loss, and the one call that compares answers with class indices."""
+    """Return the loss, and the one call that compares answers with class indices, without what made them."""
     loss, criteria = compared(look, batch)
-    return loss, criteria.classification
+    call = criteria.classification
+    return loss, None if call is None else replace(call, input=call.input.detach(), result=None)
 
 
 def scores(call: CriterionCall) -> Tensor:
@@ -157,10 +158,14 @@ def scores(call: CriterionCall) -> Tensor:
     return call.input.movedim(1, -1).reshape(-1, call.input.shape[1])
 
 
+def is_of_tokens(leaf: Tensor) -> bool:
+    return leaf.ndim == 2 and is_whole(leaf)
+
+
 def longer(batch: Any) -> Iterator[tuple[str, Any]]:
     """Yield the place of each padded sequence, and the batch with more padding there, where it is known how."""
     parts = {path: leaf for path, leaf in leaves(batch).items() if leaf.ndim and not leaf.is_complex()}
-    tokens = [(path, leaf) for path, leaf in parts.items() if leaf.ndim == 2 and not leaf.is_floating_point()]
+    tokens = [(path, leaf) for path, leaf in parts.items() if is_of_tokens(leaf)]
     done: set[str] = set()
     fillers: set[int] = set()
     for path, leaf in sorted(tokens, key=lambda each: -len(each[1].unique())):

@@ -4,7 +4,6 @@ from difflib import get_close_matches
 
 from training_checklist.instruments import (
     COUNTED,
-    FILES,
     Job,
     JobConfig,
     LightningModule,
@@ -40,11 +39,8 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
 
 def put_in(name: str) -> Job:
     """Return a program that puts a metric among those that callbacks see."""
-    code = FILES["train.py"].replace(
-        "    trainer.fit", f"    trainer.callback_metrics[{name!r}] = Tensor([1])\n    trainer.fit", 1
-    )
-    code = code.replace("import hydra\n", "import hydra\nfrom torch import Tensor\n", 1)
-    return Job((f"+callbacks.checkpoint.monitor={name}",), {"train.py": code})
+    line = f"from torch import Tensor; trainer.callback_metrics[{name!r}] = Tensor([1])"
+    return Job((f"+callbacks.checkpoint.monitor={name}",), line=line)
 
 
 PROBE = Probe(

@@ -3,9 +3,10 @@ import re
 from omegaconf import DictConfig
 from training_config.walk import walk
 
-from training_checklist.instruments import FILES, Job, JobConfig, as_written, text_values
+from training_checklist.instruments import Job, JobConfig, as_written, text_values
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
+OF_NAMES = Job(("+norm=None",), line="print({'None': 0, 'layer': 1}[cfg.norm])")
 QUOTED = re.compile(r"""["']None["']""")  # by somebody who wants a text, as some libraries have it among others
 
 
@@ -23,14 +24,6 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
             yield Hit(f"{key} is the text 'None'", config.place(key), fix=fix, severity=WARNING)
 
 
-def as_a_word() -> Job:
-    """Return a program that reads the text as one of several names."""
-    code = FILES["train.py"].replace(
-        "    trainer.fit", "    print({'None': 0, 'layer': 1}[cfg.norm])\n    trainer.fit", 1
-    )
-    return Job(("+norm=None",), {"train.py": code})
-
-
 PROBE = Probe(
     question="Is every number, bool, null and list in the config written as such, and not as a string?",
     why="a text fails where it is used, or counts as true",
@@ -40,5 +33,5 @@ PROBE = Probe(
     faulty=Job(("+trainer.max_epochs='3'",)),
     also_faulty=(Job(("resume=None",)),),
     healthy=Job(("+trainer.max_epochs=3", "resume=null")),
-    also_healthy=(Job(("+kind=quoted",), {"conf/kind/quoted.yaml": "norm: 'None'\n"}), as_a_word()),
+    also_healthy=(Job(("+kind=quoted",), {"conf/kind/quoted.yaml": "norm: 'None'\n"}), OF_NAMES),
 )

@@ -53,6 +53,8 @@ PROBE = Probe(
     faulty=Job(("+quit=true",)),
     healthy=Job(("++quiet=true",)),
     also_healthy=(
+        Job(("+labels_short=1",), line="print(cfg['{}_short'.format('labels')])"),
+        Job(("+x_long=1", "+kind=x"), line="print(cfg[f'{cfg.kind}_long'])"),
         Job(("++quiet=${calm}", "+calm=true")),
         Job(("+calm=x",), {"conf/calm/x.yaml": "# @package _global_\nx-calm: &calm\n  quiet: true\n<<: *calm\n"}),
     ),

@@ -19,11 +19,12 @@ def detect(data: Data, limits: Limits) -> Hits:
             more = f", and {len(far) - 1} more of {len(sizes)}" if len(far) > 1 else f", of {len(sizes)} columns"
             leaf = leaves(data.seen.first).get(inputs.place.note)
             is_itself = leaf is not None and leaf.shape[-1] == len(sizes)
-            of = inputs.place.note if is_itself else f"what is made of {inputs.place.note}"
+            parts = ", ".join([inputs.place.note, *inputs.joined])
+            of = parts if is_itself else f"what is made of {parts}"
             yield Hit(
                 f"column {worst} of {of} enters {inputs.place.module} with mean {mean:.3g} and standard "
                 f"deviation {std:.3g}{more}",
-                inputs.place,
+                inputs.place.beside(note=parts),
             )
 
 

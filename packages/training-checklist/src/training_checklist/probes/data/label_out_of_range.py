@@ -1,12 +1,18 @@
+import math
+
 import torch
+from torch import Tensor
 
 from training_checklist.instruments import (
     RAISED,
+    TOGETHER,
     Data,
     MappedDataset,
     Outside,
+    Split,
     Validated,
     labels,
+    load,
     on_datasets,
     outside,
 )
@@ -37,8 +43,31 @@ def beyond_the_batches(data: Data) -> Outside | None:
         # Where all classes of a split are others than those of training, answers are not held against its labels: they
         # are searched for among each other.
         if found is not None and (split is data.train or found.count < len(known)):
-            return found
+            return None if are_of_the_batch(data, split) else found
     return None
+
+
+def are_of_the_batch(data: Data, split: Split) -> bool:
+    """Whether labels are other ones where samples are collated alone: they number what a batch has of each."""
+    chosen = split.chosen(TOGETHER)
+    asked = [chosen, chosen, *([index] for index in chosen)]
+    loaded = (load(split, indices, data.roles, data.trainer, math.inf).of(data.roles.target) for indices in asked)
+    together, again, *alone = loaded
+    if together is None or again is None or any(each is None for each in alone) or not torch.equal(together, again):
+        return False
+    return not all(torch.equal(one[0], row) for one, row in zip(alone, together, strict=True))
+
+
+class InBatch(Validated):
+    """Tells for each question which of the passages of its batch is its own."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        vectors = super().forward(inputs)
+        return vectors @ vectors.T
+
+
+def numbered(drawn: list) -> list[Tensor]:
+    return [torch.stack([each for each, _ in drawn]), torch.arange(len(drawn))]
 
 
 class Retrieving(Validated):
@@ -61,5 +90,6 @@ PROBE = Probe(
     also_healthy=(
         on_datasets(lambda: MappedDataset(lambda index, x, y: (x, y if index % 8 else y * 0 - 100))),
         on_datasets(held_out=lambda: MappedDataset(lambda index, x, y: (x, y + 4)), module=Retrieving),
+        on_datasets(module=InBatch, collate_fn=numbered),
     ),
 )

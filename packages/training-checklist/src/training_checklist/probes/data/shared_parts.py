@@ -2,7 +2,17 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import Data, Example, Regression, Split, normal, on_datasets, part, shared_samples
+from training_checklist.instruments import (
+    Data,
+    Example,
+    MappedDataset,
+    Regression,
+    Split,
+    normal,
+    on_datasets,
+    part,
+    shared_samples,
+)
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold, each_held_out
 
 SHORTEST = 4  # numbers in a row
@@ -31,8 +41,11 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
         for known, held in zip(layouts(one[place]), layouts(two[place]), strict=False):
             if known.shape[1:] != held.shape[1:]:
                 continue
-            shared, length = compare(known, held, limits) or ([], 0)
-            if not is_image:
+            found, length = compare(known, held, limits) or ({}, 0)
+            shared = [*found.values()]
+            if is_image:
+                shared = [found[sample] for sample in found.keys() & in_all_images(data, split, place, limits)]
+            else:
                 is_target = place in roles.compared
                 shared = [each for each in shared if (is_target and [0, 0] in each) or are_on_both_sides(each)]
             if len(shared) > limits.max_shared_parts * len(held) and not are_samples(
@@ -48,6 +61,21 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
                     KNOWN if are_whole else None,
                 )
                 return
+
+
+def in_all_images(data: Data, split: Split, place: str, limits: Limits) -> set[int]:
+    """Return the held-out samples of which each further image has parts of training samples, too, or may have any.
+
+    A map that is the same for all hours, in a tensor of its own, is no part of the answer.
+    """
+    one, two = part(data, data.train).values, part(data, split).values
+    samples = {*range(len(two[place]))}
+    for other in sorted((one.keys() & two.keys() & data.roles.inputs) - {place}):
+        images = zip(layouts(one[other]), layouts(two[other]), strict=False) if one[other].ndim >= 4 else ()
+        for known, held in images:
+            found = compare(known, held, limits) if known.shape[1:] == held.shape[1:] else None
+            samples &= samples if found is None else found[0].keys()
+    return samples
 
 
 def repeat(vectors: Tensor, limits: Limits) -> bool:
@@ -81,12 +109,12 @@ def layouts(values: Tensor) -> list[Tensor]:
     return [values.transpose(1, 2).unsqueeze(2), values.unsqueeze(2)]
 
 
-def compare(known: Tensor, held: Tensor, limits: Limits) -> tuple[list[list[list[int]]], int] | None:
+def compare(known: Tensor, held: Tensor, limits: Limits) -> tuple[dict[int, list[list[int]]], int] | None:
     """Look for runs of `known` in `held`.
 
     Returns:
-        For each of `held` that has one, by how much samples of `known` that hold it are shifted (by nothing where it is
-        one of them as a whole), and how long the runs are; None where chance makes such runs.
+        For each sample of `held` that has one, by how much samples of `known` that hold it are shifted (by nothing
+        where it is one of them as a whole), and how long the runs are; None where chance makes such runs.
     """
     known = known[: max(1, MOST // known[0].numel())]
     sample = known.flatten()
@@ -115,7 +143,7 @@ def compare(known: Tensor, held: Tensor, limits: Limits) -> tuple[list[list[list
             continue
         if channel == same_channel and overlap(held[sample], known[other], shift):
             shared.setdefault(int(sample), []).append(shift)
-    return [*shared.values()], length
+    return shared, length
 
 
 def overlap(one: Tensor, two: Tensor, shift: list[int]) -> bool:
@@ -216,6 +244,28 @@ def of_one_day() -> Example:
     return on_datasets(lambda: split(0), lambda: split(1), module=Flat)
 
 
+class Downscaling(Flat):
+    """Is given a map beside its field."""
+
+    def forward(self, inputs: list[Tensor]) -> Tensor:
+        return super().forward(torch.cat(inputs, 1))
+
+
+def on_a_map() -> Example:
+    """Hold out other fields, on crops of one map: a tensor of its own, the same at all times."""
+    ground = normal(1, 1, 40, seed=9)
+
+    def split(seed: int) -> MappedDataset:
+        fields = normal(160, 1, 1, 8, seed=seed)
+        begins = torch.randint(32, (160,), generator=torch.Generator().manual_seed(seed)).tolist()
+        targets = normal(160, 4, seed=seed)
+        return MappedDataset(
+            lambda index, x, y: ([fields[index], ground[..., begins[index] : begins[index] + 8]], targets[index])
+        )
+
+    return on_datasets(lambda: split(0), lambda: split(1), module=Downscaling)
+
+
 def windows(at_random: bool, channels_last: bool = True) -> Example:
     """Cut windows of a series, which go on in one another, and split them at random or by time."""
 
@@ -259,7 +309,10 @@ PROBE = Probe(
     faulty=with_duplicates(2, of=100),
     also_faulty=(windows(at_random=True), windows(at_random=True, channels_last=False)),
     healthy=with_duplicates(1, of=200),
-    also_healthy=(captioned(), fading(), saturated(), copies(), of_one_day(), windows(at_random=False), known_first()),
+    also_healthy=(
+        *(captioned(), fading(), saturated(), copies(), of_one_day(), on_a_map()),
+        *(windows(at_random=False), known_first()),
+    ),
     thresholds={
         "max_same": Threshold(
             1e-4,

@@ -57,12 +57,13 @@ def detect(step: Step, limits: Limits) -> Hits:
     """Compare what each term adds to the loss of some samples, of each of them twice, and of others; in eval mode."""
     split = train_split(step)
     with of_the_project("the dataset, asked for other samples,"), as_in(split.stage, step.trainer):
-        items = list(split.items(split.chosen(2 * SAMPLES)))
-        some, others = items[:SAMPLES], items[SAMPLES:]
+        items = list(split.items(split.holdable(2 * SAMPLES, step.trainer)))
+        half = len(items) // 2  # fewer of samples so large that a batch of more would take too much memory
+        some, others = items[:half], items[half : 2 * half]
         groups = (some, some + some, others)
         batches = [split.batch_of(deepcopy(each), step.trainer) for each in groups]
-    if len(others) != SAMPLES:
-        raise CannotJudge(f"the dataset has no {2 * SAMPLES} samples")
+    if not others:
+        raise CannotJudge("the dataset has one sample only, or two take too much memory")
     once, twice, other = (terms(step, batch) for batch in batches)
     if len(once) < 2 or not [x.line for x in once] == [x.line for x in twice] == [x.line for x in other]:
         raise CannotJudge("the loss has one term only, or other ones for other samples")
