@@ -1,7 +1,7 @@
 """The calls of criteria in a step, whether a module or a function makes them: what they were given, and where."""
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -41,6 +41,11 @@ class CriterionCall:
     place: Place
     result: Tensor | None = None
     outside: str = ""
+
+    @property
+    def detached(self) -> "CriterionCall":
+        """The call without what its input was made of, which takes as much memory as a training step."""
+        return replace(self, input=self.input.detach(), result=None if self.result is None else self.result.detach())
 
     @property
     def num_classes(self) -> int | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -150,7 +150,7 @@ def answered(look: Look, batch: Any) -> tuple[float, CriterionCall | None]:
     """Return the loss, and the one call that compares answers with class indices, without what made them."""
     loss, criteria = compared(look, batch)
     call = criteria.classification
-    return loss, None if call is None else replace(call, input=call.input.detach(), result=None)
+    return loss, None if call is None else call.detached
 
 
 def scores(call: CriterionCall) -> Tensor:

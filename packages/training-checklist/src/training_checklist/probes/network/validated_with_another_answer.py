@@ -58,7 +58,7 @@ def trained(step: Step, batch: object) -> dict[str, CriterionCall]:
 
 def by_criterion(calls: list[CriterionCall]) -> dict[str, CriterionCall]:
     """Return the calls by their criterion; not where it is called twice, or answers are not a batch of numbers."""
-    return {call.name: call for call in called_once(calls) if call.input.ndim > 1}
+    return {call.name: call.detached for call in called_once(calls) if call.input.ndim > 1}
 
 
 def differ(one: Tensor, other: Tensor) -> bool:
