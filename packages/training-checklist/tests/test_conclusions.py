@@ -52,6 +52,15 @@ def test_same_crash_of_several_items_is_one_thing_and_so_is_a_warning():
     assert str(only).startswith("seen by crash/matrix-product (net.py:7): trace [crash/matrix-product]")
 
 
+def test_what_one_rule_finds_twice_at_one_place_has_no_other_witness():
+    parts = [
+        finding("data/shared-parts", file="data.py", line=7, loader=f"{each}_dataloader") for each in ("val", "test")
+    ]
+    [only] = conclusions([Verdict("limit_batches", "", parts)])
+    assert len(only.witnesses) == 1
+    assert str(only).endswith("limit_batches [data/shared-parts]")
+
+
 def test_warnings_alone_make_conclusions_and_stand_below_failures():
     doubt, cause = finding("a/doubt", WARNING, key="optimizer.lr"), finding("b/cause", module="net.extra")
     follows = finding("c/follows", WARNING, symptom=True)

@@ -29,9 +29,11 @@ class Conclusion:
     def __str__(self) -> str:
         first, place = self.finding.what.splitlines()[0], self.finding.where.splitlines()
         told = f"{first} ({place[0]})" if place else first
-        seen = ", ".join(dict.fromkeys(f"{item} [{finding.rule}]" for item, finding in self.witnesses))
+        own = f"{self.item} [{self.finding.rule}]"
+        others = dict.fromkeys(f"{item} [{finding.rule}]" for item, finding in self.witnesses)
+        seen = ", ".join(each for each in others if each != own)  # of one rule several findings may be one thing
         mark = "" if self.severity == FAILED else f"{self.severity}: "
-        return f"{mark}{told}: {self.item} [{self.finding.rule}]" + (f"; seen by {seen}, too" if seen else "")
+        return f"{mark}{told}: {own}" + (f"; seen by {seen}, too" if seen else "")
 
 
 # How the rules begin that ask what is left of a run, what it is measured by, or how it fares on another device: of
