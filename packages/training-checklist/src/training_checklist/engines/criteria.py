@@ -97,7 +97,7 @@ def called_once(calls: list[CriterionCall]) -> list[CriterionCall]:
 class Criteria(Listener):
     """Keeps the calls of criteria, but for those of nothing: a batch may have no boxes.
 
-    They hold the graph: `calls.clear()` when a step is over.
+    They hold the graph: `calls.clear()` or `detach()` when a step is over.
     """
 
     def __init__(self) -> None:
@@ -123,6 +123,9 @@ class Criteria(Listener):
         is_kept = call.name in CRITERIA and call.is_functional and self.calls and self.calls[-1].result is None
         if is_kept:
             self.calls[-1].result = call.result
+
+    def detach(self) -> None:
+        self.calls = [call.detached for call in self.calls]
 
     def leave_out(self, loss: Tensor) -> None:
         """Ignore the labels whose values are no part of a loss: masks are applied after `reduction="none"`, too."""

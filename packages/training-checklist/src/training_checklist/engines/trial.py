@@ -161,7 +161,9 @@ class Trial:
         """Return the mean loss; in training mode, since running statistics lag behind in so short a training."""
         with isolate_rng():
             seed_all(seed)  # the same dropout whatever is compared
-            return sum(float(self.loss(batch)) for batch in batches) / len(batches)
+            mean = sum(float(self.loss(batch)) for batch in batches) / len(batches)
+        self.criteria.detach()
+        return mean
 
     @torch.no_grad()
     def targets(self, batch: Any) -> list[str]:

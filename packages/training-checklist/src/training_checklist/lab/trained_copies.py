@@ -155,6 +155,7 @@ def first_losses(run: TwoEpochs) -> tuple[float, list[CriterionCall], Any]:
     with copies(run):
         batch, trial = batches(run)[0], origin(run).again()
         loss = float(trial.loss(batch).detach())
+        trial.criteria.detach()
         run.facts["first_loss"] = loss
         call = trial.criteria.classification
         if call is None:

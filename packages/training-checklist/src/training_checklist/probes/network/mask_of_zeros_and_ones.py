@@ -31,7 +31,7 @@ def detect(step: Step, limits: Limits) -> Hits:
         raise CannotJudge("no attention is given a mask of floating-point numbers")
     for name, values, place in found:
         if values.tolist() == [0.0, 1.0]:
-            yield Hit(f"attention is given a {name} of 0.0 and 1.0, which it adds to its scores", place)
+            yield Hit(f"{name} of attention holds 0.0 and 1.0, which are added to its scores", place)
 
 
 class Attending(Small):
