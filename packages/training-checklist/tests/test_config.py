@@ -251,11 +251,12 @@ def test_text_in_the_place_of_a_value_fails(judge):
         assert any(found["what"].endswith(f"not {kind}") and fix in found["fix"] for found in findings), fix
 
 
-def test_text_of_a_list_that_the_code_takes_apart_is_meant(judge):
-    given = "+model.net.betas='(0.9, 0.99)'"
-    code = TRAIN.replace("def main(cfg):", "def main(cfg):\n    print(cfg.model.net.betas.strip('()').split(','))")
-    assert finding(judge(given))["rule"] == "config/text-for-value"
-    assert judge(given, files={"train.py": code})["findings"] == []
+@pytest.mark.parametrize(("read", "told"), [("strip('()').split(',')", 0), ("strip()", 1)])
+def test_text_of_a_list_that_the_code_takes_apart_is_meant(judge, read, told):
+    line = f"import torch; torch.nn.Identity().eval(); print(cfg.model.net.betas.{read})"
+    code = TRAIN.replace("def main(cfg):", f"def main(cfg):\n    {line}")
+    found = judge("+model.net.betas='(0.9, 0.99)'", files={"train.py": code})["findings"]
+    assert [each["rule"] for each in found] == ["config/text-for-value"] * told
 
 
 def test_quoted_number_is_told_where_it_was_written(judge):

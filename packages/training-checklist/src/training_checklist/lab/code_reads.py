@@ -23,7 +23,7 @@ FILLED = re.compile(r"(\{\w*\}|%s)")  # where `format` or `%` put something
 LEAST_SAID = 3  # letters of a name that is made while the code runs: fewer fit any name
 BRACKETS = set("()[] ")
 TAKEN_OFF = {"strip", "lstrip", "rstrip", "replace", "removeprefix", "removesuffix"}  # by these from a text
-EVALUATED = {"eval", "literal_eval", "make_tuple"}
+EVALUATED = {"literal_eval", "make_tuple"}
 CONFIG = {"cfg", "config", "conf"}  # what the whole config is called
 SIGNATURES = {"signature", "getfullargspec"}
 LOOPS = {"items", "values", "keys"}
@@ -172,7 +172,8 @@ class Code:
         callee = name(node.func)
         texts = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
         brackets = [text for text in texts if isinstance(text, str) and text and BRACKETS.issuperset(text)]
-        self.parses_lists |= is_own(str(path)) and (callee in EVALUATED or (callee in TAKEN_OFF and bool(brackets)))
+        evaluated = callee in EVALUATED or (isinstance(node.func, ast.Name) and callee == "eval")  # no module.eval()
+        self.parses_lists |= is_own(str(path)) and (evaluated or (callee in TAKEN_OFF and bool(brackets)))
         owner = name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         if callee in LOOPS and owner in CONFIG:
             self.loops = True
