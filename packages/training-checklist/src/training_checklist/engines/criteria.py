@@ -44,8 +44,11 @@ class CriterionCall:
 
     @property
     def detached(self) -> "CriterionCall":
-        """The call without what its input was made of, which takes as much memory as a training step."""
-        return replace(self, input=self.input.detach(), result=None if self.result is None else self.result.detach())
+        """The call without what its input was made of, which takes as much memory as a training step.
+
+        Whether a gradient flows into a tensor stays known: it says what is learned, and what is only logged.
+        """
+        return replace(self, input=alone(self.input), result=alone(self.result))
 
     @property
     def num_classes(self) -> int | None:
@@ -92,6 +95,10 @@ def called_once(calls: list[CriterionCall]) -> list[CriterionCall]:
     """Return the calls of criteria that are called once among them: of others, which is which is not known."""
     names = [call.name for call in calls]
     return [call for call in calls if names.count(call.name) == 1]
+
+
+def alone(value: Any) -> Any:
+    return value.detach().requires_grad_(value.requires_grad) if isinstance(value, Tensor) else value
 
 
 class Criteria(Listener):
