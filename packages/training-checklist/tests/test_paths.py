@@ -355,11 +355,10 @@ def test_working_directory_as_run_directory_is_none_where_each_run_makes_a_folde
     assert [each["severity"] for each in verdict["findings"] if each["rule"] == "paths/shared-directory"] == told
 
 
-def test_record_of_hydra_in_another_folder_of_this_run_alone_is_in_its_place(judge):
-    elsewhere = "hydra.output_subdir=${hydra:runtime.cwd}/kept/${now:%Y-%m-%d_%H-%M-%S}"
-    assert "paths/record-missing" not in {each["rule"] for each in judge(elsewhere)["findings"]}
-    [found] = judge("hydra.output_subdir=${hydra:runtime.cwd}/kept")["findings"]
-    assert found["rule"] == "paths/record-missing"
+@pytest.mark.parametrize(("folder", "told"), [("kept/${now:%Y-%m-%d_%H-%M-%S}", False), ("kept", True)])
+def test_record_of_hydra_in_another_folder_of_this_run_alone_is_in_its_place(judge, folder, told):
+    rules = [each["rule"] for each in judge(f"hydra.output_subdir=${{hydra:runtime.cwd}}/{folder}")["findings"]]
+    assert rules == ["paths/record-missing"] if told else "paths/record-missing" not in rules
 
 
 def test_checkpoint_may_hold_the_trainer(judge):
@@ -389,12 +388,13 @@ def test_files_that_several_lines_write_to_one_folder_are_one_finding(judge, fol
         "(folder / 'a.txt').write_text('')",
         "(folder / 'b.txt').write_text('')",
         "open(folder / 'runs.csv', 'a').close()",
+        "open(folder / 'sums.csv', 'a').close()",
     ]
     found = judge(*given, files={"train.py": TRAIN.replace("# the end", "\n    ".join(lines))})["findings"]
     error, remark = sorted(found, key=lambda each: each["severity"])
     assert "kept/a.txt, kept/b.txt" in error["what"]
     assert (error["where"].startswith(place), fix in str(error["fix"])) == (True, True)
-    assert (remark["severity"], "kept/runs.csv" in remark["what"]) == ("remark", True)
+    assert (remark["severity"], "kept/runs.csv, kept/sums.csv" in remark["what"]) == ("remark", True)
 
 
 @pytest.mark.parametrize(("read", "key"), [("kept", "kept"), ("model.kept", "model.kept"), (None, None)])

@@ -102,7 +102,8 @@ class Job:
         """Write its files into a folder, and return that."""
         listed = f"defaults: [{', '.join(f'{{{each}}}' if ':' in each else each for each in self.defaults)}]\n"
         main = {"conf/train.yaml": listed + FILES["conf/train.yaml"]} if self.defaults else {}
-        main["train.py"] = FILES["train.py"].replace("    trainer.fit", f"    {self.line}\n    trainer.fit", 1)
+        if self.line:
+            main["train.py"] = FILES["train.py"].replace("    trainer.fit", f"    {self.line}\n    trainer.fit", 1)
         for path, text in {**FILES, **main, **self.files}.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")

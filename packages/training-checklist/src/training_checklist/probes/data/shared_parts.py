@@ -44,7 +44,8 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
             found, length = compare(known, held, limits) or ({}, 0)
             shared = [*found.values()]
             if is_image:
-                shared = [found[sample] for sample in found.keys() & in_all_images(data, split, place, limits)]
+                samples = found.keys() & in_all_images(data, split, place, limits) if found else ()
+                shared = [found[sample] for sample in samples]
             else:
                 is_target = place in roles.compared
                 shared = [each for each in shared if (is_target and [0, 0] in each) or are_on_both_sides(each)]

@@ -2,7 +2,7 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -67,20 +67,17 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
         logged = by_loggers.get(top(files, written.path))
         is_asked = written.part is None and logged is not None and not named(files, written.path.name)
         groups.setdefault(writer_of(files, logged if is_asked else written), []).append(written)
-    for (writer, key, line), all_written in of_one_folder(files, groups).items():
+    for (writer, key, line), why, all_written in of_one_folder(files, groups):
         file, _, number = line.rpartition(":")
         place = files.place(key) if key else Place()
         place = place.beside(file=file, line=int(number)) if line else place
         names = [files.short(path) for path in sorted(written.path for written in all_written)]
         place = place if key or line else Place(file=names[0])
         what = f"{writer} writes outside the run's directory: {shown(names, 3)}"
-        why, fix, severity = meant(files, line, all_written), fix_of(files, writer, key, line, all_written[0]), None
-        if why == IN_STORE:
-            fix = KEEP
+        fix = KEEP if why == IN_STORE else fix_of(files, writer, key, line, all_written[0])
         # Where the working directory is the run's, counting is how runs are kept apart.
-        if why is not None and (why != COUNTED or not (own or Asked.current is None)):
-            severity = REMARK
-        yield Hit(what, place, why, fix, severity)
+        is_meant = why is not None and (why != COUNTED or not (own or Asked.current is None))
+        yield Hit(what, place, why, fix, REMARK if is_meant else None)
 
 
 def meant(files: RunFiles, line: str, all_written: list[Written]) -> str | None:
@@ -98,21 +95,21 @@ def meant(files: RunFiles, line: str, all_written: list[Written]) -> str | None:
     return COUNTED if all(VERSION.search(files.short(each.path)) for each in all_written) else None
 
 
-def of_one_folder(files: RunFiles, groups: dict[Writer, list[Written]]) -> dict[Writer, list[Written]]:
-    """Return the groups, as one those that write to one folder, which a key or a line of code names."""
-    by_folder: dict[tuple, list[Writer]] = {}
+def of_one_folder(
+    files: RunFiles, groups: dict[Writer, list[Written]]
+) -> Iterator[tuple[Writer, str | None, list[Written]]]:
+    """Yield the groups and what they are meant for, as one those of one folder that a key or a line of code names."""
+    by_folder: dict[tuple[str, str, str, str | None], list[Writer]] = {}
     for (writer, key, line), all_written in groups.items():
         [folder, *others] = {top(files, each.path) for each in all_written}
         one = "" if key or others or not line else folder
         by_folder.setdefault((writer, key, one, meant(files, line, all_written)), []).append((writer, key, line))
-    together = {}
-    for (writer, key, folder, _), found in by_folder.items():
+    for (writer, key, folder, why), found in by_folder.items():
         line = named(files, folder, whole=True) if folder and len(found) > 1 else ""
-        if len(found) == 1 or not (key or line):
-            together |= {each: groups[each] for each in found}
+        if len(found) > 1 and (key or line):
+            yield (writer, key, line), why, [written for each in found for written in groups[each]]
         else:
-            together[writer, key, line] = [written for each in found for written in groups[each]]
-    return together
+            yield from ((each, why, groups[each]) for each in found)
 
 
 def of_logger(files: RunFiles, written: Written) -> Written:
