@@ -251,7 +251,7 @@ def test_text_in_the_place_of_a_value_fails(judge):
         assert any(found["what"].endswith(f"not {kind}") and fix in found["fix"] for found in findings), fix
 
 
-@pytest.mark.parametrize(("read", "told"), [("strip('()').split(',')", 0), ("strip()", 1)])
+@pytest.mark.parametrize(("read", "told"), [("strip('()').split(',')", 0), ("strip(' ')", 1)])
 def test_text_of_a_list_that_the_code_takes_apart_is_meant(judge, read, told):
     line = f"import torch; torch.nn.Identity().eval(); print(cfg.model.net.betas.{read})"
     code = TRAIN.replace("def main(cfg):", f"def main(cfg):\n    {line}")

@@ -171,7 +171,7 @@ class Code:
     def _see_call(self, node: ast.Call, path: Path) -> None:
         callee = name(node.func)
         texts = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
-        brackets = [text for text in texts if isinstance(text, str) and text and BRACKETS.issuperset(text)]
+        brackets = [text for text in texts if isinstance(text, str) and text.strip() and BRACKETS.issuperset(text)]
         evaluated = callee in EVALUATED or (isinstance(node.func, ast.Name) and callee == "eval")  # no module.eval()
         self.parses_lists |= is_own(str(path)) and (evaluated or (callee in TAKEN_OFF and bool(brackets)))
         owner = name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
