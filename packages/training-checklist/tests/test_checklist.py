@@ -1,3 +1,4 @@
+import atexit
 import json
 import os
 import re
@@ -92,6 +93,13 @@ def test_item_is_ended_at_its_time_limit(train, tmp_path, monkeypatch):
     [item] = json.loads(path.read_text(encoding="utf-8"))["items"]
     assert "its process did not end within 5 s" in item["error"]
     assert not list(path.parent.glob(".*"))
+
+
+def test_item_that_does_not_end_after_its_report_keeps_its_verdict(train, monkeypatch):
+    monkeypatch.setattr(Anomaly, "on_train_start", lambda *_: atexit.register(signal.pause))
+    monkeypatch.setattr(start, "LEAVING", 0.5)
+    run = train("+debug=checklist", "hydra.callbacks.debug.only=[anomaly]", "++checks.checklist.seconds=60")
+    assert [item["verdict"] for item in read(run)["items"]] == ["passed"]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from training_checklist.starting.placement import RUN, placed
 STEP = 0.02  # seconds between two looks at a process
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # which Windows does not have
 GRACE = 5  # seconds that a process has to end by itself; Lightning saves nothing in an item
+LEAVING = 60  # seconds to end in after its report, which is the last that an item does: exit handlers may wait for good
 HEIR_SECONDS = 60  # three times what a rank waits for another in a collective
 IMPORTED = "imported.txt"
 STARTED = ".started"  # ending of notes in an item's directory, of the processes that run for it
@@ -54,19 +55,26 @@ class Starter:
     def run(self, arguments: list[str], work: Path, output: Path | None, seconds: float | None) -> int | None:
         """Run a command of these overrides, and return its exit code; None where it was ended after `seconds`.
 
+        One that prints to a file is ended `LEAVING` seconds after its report, too.
+
         Args:
             work: the directory that it writes to.
             output: the file that it prints to; None: it shares the user's terminal, and may ask.
         """
         process = self._start(arguments, work, output)
-        started = time.monotonic()
+        started, reported = time.monotonic(), None
         try:
             with signals_raise():
                 while process.poll() is None:
-                    if seconds is not None and time.monotonic() - started > seconds:
+                    now = time.monotonic()
+                    if reported is None and output is not None and report_of(work).is_file():
+                        reported = now
+                    if reported is not None and now - reported > LEAVING:
+                        break
+                    if seconds is not None and now - started > seconds:
                         return None
                     time.sleep(STEP)
-                if process.returncode < 0:
+                if (process.returncode or 0) < 0:
                     wait_for_heir(work)
         except KeyboardInterrupt:
             if output is None:  # it has been told, too, and ends as the user's own training would
@@ -153,12 +161,16 @@ def libraries(before: set[str]) -> list[str]:
     return [name for name, file in new.items() if is_installed(file) or is_of_checks(file)]
 
 
+def report_of(work: Path) -> Path:
+    return work / "debug" / "report.json"
+
+
 def wait_for_heir(work: Path) -> None:
     """Where a rank has died, wait for the report of another one, as long as one lives that may write it."""
     from training_checklist.experiments.distributed.presence import has_ended
 
     deadline = time.monotonic() + HEIR_SECONDS
-    while not (work / "debug" / "report.json").is_file() and time.monotonic() < deadline:
+    while not report_of(work).is_file() and time.monotonic() < deadline:
         signs = [json.loads(path.read_text(encoding="utf-8")) for path in work.rglob(".presence*.json")]
         if all(has_ended(sign["pid"]) for sign in signs):
             return
