@@ -28,6 +28,6 @@ PROBE = Probe(
     fix=Fix("give it one, or leave it out"),
     detect=detect,
     faulty=Job(("+callbacks.early_stopping.patience=3",), PASSED_OVER),
-    healthy=Job(("+callbacks.checkpoint.save_top_k=3",), PASSED_OVER),
+    healthy=Job(("+callbacks.checkpoint.save_last=true",), PASSED_OVER),
     also_healthy=(Job(("+callbacks.names.first=1",), PASSED_OVER | {"read.py": "print(cfg.callbacks.names.first)"}),),
 )
