@@ -4,13 +4,16 @@ import json
 import linecache
 import runpy
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from in_project import own_conftest
+from training_checklist.engines.own_code import is_installed
+from training_checklist.lab import code_reads
 
 ASKED = '[tool.training-checklist]\ngroup = "debug"\n'
 
@@ -36,12 +39,18 @@ def without_others() -> Iterator[None]:
             setattr(sys.modules[parent], child, module)  # which the imports inside have set to theirs
 
 
+def own_and_installed(folder: Path, loaded: Callable[[], Iterator[Path]]) -> Iterator[Path]:
+    """Yield what a process of its own would have loaded."""
+    yield from (path for path in loaded() if path.is_relative_to(folder) or is_installed(str(path)))
+
+
 @contextmanager
 def as_command(folder: Path, *argv: str) -> Iterator[None]:
     """A command in the folder of a project that is a test's own: its modules are imported, and forgotten in the end."""
     modules = {path.stem for path in folder.glob("*.py")}
     with own_conftest().as_process(folder, *argv), pytest.MonkeyPatch.context() as patch, without_others():
         linecache.clearcache()  # there may have been another train.py
+        patch.setattr(code_reads, "loaded", partial(own_and_installed, folder.resolve(), code_reads.loaded))
         patch.syspath_prepend(folder)
         try:
             yield
