@@ -452,6 +452,24 @@ class TestWithoutClasses:
 
         assert examine("overfit", ByHand()).status == status
 
+    def test_schedule_stepped_by_hand_may_end_with_the_project_s_own_training(self, examine):
+        class ByHand(Regression):
+            automatic_optimization = False
+
+            def training_step(self, batch):
+                loss = functional.mse_loss(self.layer(batch[0]), batch[0])
+                self.optimizers().zero_grad()
+                self.manual_backward(loss)
+                self.optimizers().step()
+                self.lr_schedulers().step()
+                return loss
+
+            def configure_optimizers(self):
+                optimizer = super().configure_optimizers()
+                return [optimizer], [torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.01, total_steps=8)]
+
+        assert examine("overfit", ByHand(0.01)).status == "passed"
+
 
 class TestFault:
     """What keeps a network from memorising, and the place that the verdict names."""

@@ -17,7 +17,7 @@ from training_checklist.engines.instead import put
 from training_checklist.engines.lazy import has_lazy
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.rehearsal import usual_rates
-from training_checklist.engines.replay import as_loaded, reported_loss
+from training_checklist.engines.replay import as_loaded, ignore, reported_loss
 from training_checklist.engines.tracer import Tracer
 from training_checklist.engines.trial import DRAWN, Trial, norm_of_gradients
 from training_checklist.experiments.experiment import Experiment, NoWorkers, stop
@@ -122,6 +122,8 @@ class Overfit(Experiment):
                 group["lr"] = rate
             for config in trainer.lr_scheduler_configs:
                 config.frequency = NEVER
+                if not pl_module.automatic_optimization:  # the step steps it, and may do so as often as it trains alone
+                    self.watching.callback(put(config.scheduler, "step", ignore))
             off += [f"learning rate schedule (held at {max(rates):.3g})"]
         self.facts["turned_off"] = off
         self.first_step, self.batch.deadline = trainer.global_step, time.monotonic() + self.batch.seconds
