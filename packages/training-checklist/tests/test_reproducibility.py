@@ -1,6 +1,7 @@
 import importlib
 import inspect
 import random
+import re
 from copy import deepcopy
 from pathlib import Path
 
@@ -119,6 +120,15 @@ def test_a_seed_of_hash_is_none_though_lightning_prints_it(tmp_path):
     assert "hash(str(cfg.seed))" in place["source"]
     assert "hash() of a text" in verdict["findings"][0]["why"]
     assert "zlib.crc32" in verdict["findings"][0]["fix"]
+
+
+@pytest.mark.parametrize(("line", "fix"), [("cfg.seed and pl.seed_everything(cfg.seed)", "seed=42"), ("", "cfg.seed,")])
+def test_key_of_a_seed_is_set_where_something_sets_a_seed(tmp_path, line, fix):
+    code = re.sub(r"pl\.seed_everything\(.*\)", line, PROJECT["train.py"])
+    [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": code}, "seed=null")
+    [finding] = verdict["findings"]
+    assert finding["rule"] == "reproducibility/no-seed"
+    assert fix in finding["fix"]
 
 
 def test_missing_seed_and_lost_state_are_named_with_the_first_tensor(tmp_path):

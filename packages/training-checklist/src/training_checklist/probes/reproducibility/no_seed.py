@@ -32,7 +32,7 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     if "hash(" in place.source:
         fix = Fix(OF_A_TEXT)
     elif unset:
-        fix = Fix(overrides=(f"{key.key}=42",))
+        fix = Fix(overrides=(f"{key.key}=42",)) if any(calls_in_code(*SEEDING)) else None
     else:
         fix = Fix(WHATEVER_IT_IS) if given else key_that_seeds()
     yield Hit(
@@ -53,6 +53,7 @@ def key_that_seeds() -> Fix | None:
     return None
 
 
+SEEDING = ("seed_everything", "manual_seed", "set_seed", "seed", "seed_all", "fix_seed", "set_random_seed")
 OF_CONFIG = re.compile(r"""\w+\.(\w*seed\w*)|\w+(?:\.get\(|\[)['"](\w*seed\w*)['"][\])]""")
 OF_A_TEXT = "a number of the text that every process has alike: zlib.crc32(text.encode())"
 WHATEVER_IT_IS = (
