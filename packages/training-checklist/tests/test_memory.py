@@ -3,6 +3,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 from torchmetrics import CatMetric, Metric
+from training_checklist.engines.held import all_kept, held
 from training_checklist.probes.memory.peak_above_budget import largest_owner
 
 KEPT = []
@@ -330,3 +331,12 @@ class TestFault:
         assert "largest part: " in finding.what
         assert finding.fix.overrides[0].startswith("data.batch_size=")
         assert "callbacks.debug_memory.budget_gb=" in finding.fix.advice
+
+
+@pytest.mark.parametrize("look", [lambda thing: held(thing, ""), lambda thing: all_kept(thing, (torch.Tensor,))])
+def test_container_that_refuses_to_be_gone_through_keeps_nothing(look):
+    class Refusing(dict):
+        def items(self):
+            raise OSError("its file is closed")
+
+    assert len([*look([Refusing(one=torch.ones(1)), torch.ones(1)])]) == 1

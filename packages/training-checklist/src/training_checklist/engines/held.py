@@ -5,6 +5,7 @@ import re
 import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from types import CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -60,15 +61,20 @@ def held(
             yield f"{path}.{name}", tensor, layer
         for inner, name, each in attributes(value):
             yield from held(each, ".".join(part for part in (path, inner, name) if part), depth - 1, layer)
-    elif isinstance(value, dict):
-        for key, each in islice(value.items(), MOST):
-            yield from held(each, f"{path}[{key!r}]", depth - 1, layer)
-    elif isinstance(value, CONTAINERS):
-        for index, each in enumerate(islice(value, MOST)):
-            yield from held(each, f"{path}[{index}]", depth - 1, layer)
-    elif hasattr(value, "__dict__"):
-        for name, each in vars(value).items():
-            yield from held(each, f"{path}.{name}", depth - 1, layer)
+    else:
+        for form, key, each in parts(value):
+            yield from held(each, path + form.format(key), depth - 1, layer)
+
+
+def parts(thing: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield how a path goes on to a part, by what name, and the part; nothing of what refuses to be gone through."""
+    with suppress(Exception):
+        if isinstance(thing, dict):
+            yield from (("[{!r}]", key, each) for key, each in islice(thing.items(), MOST))
+        elif isinstance(thing, CONTAINERS):
+            yield from (("[{}]", index, each) for index, each in enumerate(islice(thing, MOST)))
+        elif hasattr(thing, "__dict__"):
+            yield from ((".{}", name, each) for name, each in vars(thing).items())
 
 
 def kept(thing: Any, path: str, kinds: tuple[type, ...], depth: int = DEPTH) -> Iterator[tuple[str, Any]]:
@@ -77,17 +83,10 @@ def kept(thing: Any, path: str, kinds: tuple[type, ...], depth: int = DEPTH) -> 
         yield path, thing
     elif depth == 0 or isinstance(thing, (*CLOSED, Tensor)):
         return
-    elif isinstance(thing, dict):
-        for key, each in islice(thing.items(), MOST):
+    else:
+        for form, key, each in parts(thing):
             if not isinstance(each, ATOMS):
-                yield from kept(each, f"{path}[{key!r}]", kinds, depth - 1)
-    elif isinstance(thing, CONTAINERS):
-        for index, each in enumerate(islice(thing, MOST)):
-            if not isinstance(each, ATOMS):
-                yield from kept(each, f"{path}[{index}]", kinds, depth - 1)
-    elif hasattr(thing, "__dict__"):
-        for name, each in vars(thing).items():
-            yield from kept(each, f"{path}.{name}", kinds, depth - 1)
+                yield from kept(each, path + form.format(key), kinds, depth - 1)
 
 
 def all_kept(thing: Any, kinds: tuple[type, ...]) -> Iterator[Any]:
@@ -100,12 +99,8 @@ def all_kept(thing: Any, kinds: tuple[type, ...]) -> Iterator[Any]:
         seen.add(id(each))
         if isinstance(each, kinds):
             yield each
-        elif isinstance(each, dict):
-            waiting += islice(each.values(), MOST)
-        elif isinstance(each, CONTAINERS):
-            waiting += islice(each, MOST)
-        elif hasattr(each, "__dict__") and not isinstance(each, (*CLOSED, Tensor)):
-            waiting += vars(each).values()
+        elif not isinstance(each, (*CLOSED, Tensor)):
+            waiting += (part for _, _, part in parts(each))
 
 
 def places(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Iterator[tuple[str, Any]]:
