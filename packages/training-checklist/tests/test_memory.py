@@ -1,3 +1,6 @@
+import weakref
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -339,4 +342,5 @@ def test_container_that_refuses_to_be_gone_through_keeps_nothing(look):
         def items(self):
             raise OSError("its file is closed")
 
-    assert len([*look([Refusing(one=torch.ones(1)), torch.ones(1)])]) == 1
+    gone = SimpleNamespace(of=weakref.proxy(Refusing()))
+    assert len([*look([Refusing(one=torch.ones(1)), gone, torch.ones(1)])]) == 1

@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import islice
 from types import CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
+from weakref import ProxyTypes
 
 import numpy as np
 from torch import Tensor, nn
@@ -39,7 +40,7 @@ CLOSED = (str, bytes, type, FunctionType, MethodType, Instead, ModuleType, Train
 def attributes(model: nn.Module) -> Iterator[tuple[str, str, Any]]:
     """Yield module path, name and value of what `model` and its modules keep beside parameters, buffers and modules."""
     for path, module in model.named_modules():
-        for name, value in vars(module).items():
+        for name, value in own_values(module):
             if name not in PLUMBING:
                 yield path, name, value
         for name, value in vars(type(module)).items():
@@ -74,7 +75,12 @@ def parts(thing: Any) -> Iterator[tuple[str, Any, Any]]:
         elif isinstance(thing, CONTAINERS):
             yield from (("[{}]", index, each) for index, each in enumerate(islice(thing, MOST)))
         elif hasattr(thing, "__dict__"):
-            yield from ((".{}", name, each) for name, each in vars(thing).items())
+            yield from ((".{}", name, each) for name, each in own_values(thing))
+
+
+def own_values(thing: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what an object has of its own; a proxy keeps nothing, and fails whatever it is asked once that is gone."""
+    yield from ((name, each) for name, each in vars(thing).items() if type(each) not in ProxyTypes)
 
 
 def kept(thing: Any, path: str, kinds: tuple[type, ...], depth: int = DEPTH) -> Iterator[tuple[str, Any]]:
@@ -114,7 +120,7 @@ def places(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Iterato
             for name, buffer in module.named_buffers(recurse=False):
                 yield f"{path or type(pl_module).__name__}.{name}", buffer
     for callback in callbacks:
-        yield from ((f"{type(callback).__name__}.{name}", value) for name, value in vars(callback).items())
+        yield from ((f"{type(callback).__name__}.{name}", value) for name, value in own_values(callback))
     source = type(pl_module).__module__
     for name, value in list(vars(sys.modules[source]).items()):
         if isinstance(value, (Tensor, *CONTAINERS)) and not name.startswith("__"):
