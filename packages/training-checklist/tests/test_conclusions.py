@@ -32,6 +32,13 @@ def test_line_that_draws_without_a_seed_is_not_why_its_gradient_is_infinite():
     assert [each.finding.rule for each in found] == ["numerics/gradients-not-finite", "reproducibility/steps-differ"]
 
 
+@pytest.mark.parametrize(("items", "told"), [(["distributed"], 2), (["distributed", "trace"], 1)])
+def test_what_happens_between_processes_alone_explains_nothing_that_one_computes(items, told):
+    crash = finding("crash/unknown", file="train.py", line=7)
+    symptom = Verdict("overfit", "", [finding("overfit/not-memorised", symptom=True)])
+    assert len(conclusions([symptom, *(Verdict(item, "", [crash]) for item in items)])) == told
+
+
 def test_two_causes_stay_two_and_a_symptom_that_fits_neither_stands_for_itself():
     verdicts = [
         Verdict("trace", "", [finding("network/unregistered", module="net.extra")]),

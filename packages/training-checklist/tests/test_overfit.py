@@ -31,6 +31,24 @@ def test_labels_without_a_pattern_are_memorised_too(examine, net, data):
     assert examine("overfit", net(), Shuffled()).status == "passed"
 
 
+@pytest.mark.parametrize(
+    ("last", "is_still_falling", "told"), [(0.4, True, "half of it"), (0.4, False, ""), (0.6, True, "")]
+)
+def test_network_that_has_learnt_half_and_learns_on_is_not_judged(monkeypatch, last, is_still_falling, told):
+    for name, answer in {
+        "has_silent_samples": False,
+        "explanation": None,
+        "is_explained": False,
+        "trials": ([], ""),
+    }.items():
+        monkeypatch.setattr(unexplained, name, lambda *_, answer=answer: answer)
+    known = {"accuracy": 0.5, "course": "", "memorised": False, "standing": "", "steps": 300, "learnt": 0.5}
+    batch = SimpleNamespace(**known, goal=None, losses=[1.0], last=last, is_still_falling=is_still_falling)
+    batch.is_on_its_way = True  # the next question
+    with pytest.raises(CannotJudge, match=told or "one answer for all"):
+        [*unexplained.detect(batch, None)]
+
+
 @pytest.mark.parametrize("answers_first", [True, False])
 def test_what_answers_are_compared_with_stands_on_either_side_of_a_criterion(answers_first):
     answers, images = torch.zeros(3, requires_grad=True), torch.ones(3)

@@ -472,6 +472,14 @@ def test_logger_built_in_code_is_told_its_argument_and_so_are_the_checkpoints_in
     }
 
 
+def test_file_beside_the_folder_of_a_logger_is_not_the_logger_s(judge):
+    train = TRAIN.replace("loggers = [", "loggers = [pl.loggers.CSVLogger('logs/csv')] or [")
+    written = "    os.makedirs('logs/notes', exist_ok=True)\n    os.system('echo 1 > logs/notes/today; true')\n"
+    train = f"import os\n{train}".replace("    loggers = [", f"{written}    loggers = [")
+    found = judge("~logger", "+logger={}", files={"train.py": train})["findings"]
+    assert [each["what"].partition(" writes ")[0] for each in found if "notes/today" in each["what"]] == ["something"]
+
+
 def test_checkpoints_in_the_folder_of_a_configured_logger_are_told_its_key(judge):
     found = judge("~callbacks", "+callbacks={}", "logger.csv.save_dir=logs")["findings"]
     by_checkpoint = next(each for each in found if each["what"].startswith("ModelCheckpoint, in the folder of"))

@@ -26,6 +26,12 @@ class Conclusion:
     def severity(self) -> str:
         return worst([self.finding.severity, *(finding.severity for _, finding in self.witnesses)]) or FAILED
 
+    @property
+    def explains(self) -> bool:
+        """Whether something of what one process computes in training may follow from it."""
+        is_of_several = {self.item, *(item for item, _ in self.witnesses)} == {"distributed"}
+        return not is_of_several and not self.finding.rule.startswith(AFTERWARDS)
+
     def __str__(self) -> str:
         first, place = self.finding.what.splitlines()[0], self.finding.where.splitlines()
         told = f"{first} ({place[0]})" if place else first
@@ -49,8 +55,8 @@ def conclusions(verdicts: list[Verdict]) -> list[Conclusion]:
 
     Findings at one place (a key of the config, a line, a parameter, a module) are one thing. A symptom goes with what
     is known of its place, and where that is nothing with the only cause that there is; else it stands for itself. What
-    only may be wrong explains no failure; where files lie, what they hold, whether a run can be had once more, or how
-    fair its splits are, explains nothing that it computes.
+    only may be wrong explains no failure; where files lie, what they hold, whether a run can be had once more, how
+    fair its splits are, or how several processes fare explains nothing that one computes.
     """
     found = [(verdict.item, finding) for verdict in verdicts for finding in verdict.counted]
     found.sort(key=lambda each: each[1].severity != FAILED)
@@ -62,7 +68,7 @@ def conclusions(verdicts: list[Verdict]) -> list[Conclusion]:
         place = gathered.index(one[0]) if one else len(gathered)
         gathered = [each for each in gathered if each not in one]
         gathered.insert(place, Conclusion(*first, others))
-    causes = [each for each in gathered if not each.finding.rule.startswith(AFTERWARDS)]
+    causes = [each for each in gathered if each.explains]
     for item, finding in [each for each in found if each[1].symptom]:
         grave = [each for each in causes if finding.severity != FAILED or each.severity == FAILED]
         same = next((each for each in gathered if is_one_thing(each, finding)), None)

@@ -62,9 +62,9 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
     # A path that the config names in full is the project's own run directory too.
     own = [] if Asked.current is None or Asked.current.folder == files.here else [Asked.current.folder.resolve()]
     outside = [of_logger(files, each) for each in files.recording.outside([*data(files), *own])]
-    by_loggers = {top(files, each.path): each for each in outside if isinstance(each.part, Logger)}
+    by_loggers = [each for each in outside if isinstance(each.part, Logger)]
     for written in outside:
-        logged = by_loggers.get(top(files, written.path))
+        logged = next((each for each in by_loggers if lies_beside(files, written.path, each)), None)
         is_asked = written.part is None and logged is not None and not named(files, written.path.name)
         groups.setdefault(writer_of(files, logged if is_asked else written), []).append(written)
     for (writer, key, line), why, all_written in of_one_folder(files, groups):
@@ -140,6 +140,13 @@ def store_of_mlflow() -> Path | None:
 def top(files: RunFiles, path: Path) -> str:
     """Return the first folder on the way from the working directory to a file."""
     return Path(files.short(path)).parts[0]
+
+
+def lies_beside(files: RunFiles, path: Path, logged: Written) -> bool:
+    """Whether a file lies in the folder that a logger was given, where that is the working directory in its own one."""
+    given = getattr(logged.part, "save_dir", None)
+    is_below = not given or path.is_relative_to(os.path.realpath(files.here / given))
+    return is_below and top(files, path) == top(files, logged.path)
 
 
 def writer_of(files: RunFiles, written: Written) -> tuple[str, str, str]:
@@ -251,6 +258,9 @@ def fix_of(files: RunFiles, writer: str, key: str, line: str, written: Written) 
         return Fix(f"in {set_in}: {name} = {folder}") if set_in else Fix(overrides=(f"++{key}.{name}={OUTPUT_DIR}",))
     if writer not in (TRAINER, GIVEN_ROOT):
         taken = [f"{name}={folder}" for name in ("tracking_uri", "save_dir", "dirpath") if name in arguments]
+        file, _, number = line.rpartition(":")
+        if line and "wandb.init(" in of_line(file, int(number)).source:
+            taken = [f"dir={folder}"]
         is_folder = line == named(files, top(files, path), whole=True)
         below = f"Path({folder}) / {(top(files, path) if is_folder else path.name)!r}"
         return Fix(f"in {line}: {taken[0] if taken else below}") if line else None
