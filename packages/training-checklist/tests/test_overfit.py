@@ -13,6 +13,8 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 from training_checklist import probes
 from training_checklist.lab import examples, one_batch, one_batch_trials
+from training_checklist.probe import CannotJudge
+from training_checklist.probes.overfit import unexplained
 
 
 def test_healthy_network_memorises_a_batch(examine, net):
