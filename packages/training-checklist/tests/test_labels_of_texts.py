@@ -115,6 +115,16 @@ def test_tags_that_mean_something_else_in_validation(examine, renamed):
     assert ("data/classes-renamed" in rules(examine("limit_batches", Tagger(), data))) == bool(renamed)
 
 
+def test_labels_of_a_language_s_vocabulary_take_no_memory_by_its_square(examine):
+    class Wide(Tagger):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(16, 100_000)
+
+    verdict = examine("limit_batches", Wide(), Texts(texts(64, 0), texts(64, 1, renamed=1)))
+    assert (verdict.error, "data/classes-renamed" in rules(verdict)) == (None, True)
+
+
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_labels_of_other_texts(examine, shuffled):
     class Data(Texts):

@@ -15,7 +15,7 @@ from training_checklist.lab.labels import classes
 from training_checklist.lab.loading import is_plain
 from training_checklist.lab.shared import once
 from training_checklist.lab.stored import stored_inputs
-from training_checklist.lab.tokens import bags, confusion_of_tokens, halves, pairs
+from training_checklist.lab.tokens import bags, confusion_of_tokens, pairs
 from training_checklist.probe import CannotJudge
 
 FEATURES = 1024  # at most; larger inputs are averaged
@@ -182,15 +182,22 @@ def of_samples(data: Data, train: Sample | None, split: Split) -> list[LabelFit]
 
 def of_tokens(data: Data, split: Split) -> list[LabelFit]:
     """Hold the labels of tokens in a split against those that the tokens have in training."""
-    number = classes(data)
-    own, other = (part(data, each) for each in (data.train, split))
-    known = [pairs(each, data.roles) for each in (own, other)]
-    if min(sum(len(labels) for labels, _ in each) for each in known) < LEAST:
+    own, other = (pairs(part(data, each), data.roles) for each in (data.train, split))
+    if min(sum(len(labels) for labels, _ in each) for each in (own, other)) < LEAST:
         return []
-    tables = [
-        confusion_of_tokens(*halves(own, data.roles), number),
-        confusion_of_tokens(*known, number),
-        confusion_of_tokens(*halves(other, data.roles), number),
-    ]
-    present = sum(table.sum(0) + table.sum(1) for table in tables).nonzero().flatten()
-    return [LabelFit(present.tolist(), *(table[present][:, present] for table in tables))]
+    present, counts = torch.cat([labels.long() for labels, _ in (*own, *other)]).unique(return_counts=True)
+    inside = (present >= 0) & (present < classes(data))
+    present, counts = present[inside], counts[inside]
+    if not len(present):
+        return []
+    # Of a language's words, a table of each with each takes gigabytes.
+    present = present[counts.topk(min(len(counts), FEATURES)).indices].sort().values
+    named = [[(positions(labels, present), tokens) for labels, tokens in each] for each in (own, other)]
+    pairs_of_parts = ((named[0][::2], named[0][1::2]), named, (named[1][::2], named[1][1::2]))
+    return [LabelFit(present.tolist(), *(confusion_of_tokens(*each, len(present)) for each in pairs_of_parts))]
+
+
+def positions(labels: Tensor, present: Tensor) -> Tensor:
+    """Return where each label stands among those that are present, sorted, and -1 where it does not."""
+    found = torch.searchsorted(present, labels.long()).clamp_max(len(present) - 1)
+    return torch.where(present[found] == labels, found, -1)
