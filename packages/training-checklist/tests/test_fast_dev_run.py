@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 from torchmetrics import MeanMetric, MinMetric
 from training_checklist import check
 from training_checklist.engines.loads import recorded_loads, seen
+from training_checklist.engines.stand_in import stand_in
 from training_checklist.experiments.fast_dev_run import FastDevRun
 from training_checklist.probes.run.hook_never_called import like_hooks
 from training_checklist.probes.run.no_loss import may_skip
@@ -441,3 +442,38 @@ def test_method_that_another_program_beside_this_one_calls(tmp_path, beside):
     [verdict] = run_project(tmp_path, "fast_dev_run", files)
     assert verdict["verdict"] == ("passed" if beside else "warning")
     assert [finding["rule"] for finding in verdict["findings"]] == ([] if beside else ["run/hook-never-called"])
+
+
+@pytest.mark.parametrize(("name", "status"), [("val/loglik_std", "passed"), ("val/loglik", "failed")])
+def test_how_far_the_losses_of_batches_differ_one_batch_does_not_tell(examine, net, name, status):
+    class Spread(net):
+        def on_validation_epoch_start(self):
+            self.losses = []
+
+        def validation_step(self, batch, batch_idx):
+            self.losses.append(self.loss(batch))
+
+        def on_validation_epoch_end(self):
+            self.log(name, torch.stack(self.losses).std())
+
+    assert examine("fast_dev_run", Spread()).status == status
+
+
+class WithDerived(nn.Module):
+    """Keeps in a buffer what it has computed with a graph."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+        self.register_buffer("derived", torch.ones(4))
+
+    def forward(self, answers):
+        self.derived = 2 * self.weight
+        return answers * self.derived
+
+
+def test_buffer_with_a_graph_is_copied_without_it(net):
+    module = net()
+    module.part = WithDerived()
+    module.part(torch.ones(4))
+    assert stand_in(module, Trainer(logger=False)).part.derived.grad_fn is None

@@ -95,6 +95,7 @@ MODULES = {
             "order_of",
             "part",
             "tested",
+            "tests_by_itself",
         ),
     ),
     "lab.effects": (

@@ -44,6 +44,7 @@ def stand_in(pl_module: LightningModule, trainer: Trainer, copies: dict[int, Any
     """
     copies = {} if copies is None else copies
     kept = [tensor for _, _, value in attributes(pl_module) for _, tensor, _ in held(value, "")]
+    kept += pl_module.buffers()
     # Tensors with a graph, such as the last loss, refuse to be copied; their detached twins are alive in `copies`.
     copies |= {id(tensor): tensor.detach() for tensor in kept if has_graph(tensor)} | {id(trainer): trainer}
     with unwatched(pl_module):

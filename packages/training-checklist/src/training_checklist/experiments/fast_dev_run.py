@@ -15,8 +15,7 @@ from training_checklist.engines.own_config import own_config
 from training_checklist.engines.replay import reported_loss
 from training_checklist.engines.stages import has_stage
 from training_checklist.experiments.experiment import Experiment, NoWorkers
-from training_checklist.lab.code_reads import calls_in_code
-from training_checklist.lab.data import is_asked_for_by_code
+from training_checklist.lab.data import tests_by_itself
 from training_checklist.lab.stages import Stages
 from training_checklist.lightning import LightningModule, Trainer
 
@@ -108,7 +107,7 @@ class FastDevRun(Experiment):
                 pass_on(getattr(type(trainer), stage), trainer, pl_module, datamodule=datamodule)
         except Exception as error:
             no_data = stage == "predict" and not trainer.predict_loop.batch_progress.current.ready
-            is_own_test = stage == "test" and is_asked_for_by_code() and next(calls_in_code("test"), None) is None
+            is_own_test = stage == "test" and tests_by_itself()
             if no_data or (stage == "predict" and is_own_refusal(error)) or is_own_test:
                 said = next(iter(str(error).splitlines()), "")[:120]
                 why = "no code calls Trainer.test, which raises" if is_own_test else "nothing to predict here"

@@ -15,7 +15,7 @@ from training_checklist.engines.drawn_indices import content_of
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.splits import CHUNK, Split, splits
 from training_checklist.finding import Finding, Place
-from training_checklist.lab.code_reads import loaded
+from training_checklist.lab.code_reads import calls_in_code, loaded
 from training_checklist.lab.roles import Roles
 from training_checklist.lab.seen import Seen
 from training_checklist.lab.shared import Subject, once
@@ -146,6 +146,11 @@ def given_before(data: Data) -> str | None:
     own = is_overridden("train_dataloader", data.source)
     now = splits("train", pass_on(data.source.train_dataloader)) if own else []
     return content_of(now[0].dataset) if len(now) == 1 else None
+
+
+def tests_by_itself() -> bool:
+    """Whether the project's code takes the test samples itself, and leaves no test to the Trainer."""
+    return is_asked_for_by_code() and next(calls_in_code("test"), None) is None
 
 
 def is_asked_for_by_code() -> bool:

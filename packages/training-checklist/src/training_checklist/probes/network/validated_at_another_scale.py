@@ -70,7 +70,8 @@ def given(least: int) -> Iterator[list[tuple[nn.Module, list[float]]]]:
 
 def root_mean_square(tensor: Tensor) -> float:
     """Return it of finite numbers, 0.0 of others."""
-    size = float(tensor.detach().double().square().mean().sqrt())
+    numbers = tensor.detach() if tensor.is_floating_point() else tensor.double()
+    size = float(torch.linalg.vector_norm(numbers, dtype=torch.double)) / max(tensor.numel(), 1) ** 0.5  # of no copy
     return size if size < float("inf") else 0.0
 
 

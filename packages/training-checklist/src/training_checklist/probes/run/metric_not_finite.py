@@ -1,4 +1,5 @@
 import math
+import re
 
 from torch import Tensor
 from torchmetrics import MaxMetric, MinMetric
@@ -6,13 +7,16 @@ from torchmetrics import MaxMetric, MinMetric
 from training_checklist.instruments import Small, Stages
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
+SPREADS = {"std", "stdev", "stderr", "sem", "var", "variance", "deviation"}  # among batches, of which there is one
+
 
 def detect(stages: Stages, limits: Limits) -> Hits:
     undefined = []
     for name, value in stages.metrics.items():
         whole = name.removesuffix("_step").removesuffix("_epoch")  # what Lightning makes two more of
         told = whole != name and not math.isfinite(stages.metrics.get(whole, 0.0))
-        if stages.alike and math.isnan(value) and "loss" not in name:
+        is_spread = not SPREADS.isdisjoint(re.findall("[a-z]+", name.lower()))
+        if (stages.alike or is_spread) and math.isnan(value) and "loss" not in name:
             undefined.append(name)
         elif not math.isfinite(value) and not told:
             what, place = f"the metric {name} is {value} after one batch", Place(source=f"self.log({name!r}, ...)")
@@ -23,7 +27,7 @@ def detect(stages: Stages, limits: Limits) -> Hits:
                 yield Hit(what, place)
     if undefined:
         raise CannotJudge(
-            f"{', '.join(undefined)}: all samples of the one batch have one label, of which some need two"
+            f"{', '.join(undefined)}: the one batch has a single label, or is the only one, of which some need two"
         )
 
 
