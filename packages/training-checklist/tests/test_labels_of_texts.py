@@ -125,6 +125,21 @@ def test_labels_of_a_language_s_vocabulary_take_no_memory_by_its_square(examine)
     assert (verdict.error, "data/classes-renamed" in rules(verdict)) == (None, True)
 
 
+@pytest.mark.parametrize(("padding", "is_masked", "told"), [(0, False, 1), (0, True, 0), (None, False, 0)])
+def test_filling_is_known_by_the_embedding(examine, padding, is_masked, told):
+    class Counting(Reader):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(WORDS, 16, padding_idx=padding)
+
+        def forward(self, tokens):
+            kept = (tokens != 0) | (not is_masked)
+            return self.head((self.embedding(tokens) * kept[..., None]).sum(1) / kept.sum(1, keepdim=True))
+
+    found = rules(examine("trace", Counting(), Texts(texts(64, 0), texts(32, 1), collate_whole)))
+    assert found.count("network/reads-padding") == told
+
+
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_labels_of_other_texts(examine, shuffled):
     class Data(Texts):

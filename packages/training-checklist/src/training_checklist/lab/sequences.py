@@ -1,5 +1,6 @@
 """Sequences of tokens: what a network answers to a batch of them, and what it answers with more padding."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ def answers(step: Step) -> Answers:
 
 def padded_batch(step: Step) -> Any:
     """Return a batch of samples from all over the dataset, where sequences of the step's batch have one length."""
-    if any(map(is_of_tokens, leaves(step.batch).values())) and next(longer(step.batch), None) is None:
+    if any(map(is_of_tokens, leaves(step.batch).values())) and next(longer(step, step.batch), None) is None:
         try:
             with of_the_project("the dataset, asked for other samples,"):
                 return train_split(step).spread(SPREAD, step.trainer)
@@ -124,7 +125,7 @@ def more_padding(step: Step) -> list[MorePadding]:
         CannotJudge: no part of the batch has padding that is known as such.
     """
     seen, looked, found = answers(step), look(step), []
-    for leaf, batch in longer(seen.batch):
+    for leaf, batch in longer(step, seen.batch):
         loss, criteria = compared(looked, batch)
         other, length = criteria.classification, leaves(batch)[leaf].shape[1]
         moved = None if seen.call is None or other is None else moved_by(leaf, seen.batch, seen.call, other)
@@ -162,16 +163,22 @@ def is_of_tokens(leaf: Tensor) -> bool:
     return leaf.ndim == 2 and is_whole(leaf)
 
 
-def longer(batch: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the place of each padded sequence, and the batch with more padding there, where it is known how."""
+def longer(step: Step, batch: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the place of each padded sequence, and the batch with more padding there, where it is known how.
+
+    What fills up is known where another part of the batch ends with it, a further sequence is filled up with it, too,
+    or an embedding has it as its padding_idx.
+    """
     parts = {path: leaf for path, leaf in leaves(batch).items() if leaf.ndim and not leaf.is_complex()}
     tokens = [(path, leaf) for path, leaf in parts.items() if is_of_tokens(leaf)]
     done: set[str] = set()
-    fillers: set[int] = set()
+    ends = {path: int(leaf[:, -1].mode().values) for path, leaf in tokens if is_filled_up(leaf)}
+    fillers = {filler for filler, sequences in Counter(ends.values()).items() if sequences > 1}
+    fillers |= {each.padding_idx for each in step.pl_module.modules() if isinstance(each, nn.Embedding)}
     for path, leaf in sorted(tokens, key=lambda each: -len(each[1].unique())):
-        length, runs, filler = leaf.shape[1], trailing(leaf), int(leaf[:, -1].mode().values)
-        if path in done or len(runs.unique()) < 2 or int(runs.min()) > 1 or is_word(leaf, runs):
+        if path in done or path not in ends:
             continue
+        length, runs, filler = leaf.shape[1], trailing(leaf), ends[path]
         others = [each for name, each in parts.items() if name != path]
         # What fills up one sequence surely fills up the other one, too.
         if filler not in fillers and not any(confirms(each, runs, length) for each in others):
@@ -195,9 +202,10 @@ def filled(leaf: Tensor) -> Tensor:
     return (flat == flat[:, -1, 0].mode().values).all(2)
 
 
-def is_word(leaf: Tensor, runs: Tensor) -> bool:
-    """Whether what rows of (B, T) end with stands before their ends, too: then it is a token like others."""
-    return not torch.equal(filled(leaf).sum(1), runs)
+def is_filled_up(leaf: Tensor) -> bool:
+    """Whether rows of (B, T) end with a value so many times as they are shorter, and have it nowhere else."""
+    runs = trailing(leaf)
+    return len(runs.unique()) > 1 and int(runs.min()) <= 1 and torch.equal(filled(leaf).sum(1), runs)
 
 
 def confirms(leaf: Tensor, runs: Tensor, length: int) -> bool:
