@@ -1464,3 +1464,15 @@ def test_schedule_that_is_stepped_by_hand_in_some_epochs_is_no_finding(examine, 
 
     verdict = examine("learning", InSomeEpochs() if seldom else ByHand(), max_epochs=10)
     assert ("schedule/never-stepped" in [each.rule for each in verdict.findings]) is not seldom
+
+
+def test_schedule_of_a_run_of_one_step_may_end_with_it(examine, net):
+    class OneCycle(net):
+        def configure_optimizers(self):
+            optimizer = super().configure_optimizers()
+            steps = int(self.trainer.estimated_stepping_batches)
+            schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.01, total_steps=steps)
+            return [optimizer], [{"scheduler": schedule, "interval": "step"}]
+
+    verdict = examine("learning", OneCycle(), limit_train_batches=1, max_epochs=1)
+    assert (verdict.error, [each.rule for each in verdict.findings]) == (None, [])

@@ -402,11 +402,18 @@ class RatesOfGroups:
         self.watching.stop()
 
 
-class CallCounter:
-    """Counts the calls of each schedule's step(), in the turns that Lightning gives it and beside them."""
+AT_ITS_END = (ValueError, ArithmeticError)  # as OneCycleLR says it
 
-    def __init__(self, trainer: Trainer) -> None:
-        self.trainer, self.turn = trainer, False
+
+class CallCounter:
+    """Counts the calls of each schedule's step(), in the turns that Lightning gives it and beside them.
+
+    Args:
+        goes_on: whether the run is longer than the project's own, so that a schedule may have come to its end.
+    """
+
+    def __init__(self, trainer: Trainer, goes_on: bool = False) -> None:
+        self.trainer, self.turn, self.goes_on = trainer, False, goes_on
         self.stepping: list[Any] = []
         self.calls = {
             id(each.scheduler): Calls(shown(each.scheduler), manual=not trainer.lightning_module.automatic_optimization)
@@ -465,7 +472,8 @@ class CallCounter:
                 calls.place = of_frame(frame)
             self.stepping.append(scheduler)
             try:
-                return pass_on(step, scheduler, *arguments, **options)
+                with suppress(*AT_ITS_END if self.goes_on else ()):
+                    return pass_on(step, scheduler, *arguments, **options)
             finally:
                 self.stepping.pop()
 
