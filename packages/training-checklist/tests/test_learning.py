@@ -1398,6 +1398,7 @@ def stopping(**options):
         (stopping(keeps="val/loss", stops="val/accuracy", mode="max", min_delta=0.01), None),
         (stopping(keeps="train/accuracy", stops="val/loss"), "learning/chosen-by-training"),
         (stopping(keeps="val/loss", stops="train/accuracy", mode="max"), "learning/chosen-by-training"),
+        (stopping(keeps="val/loss", stops="train/loss", stopping_threshold=1e-8, patience=1000), None),
         (stopping(keeps="val/loss", stops="val/accuracy", mode="max", min_delta=0.5), "learning/gain-out-of-reach"),
         (stopping(keeps="val/loss", stops="val/loss", min_delta=0.4), "learning/gain-out-of-reach"),
     ],

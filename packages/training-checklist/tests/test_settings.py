@@ -9,6 +9,7 @@ import training_checklist
 import yaml
 from training_checklist.catalogue import Catalogue
 from training_checklist.settings import check_settings
+from training_checklist.starting.shape import agreed
 
 ITEMS = sorted((Path(training_checklist.__file__).parent / "conf" / "debug").glob("*.yaml"))
 
@@ -80,3 +81,8 @@ def test_what_was_silenced_by_a_rule_that_was_merged_stays_silenced_by_the_one_t
 def test_an_alias_is_no_id_and_stands_once():
     names = [alias for rule in Catalogue().values() for alias in rule.aliases]
     assert sorted({*names} - {*Catalogue()}) == sorted(names)
+
+
+@pytest.mark.parametrize(("own", "agreed_on"), [(1, 1), (0, 0), (2, 2), (100, 50), (1.0, 50), (0.5, 50), (None, 50)])
+def test_item_validates_on_no_more_batches_than_the_project(own, agreed_on):
+    assert agreed({"limit_val_batches": 50}, {"limit_val_batches": own})["limit_val_batches"] == agreed_on

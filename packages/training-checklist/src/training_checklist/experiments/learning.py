@@ -96,6 +96,7 @@ class Learning(Experiment):
                 if getattr(callback, "monitor", None) is not None
                 and not (isinstance(callback, ModelCheckpoint) and callback.monitor in COUNTED)
                 and not may_be_logged_later(callback, pl_module)
+                and not stops_at_a_value_alone(callback, trainer)
             ]
             self.modes = [
                 (type(callback).__name__, callback.monitor, callback.mode)
@@ -230,6 +231,12 @@ class Learning(Experiment):
         self.run.validated = []
         self.run.logged = [name.strip("'\" []") for name in logged.split(",") if name.strip("'\" []")]
         return next(iter(probes.load("learning/monitor-not-logged").findings(self.run, {})), None)
+
+
+def stops_at_a_value_alone(callback: Callback, trainer: Trainer) -> bool:
+    """Whether EarlyStopping has more patience than there are epochs, and waits for its `stopping_threshold`."""
+    is_given_one = isinstance(callback, EarlyStopping) and callback.stopping_threshold is not None
+    return is_given_one and trainer.max_epochs is not None and callback.patience >= trainer.max_epochs > 0
 
 
 def may_be_logged_later(callback: Callback, pl_module: LightningModule) -> bool:

@@ -79,13 +79,14 @@ def asked_of_trainers(config: DictConfig, items: Collection[str]) -> tuple[dict[
 
 
 def agreed(asked: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return items' arguments of the Trainer without limits of a stage that the project's own have switched off.
+    """Return items' arguments of the Trainer with no more batches of validation than the project's own have.
 
     A bare Trainer refuses some of them: what else it leaves out is spelt then.
     """
     bare = WITHOUT_FEATURES if asked and own.get("barebones") else {}
-    kept = {name: value for name, value in asked.items() if not (name == "limit_val_batches" and own.get(name) == 0)}
-    return {**bare, **kept}
+    limit, least = asked.get("limit_val_batches"), own.get("limit_val_batches")
+    has_fewer = limit is not None and least is not None and (least == 0 or (isinstance(least, int) and least < limit))
+    return {**bare, **asked, **({"limit_val_batches": least} if has_fewer else {})}
 
 
 def limits(arguments: Mapping[str, Any]) -> dict[str, Any]:
