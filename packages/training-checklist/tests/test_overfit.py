@@ -13,8 +13,6 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 from training_checklist import probes
 from training_checklist.lab import examples, one_batch, one_batch_trials
-from training_checklist.probe import CannotJudge
-from training_checklist.probes.overfit import unexplained
 
 
 def test_healthy_network_memorises_a_batch(examine, net):
@@ -33,22 +31,14 @@ def test_labels_without_a_pattern_are_memorised_too(examine, net, data):
     assert examine("overfit", net(), Shuffled()).status == "passed"
 
 
-@pytest.mark.parametrize(
-    ("last", "is_still_falling", "told"), [(0.4, True, "half of it"), (0.4, False, ""), (0.6, True, "")]
-)
-def test_network_that_has_learnt_half_and_learns_on_is_not_judged(monkeypatch, last, is_still_falling, told):
-    for name, answer in {
-        "has_silent_samples": False,
-        "explanation": None,
-        "is_explained": False,
-        "trials": ([], ""),
-    }.items():
-        monkeypatch.setattr(unexplained, name, lambda *_, answer=answer: answer)
-    known = {"accuracy": 0.5, "course": "", "memorised": False, "standing": "", "steps": 300, "learnt": 0.5}
-    batch = SimpleNamespace(**known, goal=None, losses=[1.0], last=last, is_still_falling=is_still_falling)
-    batch.is_on_its_way = True  # the next question
-    with pytest.raises(CannotJudge, match=told or "one answer for all"):
-        [*unexplained.detect(batch, None)]
+@pytest.mark.parametrize(("last", "since", "is_half"), [(0.4, 50, True), (0.4, 150, False), (0.6, 50, False)])
+def test_network_that_has_learnt_half_and_learns_on_is_not_judged(last, since, is_half):
+    shares = {"min_fall": 0.05, "learnt": 0.5, "nearly": 0.1, "least_gain": 0.01}
+    lengths = {"settled": 10, "max_steps": 300, "patience": 100, "seconds": 120}
+    batch = one_batch.OneBatch(max_loss=0.05, min_accuracy=1.0, **shares, **lengths)
+    batch.goal, batch.accuracy, batch.losses, batch.totals = 0.05, 0.5, [1.0, *[last] * 20], [1.0, *[last] * 20]
+    batch.share, batch.steps, batch.best_step = None, 300, 300 - since
+    assert batch.has_learnt_half == is_half
 
 
 @pytest.mark.parametrize("answers_first", [True, False])
@@ -675,11 +665,18 @@ def memorising(rate, module=examples.Small, **item):
     return examples.run(probes.load("overfit/setting-in-the-way"), replace(example, item={**example.item, **item}))
 
 
-@pytest.mark.parametrize(("rate", "nearly", "found"), [(0.2, 0.1, 1), (0.2, 0.2, 0), (0.22, 0.1, 0), (0.22, 0.05, 1)])
-def test_share_of_the_loss_that_may_be_left_where_every_answer_is_right(rate, nearly, found, monkeypatch):
+@pytest.mark.parametrize(
+    ("rate", "nearly", "memorised"), [(0.2, 0.1, False), (0.2, 0.2, True), (0.22, 0.1, True), (0.22, 0.05, False)]
+)
+def test_share_of_the_loss_that_may_be_left_where_every_answer_is_right(rate, nearly, memorised, monkeypatch):
     """A tenth, on either side of which these two are where no copy goes on."""
     monkeypatch.setattr(one_batch, "FURTHER", 0)
-    assert len(memorising(rate, nearly=nearly).findings) == found
+    assert memorising(rate, nearly=nearly).batch.memorised == memorised
+
+
+def test_rate_that_is_only_slow_is_none_in_the_way(monkeypatch):
+    monkeypatch.setattr(one_batch, "FURTHER", 0)
+    assert [len(memorising(rate, nearly=0).findings) for rate in (0.2, 0.02)] == [0, 1]
 
 
 def test_batch_that_is_memorised_soon_after_the_last_step_is_memorised():

@@ -84,5 +84,6 @@ def test_an_alias_is_no_id_and_stands_once():
 
 
 @pytest.mark.parametrize(("own", "agreed_on"), [(1, 1), (0, 0), (2, 2), (100, 50), (1.0, 50), (0.5, 50), (None, 50)])
-def test_item_validates_on_no_more_batches_than_the_project(own, agreed_on):
-    assert agreed({"limit_val_batches": 50}, {"limit_val_batches": own})["limit_val_batches"] == agreed_on
+@pytest.mark.parametrize("name", ["limit_val_batches", "limit_test_batches"])
+def test_item_looks_at_no_more_batches_held_out_than_the_project(name, own, agreed_on):
+    assert agreed({name: 50}, {name: own})[name] == agreed_on

@@ -42,12 +42,14 @@ def usual_rates(trainer: Trainer) -> dict[int, list[float]]:
     (Smith and Topin 2018).
     """
     found = {id(each): [float(group.get("lr") or 0) for group in each.param_groups] for each in trainer.optimizers}
+    by_hand = not trainer.lightning_module.automatic_optimization  # by a step, of whatever interval Lightning speaks
     for config in trainer.lr_scheduler_configs:
         optimizer = getattr(config.scheduler, "optimizer", None)
         if optimizer is None or waits_for_a_metric(config):
             continue
         try:
-            course, _ = rehearse(config.scheduler, trainer.lightning_module, MOST.get(config.interval, 100))
+            calls = MOST.get("step" if by_hand else config.interval, 100)
+            course, _ = rehearse(config.scheduler, trainer.lightning_module, calls)
         except Exception:  # of a schedule of the project's own, which cannot be copied: it began with these
             course = [[float(group.get("initial_lr", group.get("lr")) or 0) for group in optimizer.param_groups]]
         key = id(optimizer)

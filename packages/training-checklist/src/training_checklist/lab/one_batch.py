@@ -175,6 +175,12 @@ class OneBatch(Subject):
         return self.is_constant and abs(1 - self.share) > SAME
 
     @property
+    def has_learnt_half(self) -> bool:
+        """Whether a classification's loss has come down by half, as far as any other has to, and is still falling."""
+        is_far = self.goal is not None and not self.memorised and self.last <= self.learnt * self.losses[0]
+        return is_far and self.is_still_falling
+
+    @property
     def is_on_its_way(self) -> bool:
         """Whether it is still coming down to the best answer for all samples."""
         return not self.memorised and self.is_nearly_constant and self.is_still_falling

@@ -59,6 +59,8 @@ class Tried:
         """Whether a trial does what the run does not: it memorises, or halves the loss where the run fell by less."""
         if not math.isfinite(self.loss) or self.change == ZEROS:
             return False
+        if self.change == RATE and self.given > self.value and batch.has_learnt_half:
+            return False  # it is faster, which says nothing against a rate that is for more steps
         if self.change == BY_HAND and batch.goal is not None and self.steps <= len(batch.losses):
             fell, run_fell = (batch.losses[0] - each for each in (self.loss, batch.losses[self.steps - 1]))
             if fell > FASTER * max(run_fell, 0.0) and fell > FAR * (batch.losses[0] - batch.goal):

@@ -18,6 +18,7 @@ FAST |= {"limit_predict_batches": 1, "val_check_interval": 1.0, "check_val_every
 # As Lightning has a Trainer with barebones=True, but for the checks of its arguments.
 FEATURES = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
 WITHOUT_FEATURES = {"barebones": False, "num_sanity_val_steps": 0, **dict.fromkeys(FEATURES, False)}
+HELD_OUT = ("limit_val_batches", "limit_test_batches", "limit_predict_batches")
 SWITCHES = ("test", "figures")  # what follows training in a project that has such a key
 _asked: dict[str, bool] = {}  # what keys of the present job they were, before `shape` has switched them off
 
@@ -79,14 +80,18 @@ def asked_of_trainers(config: DictConfig, items: Collection[str]) -> tuple[dict[
 
 
 def agreed(asked: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return items' arguments of the Trainer with no more batches of validation than the project's own have.
+    """Return items' arguments of the Trainer with no more batches of validation, or test, than the project's own have.
 
     A bare Trainer refuses some of them: what else it leaves out is spelt then.
     """
     bare = WITHOUT_FEATURES if asked and own.get("barebones") else {}
-    limit, least = asked.get("limit_val_batches"), own.get("limit_val_batches")
-    has_fewer = limit is not None and least is not None and (least == 0 or (isinstance(least, int) and least < limit))
-    return {**bare, **asked, **({"limit_val_batches": least} if has_fewer else {})}
+    fewer = {
+        name: least
+        for name, limit in asked.items()
+        if name in HELD_OUT and (least := own.get(name)) is not None
+        if least == 0 or (isinstance(least, int) and least < limit)
+    }
+    return {**bare, **asked, **fewer}
 
 
 def limits(arguments: Mapping[str, Any]) -> dict[str, Any]:

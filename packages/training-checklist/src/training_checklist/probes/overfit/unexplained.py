@@ -40,7 +40,7 @@ def detect(batch: OneBatch, limits: Limits) -> Hits:
     is_near = batch.goal is not None and batch.is_still_falling and batch.is_near(batch.last)
     if is_near and batch.origin is not None and noise(batch):
         raise CannotJudge(f"{batch.standing}: {batch.course}, of a step that draws noise, which may hide some labels")
-    if batch.is_still_falling and batch.last <= batch.learnt * batch.losses[0]:
+    if batch.has_learnt_half:
         raise CannotJudge(
             f"{batch.standing} after {batch.steps} steps: half of it is learnt, and it was still falling; "
             "++checks.overfit.max_steps=1000 gives it more steps"
