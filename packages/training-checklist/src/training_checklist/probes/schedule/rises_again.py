@@ -20,7 +20,7 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
         lowest = min(each.rates[top:])
         bottom = next(call for call, rate in enumerate(each.rates) if call >= top and rate - lowest <= ROUNDING * peak)
         again = max(each.rates[bottom:])
-        if again - lowest > limits.risen * (peak - lowest):
+        if again - lowest > max(limits.risen * (peak - lowest), ROUNDING * peak):
             yield Hit(
                 f"from call {bottom} of {each.calls:.0f} on the rate rises again, from {lowest:.3g} to "
                 f"{again:.3g} of {peak:.3g}: the run has {each.run}",
@@ -56,4 +56,5 @@ PROBE = Probe(
     faulty=cosine(25),
     also_faulty=(scheduled(warmed_up),),
     healthy=cosine(28),
+    also_healthy=(cosine(10_000),),
 )
