@@ -39,6 +39,13 @@ def test_what_happens_between_processes_alone_explains_nothing_that_one_computes
     assert len(conclusions([symptom, *(Verdict(item, "", [crash]) for item in items)])) == told
 
 
+def test_weight_by_which_runs_without_a_seed_part_is_not_why_it_has_no_gradient():
+    seedless = finding("reproducibility/no-seed", parameter="net.weight")
+    unused = finding("gradients/unused", parameter="net.weight")
+    found = conclusions([Verdict("gradients", "", [unused]), Verdict("reproducibility", "", [seedless])])
+    assert [each.finding.rule for each in found] == ["gradients/unused", "reproducibility/no-seed"]
+
+
 def test_two_causes_stay_two_and_a_symptom_that_fits_neither_stands_for_itself():
     verdicts = [
         Verdict("trace", "", [finding("network/unregistered", module="net.extra")]),

@@ -41,6 +41,10 @@ def test_network_that_has_learnt_half_and_learns_on_is_not_judged(last, since, i
     assert batch.has_learnt_half == is_half
 
 
+def test_batches_that_lightning_is_to_overfit_are_no_part_of_it(examine, net):
+    assert examine("overfit", net(), overfit_batches=2).status == "passed"
+
+
 @pytest.mark.parametrize("answers_first", [True, False])
 def test_what_answers_are_compared_with_stands_on_either_side_of_a_criterion(answers_first):
     answers, images = torch.zeros(3, requires_grad=True), torch.ones(3)

@@ -104,6 +104,7 @@ class Overfit(Experiment):
         kept = loader.flattened[0] if len(loader.flattened) == 1 else None
         source.instance = Repeated(kept if isinstance(kept, DataLoader) else None, batch, steps)
         trainer.limit_train_batches = 1.0  # of these, whatever another item of the same run has set
+        trainer.overfit_batches = 0.0  # which would have another sampler, and of the project's is no part of this
         trainer.fit_loop._combined_loader = None  # made by then where configure_optimizers asks for the number of steps
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -90,10 +90,11 @@ def at_one_place(one: Finding, other: Finding) -> bool:
     if (one.rule, one.what) == (other.rule, other.what):
         return True
     mine, others = one.place, other.place
-    if not parameters(mine).isdisjoint(parameters(others)) or holds(mine, others) or holds(others, mine):
-        return True
-    # What a line draws without a seed says nothing of what else is wrong with its numbers.
+    # What is drawn without a seed says nothing of what else is wrong with a line, or with weights.
     alike = one.rule.startswith("reproducibility/") == other.rule.startswith("reproducibility/")
+    is_shared = not parameters(mine).isdisjoint(parameters(others)) or holds(mine, others) or holds(others, mine)
+    if alike and is_shared:
+        return True
     pairs = (
         (mine.key, others.key),
         (mine.line and (mine.file, mine.line), alike and others.line and (others.file, others.line)),
