@@ -472,6 +472,22 @@ def test_logger_built_in_code_is_told_its_argument_and_so_are_the_checkpoints_in
     }
 
 
+@pytest.mark.parametrize(("below", "told"), [(".logs", 0), ("${now:%Y-%m-%d}/logs", 1)])
+def test_folder_that_a_key_names_for_one_run_is_its_own(judge, below, told):
+    config = FILES["conf/train.yaml"] + f"output_dir: out\nhydra: {{run: {{dir: '${{output_dir}}/{below}'}}}}\n"
+    written = "    os.makedirs(cfg.output_dir, exist_ok=True)\n    open(f'{cfg.output_dir}/best.txt', 'w').close()\n"
+    code = "import os\n" + TRAIN.replace("    loggers = [", f"{written}    loggers = [")
+    item = judge(files={"conf/train.yaml": config, "train.py": code})
+    assert len([each for each in item["findings"] if "best.txt" in each["what"]]) == told
+
+
+def test_file_that_torch_writes_is_told_with_its_line(judge):
+    code = "import torch\n" + TRAIN.replace("    loggers = [", "    torch.save({}, f'net_{1}.pt')\n    loggers = [")
+    found = finding(judge(files={"train.py": code}))
+    assert found["what"] == "the code writes outside the run's directory: net_1.pt"
+    assert found["where"].startswith(f"train.py:{code[: code.index('torch.save')].count(chr(10)) + 1}")
+
+
 def test_file_beside_the_folder_of_a_logger_is_not_the_logger_s(judge):
     train = TRAIN.replace("loggers = [", "loggers = [pl.loggers.CSVLogger('logs/csv')] or [")
     written = "    os.makedirs('logs/notes', exist_ok=True)\n    os.system('echo 1 > logs/notes/today; true')\n"

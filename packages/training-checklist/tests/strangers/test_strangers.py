@@ -304,12 +304,14 @@ def test_rank_that_ends_is_told_where_the_project_catches_what_follows(stranger)
 
 
 def test_folder_of_wandb_that_a_script_begins_itself_is_told_and_stays_as_it_is(stranger):
-    """Its library takes WANDB_DIR for the working directory; a group of the config has an option of its name."""
+    """Its library has two variables for what it writes; a group of the config has an option of its name."""
     begins = """
     folder = os.path.join(os.environ.get("WANDB_DIR", "."), "wandb")
     os.makedirs(folder, exist_ok=True)
     trainer.fit(net, data)
     open(f"{folder}/run.log", "w").close()
+    staged = os.environ.get("WANDB_DATA_DIR", "staged")
+    os.system(f"mkdir -p {staged}; echo 1 >{staged}/artifact")
 """
     pairs = ("\n    trainer.fit(net, data)\n", begins), ("import hydra\n", "import os\nimport hydra\n")
     chosen = "defaults: [{logger: wandb}, _self_]\nlogger_name: ${hydra:runtime.choices.logger}\n"

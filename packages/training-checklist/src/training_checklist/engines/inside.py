@@ -45,6 +45,7 @@ PLACES = frozenset({"save_dir", "tracking_uri", "artifact_location"})  # argumen
 ADDRESSES = ("sqlite:///", "file://", "file:")  # of what is a path behind that; others are no places of this machine
 SERVERS = ("databricks", "databricks-uc")  # names that MLflow knows
 MLFLOW_URI, MLFLOW_STORE = "MLFLOW_TRACKING_URI", "sqlite:///mlflow.db"  # its default from MLflow 3 on
+WANDB_DATA_DIR = "WANDB_DATA_DIR"
 WANDB_DIR = "WANDB_DIR"  # the variable that `wandb.init` takes for the working directory
 OF_THIS_PROCESS = ("CSVLogger", "TensorBoardLogger")  # loggers that write their files themselves
 before_writing: list[Callable[[], object]] = []  # before a run first writes a file where the project has its own
@@ -107,14 +108,17 @@ def loggers() -> list[type]:
 
 
 def of_wandb(folder: Path) -> dict[str, str]:
-    """Return what lets `wandb.init`, called by the script itself, write below a folder and not here."""
-    here = Path.cwd()
+    """Return what lets `wandb.init`, called by the script itself, write below a folder and not here.
+
+    What W&B is to upload, such as checkpoints, it keeps aside for all projects, and here below that folder, too.
+    """
+    here, aside = Path.cwd(), {WANDB_DATA_DIR: str(folder.resolve() / ".wandb")}
     if WANDB_DIR in os.environ or here.is_relative_to(folder.resolve()):
-        return {}
+        return aside
     place = folder.resolve() / ELSEWHERE
     place.mkdir(parents=True, exist_ok=True)  # W&B takes none that is not there
     _moved[place / "wandb"] = here / "wandb"
-    return {WANDB_DIR: str(place)}
+    return {**aside, WANDB_DIR: str(place)}
 
 
 @contextmanager
@@ -225,9 +229,9 @@ class Writes:
         return opened
 
     def _add_unseen(self, name: Any, how: str, frame: FrameType) -> None:
-        """Add what code in C++ is about to write, by its name; it may be an open file, of which Python knows."""
-        if isinstance(name, (str, os.PathLike)):
-            self.add(Path(os.path.realpath(name)), how, frame)
+        """Tell of what code in C++ is about to write, by its name; it may be an open file, of which Python knows."""
+        for listener in [*listeners] if isinstance(name, (str, os.PathLike)) else ():
+            listener(Path(os.path.realpath(name)), how, frame)
 
     def add(self, path: Path, how: str, frame: FrameType) -> None:
         """Note a file that is about to be written, or a folder that is made.

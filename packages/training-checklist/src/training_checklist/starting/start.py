@@ -101,7 +101,7 @@ class Starter:
     def start_anew(self, arguments: list[str], work: Path, output: Path | None) -> subprocess.Popen:
         """Start it as a new interpreter, whose sets are in another order."""
         command = [sys.executable, *self._program(), *arguments, *placed(self.config, work / RUN)]
-        environment = {**os.environ, **of_item(work)}
+        environment = {**os.environ, OF_CHECKLIST: str(work)}
         if output is None:
             return subprocess.Popen(command, cwd=self.cwd, env=environment)
         with output.open("a", encoding="utf-8") as file:
@@ -125,7 +125,7 @@ class Starter:
     def _as_command(self, arguments: list[str], work: Path) -> None:
         """In a fork: do what hydra.main does with a command line of these overrides."""
         os.chdir(self.cwd)
-        os.environ.update(of_item(work))
+        os.environ[OF_CHECKLIST] = str(work)
         sys.argv = [sys.argv[0], *flags(), *arguments]
         before = set(sys.modules)
         name, hydra = self.config.hydra.job.config_name, GlobalHydra.instance().hydra
@@ -146,11 +146,6 @@ class Starter:
     def _note_imports(self, work: Path) -> None:
         path = work / IMPORTED
         self.to_import = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-
-
-def of_item(work: Path) -> dict[str, str]:
-    """Return what an item has in its environment beside this one's: what W&B has to upload is to go with the item."""
-    return {OF_CHECKLIST: str(work), "WANDB_DATA_DIR": str(work / "wandb")}
 
 
 def can_fork() -> bool:
