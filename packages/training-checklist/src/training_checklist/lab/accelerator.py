@@ -467,11 +467,29 @@ def placed_attributes(nodes: Iterable[ast.AST]) -> set[str]:
 
 @cache
 def is_put_on_device(file: str, line: int) -> bool:
-    """Whether a line is a part of `(...).to(device)`, which does nothing where it lies there already."""
-    calls = (node for node in ast.walk(source_tree(file)) if isinstance(node, ast.Call))
-    around = [node for node in calls if node.lineno <= line <= (node.end_lineno or 0)]
-    moves = (node for node in around if isinstance(node.func, ast.Attribute) and node.func.attr == "to")
-    return any("device" in ast.unparse(given).lower() for node in moves for given in (*node.args, *node.keywords))
+    """Whether a line is a part of `(...).to(device)`, which does nothing where it lies there already.
+
+    Or what it makes has a name, and that is a part of one further on in the same function.
+    """
+    nodes = [*ast.walk(source_tree(file))]
+    around = [node for node in nodes if getattr(node, "lineno", line + 1) <= line <= (node.end_lineno or 0)]
+    if any(map(moves_to_device, around)):
+        return True
+    targets = [target for node in around if isinstance(node, ast.Assign) for target in node.targets]
+    names = {target.id for target in targets if isinstance(target, ast.Name)}
+    within = next((node for node in reversed(around) if isinstance(node, ast.FunctionDef)), None)
+    return within is not None and any(
+        isinstance(part, ast.Name) and part.id in names
+        for node in ast.walk(within)
+        if moves_to_device(node) and node.lineno > line
+        for part in ast.walk(node.func.value)
+    )
+
+
+def moves_to_device(node: ast.AST) -> bool:
+    """Whether a node is `(...).to(device)`."""
+    is_move = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to"
+    return is_move and any("device" in ast.unparse(given).lower() for given in (*node.args, *node.keywords))
 
 
 def is_device(node: ast.AST) -> bool:

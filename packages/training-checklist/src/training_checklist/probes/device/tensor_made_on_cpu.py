@@ -24,12 +24,21 @@ class OfAvailability(Small):
         return super().forward(inputs) * weights
 
 
+class Later(OfAvailability):
+    """Puts it there with something else, a line further on."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        weights = torch.rand(2) + 1
+        both = torch.cat([weights, weights]).to(DEVICE)
+        return Small.forward(self, inputs) * both
+
+
 PROBE = Probe(
     question="Does a step create each new tensor on the device of the tensors that it is used with?",
     why=WHY,
     detect=detect,
     fix=Fix(f"torch.ones(..., {ADVICE}"),
     faulty=lambda answers, labels: functional.cross_entropy(answers * torch.ones(4), labels),
-    also_healthy=(OfAvailability,),
+    also_healthy=(OfAvailability, Later),
     healthy=lambda answers, labels: functional.cross_entropy(answers * torch.ones(4, device=answers.device), labels),
 )
