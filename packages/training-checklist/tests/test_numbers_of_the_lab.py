@@ -160,7 +160,8 @@ def takes_most(share: float) -> bool:
 def has_columns(numbers: int) -> bool:
     """Whether what a linear layer takes so many numbers of is a table, whose columns are looked at one by one."""
     place = SimpleNamespace(module="first")
-    entered = SimpleNamespace(leaf="x", operation="linear", value=torch.rand(4, numbers), place=place)
+    value = torch.rand(4, numbers)
+    entered = SimpleNamespace(leaf="x", operation="linear", value=value, place=place, beside=set())
     held = SimpleNamespace(entrances=SimpleNamespace(found=[entered]), criteria=SimpleNamespace(calls=[]))
     held.ranges, held.entering, held.restored = {}, [], False
     seen.Seen._layers(held, SimpleNamespace(input="x"), None)
