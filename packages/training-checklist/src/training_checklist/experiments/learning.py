@@ -148,9 +148,9 @@ class Learning(Experiment):
         elif run.untrained:
             run.notes.append(run.untrained)
             self.skip(run.untrained)
-        self._shorten(trainer, steps * trainer.accumulate_grad_batches)
+        goes_on = self._shorten(trainer, steps * trainer.accumulate_grad_batches)
         kinds = [probe.listener for probe in self.probes if probe.listener is not None]
-        self.epochs, self.counter = Epochs(run, kinds), CallCounter(trainer, self.goes_on)
+        self.epochs, self.counter = Epochs(run, kinds), CallCounter(trainer, goes_on)
         trainer.callbacks = [*trainer.callbacks, self.epochs]  # Lightning is going through the old list
         self.watching.callback(self.epochs.watching.close)
         self.watching.enter_context(self.counter.counting(pl_module))
@@ -192,15 +192,18 @@ class Learning(Experiment):
                 found.append(replace(rehearsed[index][1], stepped_at=calls.place))
         return found
 
-    def _shorten(self, trainer: Trainer, whole: float) -> None:
-        """Let the run have two epochs, by Lightning's own means: both are to end as epochs do."""
+    def _shorten(self, trainer: Trainer, whole: float) -> bool:
+        """Let the run have two epochs, by Lightning's own means: both are to end as epochs do.
+
+        Return whether that is more than it has by itself, as where that is one batch.
+        """
         # A schedule may end with the run, which another item of this run may have shortened.
         batches = self.batches if whole / 2 >= self.batches else max(1, int(whole / 2))
-        self.goes_on = 2 * batches > whole  # a run of one batch has two here
         trainer.limit_train_batches, trainer.fit_loop.max_epochs = batches, trainer.current_epoch + 2
         trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None
         trainer.fit_loop._combined_loader = None
         pass_on(trainer.fit_loop.setup_data)
+        return 2 * batches > whole
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.at_the_end = True

@@ -61,7 +61,6 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
     groups: dict[Writer, list[Written]] = {}
     # A path that the config names in full is the project's own run directory too.
     own = [] if Asked.current is None or Asked.current.folder == files.here else [Asked.current.folder.resolve()]
-    own += folders_of_one_run(files, own)
     outside = [of_logger(files, each) for each in files.recording.outside([*data(files), *own])]
     by_loggers = [each for each in outside if isinstance(each.part, Logger)]
     for written in outside:
@@ -75,23 +74,11 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
         names = [files.short(path) for path in sorted(written.path for written in all_written)]
         place = place if key or line else Place(file=names[0])
         what = f"{writer} writes outside the run's directory: {shown(names, 3)}"
-        fix = KEEP if why == IN_STORE else fix_of(files, writer, key, line, all_written[0])
+        by_part = next((each for each in all_written if each.part is not None), all_written[0])
+        fix = KEEP if why == IN_STORE else fix_of(files, writer, key, line, by_part)
         # Where the working directory is the run's, counting is how runs are kept apart.
         is_meant = why is not None and (why != COUNTED or not (own or Asked.current is None))
         yield Hit(what, place, why, fix, REMARK if is_meant else None)
-
-
-def folders_of_one_run(files: RunFiles, own: list[Path]) -> list[Path]:
-    """Return folders around the run's directory that a key names for one run, as `${output_dir}/.logs` lies in one."""
-    found = []
-    for full_key, node, key in walk(job(files)) if own else ():
-        value = value_of(node, key)
-        folder = Path(os.path.realpath(files.here / value)) if isinstance(value, str) and value else files.here
-        around = own[0].is_relative_to(folder) and not files.here.is_relative_to(folder)
-        # What lies between has no time and no number, so that another run has another folder, or the same directory.
-        if around and not re.search(r"\d", str(own[0].relative_to(folder))) and decides_run_directory(files, full_key):
-            found.append(folder)
-    return found
 
 
 def meant(files: RunFiles, line: str, all_written: list[Written]) -> str | None:
