@@ -8,6 +8,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from training_checklist.lightning import LightningModule, Trainer
 
+AT_ITS_END = (ValueError, ArithmeticError)  # OneCycleLR beyond it, a function that grows
 MOST = {"step": 10_000, "epoch": 100}  # calls in which a warm-up has reached its highest rate
 
 
@@ -27,7 +28,7 @@ def rehearse(scheduler: Any, pl_module: LightningModule, calls: int) -> tuple[li
         for _ in range(calls):
             try:
                 twin.step()
-            except (ValueError, ArithmeticError) as error:  # OneCycleLR beyond its end, a function that grows
+            except AT_ITS_END as error:
                 return rates, str(error)
             if any(isinstance(rate, complex) for rate in twin.get_last_lr()):  # (1 - epoch / epochs)**0.9, later on
                 return rates, f"the rate is {twin.get_last_lr()[0]}"

@@ -14,7 +14,7 @@ from torchmetrics import Metric, MetricCollection
 
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.held import attributes, has_graph, held
-from training_checklist.engines.replay import unwatched
+from training_checklist.engines.replay import ignore, unwatched
 from training_checklist.lightning import LightningModule, Trainer
 
 COMPILED = "_torchdynamo_orig_callable"  # of what torch.compile makes of a function
@@ -115,10 +115,6 @@ def mute_metrics(module: nn.Module) -> None:
 def backward(loss: Tensor, *arguments: Any, **options: Any) -> None:
     """Do what a LightningModule's `manual_backward` does, where a copy's step is to have its gradients."""
     loss.backward(*arguments, **options)
-
-
-def ignore(*arguments: Any, **options: Any) -> None:
-    pass
 
 
 def replace_tensors(module: nn.Module, convert: Callable[[Tensor], Tensor]) -> None:

@@ -15,7 +15,7 @@ from training_checklist.lab.labels import classes
 from training_checklist.lab.loading import is_plain
 from training_checklist.lab.shared import once
 from training_checklist.lab.stored import stored_inputs
-from training_checklist.lab.tokens import bags, confusion_of_tokens, pairs
+from training_checklist.lab.tokens import bags, confusion_of_tokens, halves, pairs
 from training_checklist.probe import CannotJudge
 
 FEATURES = 1024  # at most; larger inputs are averaged
@@ -192,9 +192,9 @@ def of_tokens(data: Data, split: Split) -> list[LabelFit]:
         return []
     # Of a language's words, a table of each with each takes gigabytes.
     present = present[counts.topk(min(len(counts), FEATURES)).indices].sort().values
-    named = [[(positions(labels, present), tokens) for labels, tokens in each] for each in (own, other)]
-    pairs_of_parts = ((named[0][::2], named[0][1::2]), named, (named[1][::2], named[1][1::2]))
-    return [LabelFit(present.tolist(), *(confusion_of_tokens(*each, len(present)) for each in pairs_of_parts))]
+    own, other = ([(positions(labels, present), tokens) for labels, tokens in each] for each in (own, other))
+    compared = (halves(own), (own, other), halves(other))
+    return [LabelFit(present.tolist(), *(confusion_of_tokens(*each, len(present)) for each in compared))]
 
 
 def positions(labels: Tensor, present: Tensor) -> Tensor:

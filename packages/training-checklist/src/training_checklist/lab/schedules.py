@@ -21,7 +21,7 @@ from training_checklist.engines.logged import names_of
 from training_checklist.engines.own_code import is_own, is_own_class, pass_on
 from training_checklist.engines.own_config import in_files
 from training_checklist.engines.places import of_frame, of_function
-from training_checklist.engines.rehearsal import rehearse, waits_for_a_metric
+from training_checklist.engines.rehearsal import AT_ITS_END, rehearse, waits_for_a_metric
 from training_checklist.finding import NOWHERE, Place
 from training_checklist.lab.examples import Example, Small, loader
 from training_checklist.lab.shared import Subject
@@ -400,9 +400,6 @@ class RatesOfGroups:
 
     def __exit__(self, *error: object) -> None:
         self.watching.stop()
-
-
-AT_ITS_END = (ValueError, ArithmeticError)  # as OneCycleLR says it
 
 
 class CallCounter:

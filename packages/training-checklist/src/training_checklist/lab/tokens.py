@@ -44,8 +44,8 @@ def pairs(part: Part, roles: Roles, shift: int = 0) -> list[tuple[Tensor, Tensor
     return found
 
 
-def halves(part: Part, roles: Roles, shift: int = 0) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
-    known = pairs(part, roles, shift)
+def halves(known: list[tuple[Tensor, Tensor]]) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
+    """Return every other text, and those between them."""
     return known[::2], known[1::2]
 
 

@@ -29,7 +29,9 @@ def detect(data: Data, limits: Limits) -> Hits:
         raise CannotJudge("tokens have no labels of their own")
     most, errors = labels.mode().values, {}
     for shift in SHIFTS:
-        one, two = ([((each == most).long(), tokens) for each, tokens in half] for half in halves(own, roles, shift))
+        one, two = (
+            [((each == most).long(), tokens) for each, tokens in half] for half in halves(pairs(own, roles, shift))
+        )
         table = confusion_of_tokens(one, two, 2)
         errors[shift] = 1 - float(table.diagonal().sum() / table.sum().clamp_min(1))
     best = min(errors, key=errors.__getitem__)
