@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger
 from torch import nn
@@ -139,6 +140,11 @@ def test_loaders_that_no_name_tells_are_refused(net, data):
     for loaders, given in ((data().train_dataloader(), "DataLoader"), ({"train": None}, r"\['train'\]")):
         with pytest.raises(TypeError, match=f"is given {given}; {expected}"):
             check(net, loaders=loaders)
+
+
+def test_a_trainer_in_the_place_of_its_arguments_is_refused(net, data):
+    with pytest.raises(TypeError, match=re.escape("check(trainer=...) is given a Trainer; expected a dict")):
+        check(net(), data(), trainer=Trainer(logger=False, enable_checkpointing=False))
 
 
 def test_item_that_needs_a_hydra_application_is_skipped_with_the_reason(net, data):

@@ -159,6 +159,37 @@ def test_pairs_that_are_meant_are_no_finding(examine, losing, case):
     assert whats(examine("trace", loss)) == []
 
 
+@pytest.mark.parametrize("any_size", [True, False])
+def test_of_a_larger_batch_of_evaluation_as_much_is_looked_at_as_training_has(examine, net, data, any_size):
+    sizes = {"training_step": [], "validation_step": [], "test_step": []}
+
+    class Counting(net):
+        def training_step(self, batch, batch_idx):
+            sizes["training_step"].append(len(batch[0]))
+            return self.loss(batch)
+
+        def validation_step(self, batch, batch_idx):
+            sizes["validation_step"].append(len(batch[0]))
+            assert any_size or len(batch[0]) > 40
+            logits = self(batch[0])
+            self.log("val/accuracy", (logits.argmax(1, keepdim=True) == batch[1]).float().mean())
+
+        def test_step(self, batch, batch_idx):
+            sizes["test_step"].append(len(batch[0]))
+
+    class Larger(data):
+        def val_dataloader(self):
+            return DataLoader(self.part(2), batch_size=80)
+
+        test_dataloader = val_dataloader
+
+    (finding,) = examine("trace", Counting(), Larger(), limit_val_batches=1).findings
+    assert finding.rule == "network/pairing-of-all-samples"
+    if any_size:
+        assert sizes["validation_step"].count(80) == 1  # the run's own
+        assert max(sizes["training_step"]) == max(sizes["test_step"]) == 16
+
+
 def test_metric_over_all_pairs_of_samples_is_found_in_validation_and_test(examine, net, data):
     class Accurate(net):
         def validation_step(self, batch, batch_idx):

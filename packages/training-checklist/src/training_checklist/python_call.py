@@ -92,13 +92,16 @@ def check(
     Raises:
         ValueError: there is no such item, or `checks` has a mistake.
         TypeError: `module` or `datamodule` belongs to the other one of Lightning's two packages, or cannot be copied;
-            `loaders` are not given by name.
+            `loaders` are not given by name, or `trainer` is none of arguments.
     """
     refuse_other_lightning(module)
     refuse_other_lightning(datamodule)
     refuse_uncopied(module)
     refuse_uncopied(datamodule)
     refuse_other_loaders(loaders)
+    if not isinstance(trainer, Mapping | None):
+        told = f"check(trainer=...) is given a {type(trainer).__name__}"
+        raise TypeError(f"{told}; expected a dict of the Trainer's arguments, such as {{'max_epochs': 10}}")
     configs = {item: load(item) for item in (alone() if items is None else items)}
     settings, problems = check_settings(dict(checks or {}), configs.values())
     if problems:

@@ -1,13 +1,14 @@
 """One training batch on its way through the network, module by module, up to the criterion."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from torch import Tensor
 
+from training_checklist.engines.compared import first_of
 from training_checklist.engines.own_code import shorten
 from training_checklist.engines.stages import first_batch, has_stage
 from training_checklist.experiments.experiment import Experiment
@@ -15,7 +16,7 @@ from training_checklist.experiments.trace.table import aligned, markdown
 from training_checklist.finding import Finding
 from training_checklist.lab.shapes import by
 from training_checklist.lab.shared import of_the_project
-from training_checklist.lab.step import Step
+from training_checklist.lab.step import LEAST, Step
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import CannotJudge
 
@@ -63,6 +64,12 @@ class Trace(Experiment):
     ) -> None:
         if self.validation is None and not trainer.sanity_checking:
             self.validation = self._step("validation_step", trainer, pl_module, batch)
+            few = self._as_in_training(batch)
+            if few is not batch:  # what all modules return is kept, and probes train on it, which takes memory
+                with suppress(CannotJudge):
+                    step = self.validation.again(few, training=False)
+                    self._ask(step)
+                    return
             self.validation.watch()
 
     def on_validation_batch_end(
@@ -79,7 +86,7 @@ class Trace(Experiment):
             with ExitStack() as stack:
                 with of_the_project("test_dataloader"):
                     raw = stack.enter_context(first_batch(trainer, pl_module, "test"))
-                    batch = trainer.strategy.batch_to_device(raw)
+                    batch = self._as_in_training(trainer.strategy.batch_to_device(raw))
                 step = self._step("test_step", trainer, pl_module, batch).again(batch, training=False)
         except CannotJudge:  # testing itself will say so
             return
@@ -122,6 +129,11 @@ class Trace(Experiment):
     def _step(self, name: str, trainer: Trainer, pl_module: LightningModule, batch: Any) -> Step:
         asked = [probe.listener for probe in self.probes if name in probe.steps and probe.listener is not None]
         return Step(name, pl_module, trainer, batch, asked)
+
+    def _as_in_training(self, batch: Any) -> Any:
+        """Return the first samples of a batch, where it has more than one of training."""
+        size = self.training.size if self.training is not None else None
+        return batch if size is None or size < LEAST else first_of(batch, size)
 
     def _ask(self, step: Step) -> None:
         self.ask([probe for probe in self.probes if step.name in probe.steps], step)
