@@ -30,6 +30,8 @@ from training_checklist.probe import CannotJudge, Fix, Limits, Threshold
 
 LONGER = 10  # times as long as the run, within which the end of a decay is looked for
 MOST = 500_000  # calls that are rehearsed, in one or two seconds; of a part of a run nobody knows where it leads
+FLOOR = 0.1  # of its peak: where a decay may end, as `schedule/at-its-floor` has it
+OFF = 1e-6  # of its peak, by rounding
 EVERY = {"step": "a batch", "epoch": "an epoch"}
 SHOWN = ("step_size", "gamma", "milestones", "T_max", "total_steps", "total_iters")
 
@@ -48,9 +50,9 @@ class Rehearsal:
         per_epoch: calls in an epoch.
         course: the highest rate of any group before each call, as long as if every step were a call.
         made_for: calls that it is made for, as its arguments say, or the decay of its function where that ends after
-            the run; NaN where none does.
+            the run, or turns within it; NaN where none does.
         is_cycle: whether these calls are one cycle, after which it is over.
-        is_cosine: whether it is one CosineAnnealingLR, alone or after a warm-up.
+        is_cosine: whether it is one CosineAnnealingLR, alone or after a warm-up, or a function that turns as it does.
         error: what ended it too early, "" for nothing.
         accumulated: batches of a step of the optimizer.
         base: the highest rate that the optimizer was made with; NaN where that is not known.
@@ -288,8 +290,9 @@ def rehearsal(config: Any, trainer: Trainer, cut: float) -> tuple[Rehearsal, lis
     is_whole = error or calls >= steps
     further = groups if is_whole else rehearse(config.scheduler, trainer.lightning_module, int(steps))[0]
     end = end_of_decay(config.scheduler, trainer.lightning_module, groups) if config.interval == "step" else None
+    turn = turn_of_function(config.scheduler, [max(rates) for rates in groups])
     told = (getattr(config.scheduler, name, None) for name in ("total_steps", "T_max"))
-    made_for = next(filter(None, told), end or math.nan)
+    made_for = next(filter(None, told), end or turn or math.nan)
     parts = [config.scheduler, *getattr(config.scheduler, "_schedulers", [])]  # of SequentialLR
     found = Rehearsal(
         shown(config.scheduler),
@@ -302,7 +305,7 @@ def rehearsal(config: Any, trainer: Trainer, cut: float) -> tuple[Rehearsal, lis
         [max(rates) for rates in max(groups, further, key=len)],
         made_for,
         hasattr(config.scheduler, "total_steps") or end is not None,
-        sum(type(each) is CosineAnnealingLR for each in parts) == 1,
+        turn is not None or sum(type(each) is CosineAnnealingLR for each in parts) == 1,
         error,
         max(getattr(config.scheduler, "base_lrs", None) or [math.nan]),
         accumulated,
@@ -331,6 +334,25 @@ def end_of_decay(scheduler: Any, pl_module: LightningModule, groups: list[list[f
     peak = max(course)
     top = max(call for call, rate in enumerate(course) if rate == peak)
     return end if all(then < now for now, then in pairwise(course[top : end + 1])) else None
+
+
+def turn_of_function(scheduler: Any, rates: list[float]) -> int | None:
+    """Return the call at which a function turns, as a cosine does after half a period: it goes back as it came.
+
+    None of others, and of those that turn far above the ground, as cycles may.
+    """
+    if type(scheduler) is not LambdaLR:
+        return None
+    peak = max(rates)
+    top = next(call for call, rate in enumerate(rates) if rate == peak and rates[call + 1 : call + 2] != [peak])
+    turn = next((call for call in range(top + 1, len(rates) - 1) if rates[call + 1] > rates[call]), None)
+    if turn is None or rates[turn] > FLOOR * peak or turn - top < 2:
+        return None
+    way = min(turn - top, len(rates) - 1 - turn)
+    falls = all(then < now for now, then in pairwise(rates[top : turn + 1]))
+    forth, back = rates[turn - way : turn][::-1], rates[turn + 1 :]
+    mirrored = all(abs(one - other) < OFF * peak for one, other in zip(forth, back, strict=False))
+    return turn if falls and mirrored else None
 
 
 def first_change(scheduler: Any, trainer: Trainer, calls_per_step: float, steps: int) -> float:

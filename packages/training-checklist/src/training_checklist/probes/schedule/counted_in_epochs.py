@@ -1,9 +1,10 @@
 from dataclasses import replace
 from functools import partial
+from math import cos, pi
 
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
-from training_checklist.instruments import MANY, SPLIT, Schedules, along, limits_of, near, scheduled
+from training_checklist.instruments import MANY, SPLIT, Schedules, along, by_factor, limits_of, near, scheduled
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe, Threshold
 
 
@@ -53,5 +54,6 @@ PROBE = Probe(
         ),
     },
     faulty=cosine(5),
+    also_faulty=(by_factor(lambda call: (1 + cos(pi * (call - 1) / 4)) / 2 if call else 0.5),),
     healthy=cosine(40),
 )
