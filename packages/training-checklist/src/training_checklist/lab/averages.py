@@ -37,6 +37,7 @@ class Average:
         shares: of the way, each time that they went.
         times: that they will in the whole training, as the project's files have it.
         asked: whether a training step asks what keeps them: a target network is slow on purpose.
+        off: how far it was from the weights before training, as a share of their norm.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Average:
     times: float
     place: Place = NOWHERE
     asked: bool = False
+    off: float = 0.0
 
     def is_steady(self, most: float) -> bool:
         """Whether the shares are one number, and no decay that is still rising."""
@@ -88,6 +90,7 @@ class Averages(EpochListener):
         self._shared: dict[str, Tensor] = {}
         self.asked: set[str] = set()  # modules that a training step asks
         self.copies = list(self._copies())
+        self.off = dict(self._distances())  # by names of what was there before training
         for path, module in run.pl_module.named_modules():
             if any(not parameter.requires_grad for parameter in module.parameters(recurse=False)):
                 self.watching.callback(after_forward(module, partial(self._see_call, path)).remove)
@@ -173,6 +176,14 @@ class Averages(EpochListener):
                 if len(equal) == 1:
                     yield Copy(name, tensor, *equal[0], sample(tensor).clone())
 
+    def _distances(self) -> Iterator[tuple[str, float]]:
+        """Yield the name of what has the shape of a weight, and its least distance from one; not of zeros."""
+        for name, tensor in self._candidates(of_libraries=False):
+            alike = [sample(weight) for weight in self.weights if weight.shape == tensor.shape]
+            own = sample(tensor)
+            if alike and bool(own.any()):  # an average that begins with zeros is divided by what is missing
+                yield name, min(float((own - weight).detach().norm() / weight.detach().norm()) for weight in alike)
+
     def followed(self) -> list[Copies]:
         """Return which copies of weights that have moved have moved, too, by what keeps them."""
         found: dict[str, Copies] = {}
@@ -192,6 +203,7 @@ class Averages(EpochListener):
                 self.run.cut * self.run.steps * len(shares) / self.moves,
                 Place(parameter=name),
                 name.rpartition(".")[0] in self.asked,
+                self.off.get(name, 0.0),
             )
             for name, shares in self.shares.items()
             if name not in self.others and self.moves
@@ -245,12 +257,19 @@ def share_of_way(before: Tensor, now: Tensor, weight: Tensor) -> tuple[float, fl
     return share, float((step - share * way).norm())
 
 
-def averaging(share: Callable[[int], float]) -> Example:
-    """Make a training of 16 steps, after each of which an average goes a share of the way to the weights."""
+def averaging(share: Callable[[int], float], off: float = 0.0) -> Example:
+    """Make a training of 16 steps, after each of which an average goes a share of the way to the weights.
+
+    Args:
+        off: of their size, how far it is from them at the beginning.
+    """
 
     class Averaging(Small):
+        def __init__(self) -> None:
+            super().__init__()
+            self.average = {name: weight.detach() * (1 + off) for name, weight in self.named_parameters()}
+
         def on_train_start(self) -> None:
-            self.average = {name: weight.detach().clone() for name, weight in self.named_parameters()}
             self.unused = [nn.LazyLinear(4)]  # which has no numbers
 
         def on_train_batch_end(self, *_: Any) -> None:
