@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from omegaconf import OmegaConf
+from torch.optim import Optimizer
 from training_config.walk import value_of, walk
 
 from training_checklist.instruments import (
@@ -28,6 +29,8 @@ from training_checklist.instruments import (
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 WHOLE = {"locals", "vars", "save_hyperparameters", "exec", "eval"}  # what reads every argument by no name
+
+RATE = ("lr", "learning_rate")
 
 CONFIGS = {"cfg", "config", "conf", "args", "hparams", "opt"}  # given whole to whichever class of a kind is chosen
 
@@ -102,6 +105,7 @@ def with_subclasses(kind: type) -> Iterator[type]:
 
 def without_effect(stages: Stages) -> Iterator[tuple[type, inspect.Parameter, Hit]]:
     files, kinds = own_files(), [*own_classes(stages)]
+    yield from saved_for_nothing(stages, files)
     for kind in kinds:
         for parameter, attribute in unread(kind):
             what = f"{kind.__name__} is given {parameter.name}"
@@ -117,6 +121,50 @@ def without_effect(stages: Stages) -> Iterator[tuple[type, inspect.Parameter, Hi
             elif not of_library(kind, attribute) and not any(reads(file, attribute) for file in files):
                 what = f"{what} and keeps it as self.{attribute}, which no code reads"
                 yield kind, parameter, Hit(what, of_function(kind.__init__))
+
+
+def saved_for_nothing(stages: Stages, files: set[str]) -> Iterator[tuple[type, inspect.Parameter, Hit]]:
+    """Yield what a module saves as a hyperparameter of its optimizer, which has another value, and no code reads.
+
+    Of others nobody knows: a hyperparameter may be saved to be logged.
+    """
+    module, kind = stages.pl_module, type(stages.pl_module)
+    optimizing = next(each for each in kind.__mro__ if "configure_optimizers" in vars(each))
+    if not is_own_class(optimizing) or not inspect.isfunction(vars(kind).get("__init__")):
+        return
+    nodes = [*ast.walk(definition(inspect.unwrap(kind.__init__)))]
+    for optimizer in module.trainer.optimizers if called_in(nodes) & WHOLE == {"save_hyperparameters"} else ():
+        for setting, values in settings_of(optimizer).items():
+            for name in RATE if setting == "lr" else (setting,):
+                parameter = inspect.signature(kind.__init__).parameters.get(name)
+                if parameter is None or module.hparams.get(name) in (None, *values) or times_read(nodes, name):
+                    continue
+                if not any(may_read_hyperparameter(file, name) for file in files):
+                    what = f"{kind.__name__} saves {name}={module.hparams[name]}, which no code reads"
+                    used = ", ".join(f"{value:g}" if isinstance(value, float) else f"{value}" for value in values)
+                    hit = Hit(f"{what}: {type(optimizer).__name__} has {setting}={used}", of_function(kind.__init__))
+                    yield kind, parameter, hit
+
+
+def settings_of(optimizer: Optimizer) -> dict[str, list[Any]]:
+    """Return the values that an optimizer's settings have and began with, in any of its groups."""
+    groups = [optimizer.defaults, *optimizer.param_groups]
+    began = [{"lr": group["initial_lr"]} for group in groups if "initial_lr" in group]
+    names = [name for name in optimizer.defaults if isinstance(optimizer.defaults[name], (int, float, tuple))]
+    return {name: list(dict.fromkeys(each[name] for each in (*began, *groups) if name in each)) for name in names}
+
+
+def may_read_hyperparameter(file: str, name: str) -> bool:
+    """Whether a file may: as an attribute, by its name, or where it hands all hyperparameters on."""
+    tree = source_tree(file)
+    parts = [node.value for node in ast.walk(tree) if isinstance(node, (ast.Attribute, ast.Subscript))]
+    known = {id(part) for part in parts}
+    return any(
+        (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr == name)
+        or (isinstance(node, ast.Constant) and node.value == name)
+        or (isinstance(node, ast.Attribute) and node.attr == "hparams" and id(node) not in known)
+        for node in ast.walk(tree)
+    )
 
 
 def own_classes(stages: Stages) -> Iterator[type]:
@@ -300,6 +348,26 @@ class Saving(Small):
         self.save_hyperparameters()
 
 
+class SavedForNothing(Small):
+    """Saves what its optimizer is to have, and makes it without."""
+
+    def __init__(self, dampening: float) -> None:
+        super().__init__()
+        self.save_hyperparameters()
+
+
+class Saved(SavedForNothing):
+    """Gives its optimizer a half of it."""
+
+    def __init__(self, dampening: float) -> None:
+        super().__init__(dampening)
+        self.save_hyperparameters()
+        self.half = dampening / 2
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), 0.01, momentum=0.9, dampening=self.half)
+
+
 class SavedBelow(Saving):
     """What it is given is saved by the class that it derives from."""
 
@@ -350,9 +418,11 @@ PROBE = Probe(
     fix=Fix("use it, pass it on where it was meant for (super().__init__, a loader, a layer), or take it out"),
     detect=detect,
     faulty=Example(lambda: Unscaled(0.5)),
+    also_faulty=(Example(lambda: SavedForNothing(0.5)),),
     healthy=Example(lambda: Scaled(0.5)),
     also_healthy=(
         Example(lambda: SavedBelow(0.5)),
+        Example(lambda: Saved(0.5)),
         Example(lambda: Described(0.5)),
         Example(lambda: Chosen({})),
         Example(lambda: OfATable("flat")),
