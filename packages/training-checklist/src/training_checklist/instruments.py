@@ -149,6 +149,7 @@ MODULES = {
         *("explanation", "is_explained", "noise", "trials"),
     ),
     "lab.optimizer_steps": ("OptimizerSteps",),
+    "lab.masks": ("NAMED", "covers", "is_mask", "may_be_called"),
     "lab.padding_masks": ("PaddingMasks",),
     "lab.peak_memory": ("ACTIVATIONS", "OF_PARAMETERS", "Peak", "predict", "samples_of"),
     "lab.reshapes": ("Skews", "exchanges_axes", "to_transpose"),

@@ -1,18 +1,21 @@
-import re
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from training_checklist.instruments import (
+    NAMED,
     SAMPLES,
     Data,
     Example,
     MappedDataset,
     Roles,
     Validated,
+    covers,
+    is_mask,
     is_whole,
     leaves,
+    may_be_called,
     moved_look,
     of_the_project,
     on_datasets,
@@ -20,11 +23,6 @@ from training_checklist.instruments import (
 )
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
-# What a mask, or a tensor of lengths, is called where it has a name; others of 0 and 1 may be labels of several kinds.
-NAMES = re.compile(
-    "mask|pad|valid|miss|observ|known|present|keep|ignore|attention|weight|len|size|num|count|dur|frame|step"
-)
-NAMED = re.compile(r"(?:\['|\.)(\w+)(?:'\])?$")
 BESIDE = ("token_type_ids']", "special_tokens_mask']")  # of tokenizers, which many networks do not ask for
 
 
@@ -85,34 +83,12 @@ def other_masks(batch: Any, roles: Roles) -> dict[str, list[Tensor]]:
     }
 
 
-def may_be_called(place: str) -> bool:
-    name = NAMED.search(place)
-    return name is None or bool(NAMES.search(name[1].lower()))
-
-
-def is_mask(leaf: Tensor) -> bool:
-    """Whether a tensor holds 0 and 1 alone, both of them, for several parts of each sample.
-
-    One 1 in a sample, or none, is the code of a class.
-    """
-    if leaf.ndim < 2 or leaf[0].numel() < 2 or leaf.is_complex():
-        return False
-    zeros = leaf == 0
-    counted = (~zeros).flatten(1).sum(1)
-    return bool((zeros | (leaf == 1)).all()) and bool(zeros.any()) and int(counted.max()) > 1
-
-
 def says_the_same(mask: Tensor, other: Tensor) -> bool:
     """Whether a mask, or lengths, (N,), leave out what another mask does, whichever of 0 and 1 stands for that."""
     sides = other != 0, other == 0
     if mask.ndim == 1:
         return any(torch.equal(side.flatten(1).sum(1), mask) for side in sides if len(side) == len(mask))
     return any(torch.equal(side, mask != 0) for side in sides)
-
-
-def covers(mask: Tensor, leaf: Tensor) -> bool:
-    """Whether a mask has an entry for each number of a tensor, or each row: (N, T) for (N, T, features)."""
-    return mask.ndim <= leaf.ndim <= mask.ndim + 1 and leaf.shape[: mask.ndim] == mask.shape
 
 
 def may_be_of(mask: Tensor, leaf: Tensor, named: bool) -> bool:
