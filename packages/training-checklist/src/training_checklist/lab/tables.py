@@ -50,7 +50,8 @@ class Scaling:
     """Columns of which mean and deviation are 0 and 1, or least and largest value, over the samples of some splits.
 
     Args:
-        standard: how many columns have mean 0 and deviation 1, over the samples of "train", "other" or "both".
+        standard: how many columns have mean 0 and deviation 1, over the samples of "train", of "other", of "both", or
+            of "all" splits, where there are more.
         ranged: how many reach from 0 to 1 and no further, likewise.
         columns: how many there are that have more than two values.
     """
@@ -71,6 +72,8 @@ def scaling(data: Data, split: Split) -> list[Scaling]:
     own, other = whole_table(data, data.train), whole_table(data, split)
     if any(len(each.indices) != each.split.samples for each in (own, other)):
         raise CannotJudge("not all samples of both splits were looked at")
+    further = [whole_table(data, each) for each in data.held_out if each is not split]
+    further = [each for each in further if len(each.indices) == each.split.samples]
     known = [(place, values) for place, values in tables(data, own) if values.ndim == 2]
     target = own.of(data.roles.target)
     if target is not None and target.numel() == len(target) and target.is_floating_point():
@@ -90,6 +93,9 @@ def scaling(data: Data, split: Split) -> list[Scaling]:
         if not any(kept) or is_scaled_by_blocks(two[:, kept][:, :MOST]):
             continue
         of = {"train": one[:, kept], "other": two[:, kept], "both": both[:, kept]}
+        others = [each.of(place) for each in further]
+        if others and all(each is not None and each.shape[1:] == held.shape[1:] for each in others):
+            of["all"] = torch.cat([both, *(each.reshape(len(each), -1).double() for each in others)])[:, kept]
         standard = {name: int(is_standard(each).sum()) for name, each in of.items()}
         ranged = {name: int(((each.amin(0) == 0) & (each.amax(0) == 1)).sum()) for name, each in of.items()}
         found.append(Scaling(place, standard, ranged, sum(kept)))
