@@ -56,22 +56,24 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
 
 @once
 def turned_alone(data: Data, margin: float, rows: int) -> list[Hit]:
-    """Draw a few training samples several times: where an image is turned, a target with its pixels is to be, too."""
+    """Draw a few training samples several times: where an image is turned, its map or its boxes are to be, too."""
     until, indices, parts = time.monotonic() + DRAWING, by_index(data.train).chosen(FEW), []
     while len(parts) < DRAWS and (not parts or time.monotonic() < until):
         parts.append(load(data.train, indices, data.roles, data.trainer, until))
     drawn = {place: [each.of(place) for each in parts] for place in data.roles.places}
     images = {place: each for place, each in drawn.items() if place in data.roles.inputs and is_of_pixels(each, 4)}
-    targets = {place: each for place, each in drawn.items() if place in data.roles.compared and is_of_pixels(each, 3)}
+    compared = {*data.roles.compared, data.roles.target}
+    targets = {place: each for place, each in drawn.items() if place in compared and is_of_pixels(each, 2)}
     for (image, inputs), (target, held) in product(images.items(), targets.items()):
-        if not is_map_of(held[0], inputs[0], rows) or bool((held[0] == held[0][:1]).all()):
+        boxes = are_boxes(held[0])
+        if not (boxes or is_map_of(held[0], inputs[0], rows)) or bool((held[0] == held[0][:1]).all()):
             continue
         found = [
             turn
             for sample, other in product(range(len(indices)), range(1, len(parts)))
             if (turn := turn_of(inputs[0][sample], inputs[other][sample], margin))
             and torch.equal(held[0][sample], held[other][sample])
-            and not torch.equal(held[0][sample], TURNS[turn](held[0][sample]))
+            and (boxes or not torch.equal(held[0][sample], TURNS[turn](held[0][sample])))
         ]
         if found:
             turned = max(set(found), key=found.count)
@@ -88,7 +90,15 @@ def is_of_pixels(drawn: list[Tensor | None], least: int) -> bool:
 def is_map_of(target: Tensor, image: Tensor, least: int) -> bool:
     """Whether a target, (..., H, W), has the proportions of an image: be it coarser, as the heat map of a detector."""
     (height, width), (rows, columns) = image.shape[-2:], target.shape[-2:]
-    return height * columns == width * rows and min(rows, columns) >= least
+    return target.ndim > 2 and height * columns == width * rows and min(rows, columns) >= least
+
+
+def are_boxes(target: Tensor) -> bool:
+    """Whether a target, (N, ..., 4), holds left, upper, right and lower ends, and zeros for what is none."""
+    rows = target.reshape(-1, target.shape[-1])
+    rows = rows[rows.bool().any(1)]
+    many = len(rows) >= FEW  # of other numbers, so many are in this order once in 4 ** FEW times
+    return many and rows.shape[1] == 4 and bool((rows[:, :2] < rows[:, 2:]).all())
 
 
 def turn_of(image: Tensor, other: Tensor, margin: float) -> str:
@@ -190,6 +200,21 @@ class Drawn(Dataset):
         return image + self.noise * torch.randn_like(image), classes
 
 
+class Boxed(Drawn):
+    """An image with a box, of which the coin mirrors the image alone, or both."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image, (left, upper, width, height) = self.images[index], 1 + self.maps[index, 0, :4] % 3
+        if torch.rand(()) < 0.5:
+            image, left = image.flip(-1), 8 - left - width if self.together else left
+        return image, torch.stack([left, upper, left + width, upper + height]).float()
+
+
+class Detector(Segmenter):
+    def loss(self, answers: Tensor, targets: Tensor) -> Tensor:
+        return nn.functional.l1_loss(answers.flatten(2).mean(2)[:, :4], targets)
+
+
 class Fields(Segmenter):
     """Predicts what a field will be."""
 
@@ -212,15 +237,21 @@ def drawn(together: bool, **options: Any) -> Example:
     return on_datasets(lambda: Drawn(together, **options), lambda: Drawn(True, **options), module=Segmenter)
 
 
+def boxed(together: bool) -> Example:
+    return on_datasets(lambda: Boxed(together), lambda: Boxed(True), module=Detector)
+
+
 PROBE = Probe(
-    question="Is a target with a value for each pixel flipped and rotated together with its image?",
-    why="pixels are taught the classes of other pixels",
-    fix=Fix("draw once for both: torchvision.transforms.v2 with tv_tensors.Image and tv_tensors.Mask does"),
+    question="Is a target with a value for each pixel, or with boxes, flipped and rotated together with its image?",
+    why="the network is taught what stands elsewhere in the image",
+    fix=Fix(
+        "draw once for both: torchvision.transforms.v2 with tv_tensors.Image and tv_tensors.Mask or BoundingBoxes does"
+    ),
     detect=detect,
     faulty=mirrored(26),
     healthy=mirrored(6),
-    also_faulty=(drawn(together=False),),
-    also_healthy=(drawn(together=True), waves()),
+    also_faulty=(drawn(together=False), boxed(together=False)),
+    also_healthy=(drawn(together=True), waves(), boxed(together=True)),
     thresholds={
         "pixel_classes": Threshold(
             64,
