@@ -21,7 +21,7 @@ from training_checklist.engines.listings import listed_backwards
 from training_checklist.engines.salted import salted
 from training_checklist.lab.class_weights import ClassWeights
 from training_checklist.lab.optimizer_steps import OptimizerSteps
-from training_checklist.probes.data import weights_of_other_classes
+from training_checklist.probes.data import target_stays_behind, weights_of_other_classes
 
 
 def found(verdict, *topics):
@@ -289,6 +289,17 @@ def test_targets_of_pixels_follow_their_images(examine, augment, stays):
     verdict = examine("limit_batches", Segmenter(), Segments())
     assert found(verdict, "data/target-stays-behind") == ({"data/target-stays-behind"} if stays else set())
     assert "data/target-stays-behind" in verdict.judged
+
+
+def test_boxes_that_turn_with_their_image_are_no_finding(examine):
+    class Boxes(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(target_stays_behind.Boxed(together=True), 16, shuffle=True)
+
+        val_dataloader = train_dataloader
+
+    verdict = examine("limit_batches", target_stays_behind.Detector(), Boxes())
+    assert found(verdict, "data/target-stays-behind") == set()
 
 
 def by_training_set(train, val):

@@ -237,10 +237,6 @@ def drawn(together: bool, **options: Any) -> Example:
     return on_datasets(lambda: Drawn(together, **options), lambda: Drawn(True, **options), module=Segmenter)
 
 
-def boxed(together: bool) -> Example:
-    return on_datasets(lambda: Boxed(together), lambda: Boxed(True), module=Detector)
-
-
 PROBE = Probe(
     question="Is a target with a value for each pixel, or with boxes, flipped and rotated together with its image?",
     why="the network is taught what stands elsewhere in the image",
@@ -250,8 +246,11 @@ PROBE = Probe(
     detect=detect,
     faulty=mirrored(26),
     healthy=mirrored(6),
-    also_faulty=(drawn(together=False), boxed(together=False)),
-    also_healthy=(drawn(together=True), waves(), boxed(together=True)),
+    also_faulty=(
+        drawn(together=False),
+        on_datasets(lambda: Boxed(together=False), lambda: Boxed(together=True), module=Detector),
+    ),
+    also_healthy=(drawn(together=True), waves()),
     thresholds={
         "pixel_classes": Threshold(
             64,
