@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
+from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, Subset
 
@@ -21,6 +23,9 @@ WITHOUT_GRAPH = 8  # batches of the loader's size that take no more memory than 
 CHUNK = 64  # samples fetched at once
 SMALL = 2**22  # bytes of samples: a ResNet-50 makes 170 times as many of them, which is 0.7 GiB
 LISTED = 100_000  # indices of a sampler that are looked at: some 10 ms
+
+# By loader: what its sampler draws of its dataset, None where that is all; the same object whenever it is asked for.
+PARTS: WeakKeyDictionary[DataLoader, Subset | None] = WeakKeyDictionary()
 
 # What a sampler draws: an index, or a tuple of it and the epoch or the like, which are in order as their numbers are.
 Key = int | tuple[int, ...]
@@ -52,11 +57,16 @@ class Split:
 
     @property
     def dataset(self) -> Dataset:
-        return self.loader.dataset
+        """What the loader loads; where its sampler draws a part of the dataset that it is given, that part."""
+        if self.loader not in PARTS:
+            indices = drawn_part(self.loader)
+            PARTS[self.loader] = None if indices is None else Subset(self.loader.dataset, indices)
+        part = PARTS[self.loader]
+        return self.loader.dataset if part is None else part
 
     @property
     def place(self) -> Place:
-        return Place(loader=self.name, note=type(self.dataset).__name__)
+        return Place(loader=self.name, note=type(self.loader.dataset).__name__)
 
     def place_of(self, function: str) -> Place:
         """Return the place with the line of the dataset's `__getitem__`, or of the loader's `collate_fn`."""
@@ -95,10 +105,7 @@ class Split:
         """Return the first keys in the order in which they are loaded, or None where there are none that have one."""
         if not self.indexable:
             return None
-        batches = self.loader.batch_sampler
-        with isolate_rng():
-            source = batches.sampler if type(batches) is BatchSampler else chain.from_iterable(batches)
-            indices = pass_on(list, islice(source, LISTED))
+        indices = drawn(self.loader)
         if len(indices) < 2 or not all(map(is_key, indices)) or len({*map(type, indices)}) > 1:
             return None
         # Tuples that ascend may be places in an order that the dataset makes; others are shuffled in any case.
@@ -145,6 +152,37 @@ class Split:
     def items(self, indices: list[int]) -> Any:
         """Return samples as the loader gets them before it collates them."""
         return load_items(self.dataset, indices)
+
+
+def drawn(loader: DataLoader) -> list[Any]:
+    """Return the first keys that the samplers of a loader draw."""
+    batches = loader.batch_sampler
+    with isolate_rng():
+        source = batches.sampler if type(batches) is BatchSampler else chain.from_iterable(batches)
+        return pass_on(list, islice(source, LISTED))
+
+
+def drawn_part(loader: DataLoader) -> list[int] | None:
+    """Return the indices, ascending, that a sampler keeps and draws where they part a dataset among splits, else None.
+
+    So torch's SubsetRandomSampler does. What keeps no indices, as one that draws by weights, may draw any.
+    """
+    if type(loader.batch_sampler) is not BatchSampler or isinstance(loader.dataset, IterableDataset):
+        return None
+    try:
+        samples = len(loader.dataset)
+    except (TypeError, NotImplementedError):
+        return None
+    for kept in getattr(loader.batch_sampler.sampler, "__dict__", {}).values():
+        if isinstance(kept, (torch.Tensor, np.ndarray)) and kept.ndim == 1:
+            kept = kept.tolist()
+        if not isinstance(kept, (list, tuple, range)) or not kept or not all(isinstance(each, int) for each in kept):
+            continue
+        indices = {*kept}
+        is_part = len(indices) == len(kept) < samples
+        if is_part and (len(kept) > LISTED or {*drawn(loader)} == indices):
+            return sorted(indices)
+    return None
 
 
 def load_items(dataset: Any, indices: list[int]) -> Any:

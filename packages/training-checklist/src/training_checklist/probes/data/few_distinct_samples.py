@@ -1,5 +1,7 @@
+from collections.abc import Iterator
+
 import torch
-from torch.utils.data import DataLoader, WeightedRandomSampler
+from torch.utils.data import DataLoader, Sampler, WeightedRandomSampler
 
 from training_checklist.instruments import CHANCE, Data, at_least, labelled, on_datasets, order_of
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
@@ -22,6 +24,19 @@ def weighted(weights: torch.Tensor) -> DataLoader:
     return DataLoader(labelled(), 16, sampler=WeightedRandomSampler(weights, 160))
 
 
+class Repeating(Sampler):
+    """Draws a chosen part, the samples that have labels, again and again."""
+
+    def __init__(self) -> None:
+        self.labelled = [*range(0, 160, 4)]
+
+    def __len__(self) -> int:
+        return 160
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(4 * self.labelled)
+
+
 PROBE = Probe(
     question="Can the sampler draw every sample of the training set?",
     why="the network learns those few by heart and never sees the others",
@@ -30,4 +45,5 @@ PROBE = Probe(
     detect=detect,
     faulty=on_datasets(lambda: weighted(torch.tensor([1.0, 2.0, 3.0, 4.0]))),
     healthy=on_datasets(lambda: weighted(torch.tensor([1.0, 2.0, 3.0, 4.0])[torch.arange(160) % 4])),
+    also_healthy=(on_datasets(lambda: DataLoader(labelled(), 16, sampler=Repeating())),),
 )

@@ -1,10 +1,11 @@
+from collections.abc import Callable
 from functools import cache, partial
 from itertools import combinations, product
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset, Subset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, Subset, SubsetRandomSampler, TensorDataset
 
 from training_checklist.instruments import (
     CHANCE,
@@ -162,6 +163,16 @@ def of_one(first: int) -> Example:
     return on_datasets(lambda: Subset(samples(), range(100)), lambda: Subset(samples(), range(first, 160)))
 
 
+def parted_by_samplers(*parts: range) -> Example:
+    """Give both loaders one dataset, of which the sampler of each draws a part."""
+    samples = cache(labelled)
+    return on_datasets(*(partial(drawn_from, samples, part) for part in parts))
+
+
+def drawn_from(samples: Callable[[], Dataset], part: range) -> DataLoader:
+    return DataLoader(samples(), 16, sampler=SubsetRandomSampler(part))
+
+
 def pixels() -> TensorDataset:
     """Return the places and values of a picture of 16 by 16."""
     places = torch.cartesian_prod(*[torch.linspace(-1, 1, 16)] * 2)
@@ -224,12 +235,13 @@ PROBE = Probe(
     ),
     detect=detect,
     faulty=of_one(95),
-    also_faulty=(folds("trainer = None"), forecast(48)),
+    also_faulty=(folds("trainer = None"), forecast(48), parted_by_samplers(range(100), range(95, 160))),
     healthy=of_one(100),
     also_healthy=(
         folds("module = Logging()\n        module.quiet = False"),
         on_datasets(cache(pixels), cache(pixels), module=Field),
         forecast(44),
+        parted_by_samplers(range(100), range(100, 160)),
     ),
     thresholds={
         "max_shared": Threshold(
