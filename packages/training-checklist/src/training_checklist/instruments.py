@@ -130,6 +130,7 @@ MODULES = {
     "lab.kept_sums": ("Sums",),
     "lab.label_fit": ("agreement", "fits", "is_less", "label_fits", "plain_fit"),
     "lab.labels": ("class_weights", "classes", "counts", "labels", "only_round"),
+    "lab.left_out": ("is_left_out",),
     "lab.loading": ("caller_of_numpy", "mixed_by_collate", "reloaded", "seeds_of", "watch"),
     "lab.job_config": (
         *("DOTTED", "JobConfig", "Target"),

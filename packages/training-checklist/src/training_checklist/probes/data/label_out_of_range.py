@@ -11,10 +11,12 @@ from training_checklist.instruments import (
     Outside,
     Split,
     Validated,
+    is_left_out,
     labels,
     load,
     on_datasets,
     outside,
+    part,
 )
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
@@ -38,12 +40,15 @@ def beyond_the_batches(data: Data) -> Outside | None:
         return None
     for split in data.alike:
         known = labels(data, split).long()
-        known = known[known != data.roles.ignored]
-        found = outside(known, data.roles.classes, split.place)
+        counted = (known != data.roles.ignored).nonzero().flatten().tolist()
+        samples = part(data, split).indices if len(known) < (split.samples or 0) else range(len(known))
+        known = known[counted]
+        found = outside(known, data.roles.classes, split.place, [samples[index] for index in counted])
         # Where all classes of a split are others than those of training, answers are not held against its labels: they
         # are searched for among each other.
         if found is not None and (split is data.train or found.count < len(known)):
-            return None if are_of_the_batch(data, split) else found
+            is_meant = are_of_the_batch(data, split) or is_left_out(data, split, found.place.sample)
+            return None if is_meant else found
     return None
 
 
@@ -64,6 +69,14 @@ class InBatch(Validated):
     def forward(self, inputs: Tensor) -> Tensor:
         vectors = super().forward(inputs)
         return vectors @ vectors.T
+
+
+class PartlyLabelled(Validated):
+    """Leaves out samples whose label is -1."""
+
+    def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
+        known = labels >= 0
+        return super().loss(answers[known], labels[known])
 
 
 def numbered(drawn: list) -> list[Tensor]:
@@ -91,5 +104,6 @@ PROBE = Probe(
         on_datasets(lambda: MappedDataset(lambda index, x, y: (x, y if index % 8 else y * 0 - 100))),
         on_datasets(held_out=lambda: MappedDataset(lambda index, x, y: (x, y + 4)), module=Retrieving),
         on_datasets(module=InBatch, collate_fn=numbered),
+        on_datasets(lambda: MappedDataset(lambda index, x, y: (x, y - 9 * (index == 150))), module=PartlyLabelled),
     ),
 )

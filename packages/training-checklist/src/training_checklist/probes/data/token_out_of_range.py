@@ -1,6 +1,19 @@
-import torch
+from typing import Any
 
-from training_checklist.instruments import RAISED, Data, Outside, Tagger, on_datasets, outside, part, tagged
+import torch
+from torch import Tensor
+
+from training_checklist.instruments import (
+    RAISED,
+    Data,
+    Outside,
+    Tagger,
+    is_left_out,
+    on_datasets,
+    outside,
+    part,
+    tagged,
+)
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -25,9 +38,23 @@ def beyond_the_batches(data: Data) -> tuple[str, Outside | None]:
             elif place in own.chunks:  # of several lengths
                 tokens = torch.cat([chunk.flatten() for chunk in own.chunks[place]])
                 found = outside(tokens, rows, split.place, [None] * len(tokens))
-            if found is not None:
+            sample = None if found is None else found.place.sample
+            if found is not None and (sample is None or not is_left_out(data, split, sample)):
                 return place, found
     return "", None
+
+
+class Unknown(Tagger):
+    """Takes -1 for a token that is not known."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return super().forward(torch.where(tokens < 0, 0, tokens))
+
+
+def with_unknown() -> Any:
+    texts = tagged(words=100)
+    texts.tensors[0][90:, 3] = -1
+    return texts
 
 
 PROBE = Probe(
@@ -38,4 +65,6 @@ PROBE = Probe(
     steps=("on_fit_end", RAISED),
     faulty=on_datasets(lambda: tagged(words=101), lambda: tagged(), module=Tagger),
     healthy=on_datasets(lambda: tagged(words=100), lambda: tagged(), module=Tagger),
+    also_faulty=(on_datasets(with_unknown, lambda: tagged(), module=Tagger),),
+    also_healthy=(on_datasets(with_unknown, lambda: tagged(), module=Unknown),),
 )

@@ -1,6 +1,7 @@
 import torch
+from torch import Tensor
 
-from training_checklist.instruments import Data, MappedDataset, not_finite, on_datasets, part
+from training_checklist.instruments import Data, MappedDataset, Validated, is_left_out, not_finite, on_datasets, part
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 
@@ -13,12 +14,19 @@ def detect(data: Data, limits: Limits) -> Hits:
         own = part(data, split)
         for name in (data.roles.direct & set(own.values)) - data.seen.masked:
             found = not_finite(own.values[name], name, split.place, own.indices)
-            if found is not None:
+            if found is not None and not is_left_out(data, split, found[1].sample):
                 yield Hit(*found)
 
 
 def without(index: int) -> MappedDataset:
     return MappedDataset(lambda other, x, y: (x.where(torch.tensor(other != index), torch.nan), y))
+
+
+class Filling(Validated):
+    """Puts 0 where a number is missing."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs.nan_to_num())
 
 
 PROBE = Probe(
@@ -28,4 +36,6 @@ PROBE = Probe(
     detect=detect,
     faulty=on_datasets(lambda: without(7)),
     healthy=on_datasets(lambda: without(-1)),
+    also_faulty=(on_datasets(lambda: without(150)),),
+    also_healthy=(on_datasets(lambda: without(150), module=Filling),),
 )
