@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -52,8 +53,10 @@ def detect(data: Data, limits: Limits) -> Hits:
         ]
     others_of = [leaf for place, leaf in known.items() if place not in silent and is_mask(leaf)]
     for place in silent:
-        if any(says_the_same(known[place], each) for each in others_of):
+        if any(says_the_same(known[place], each) for each in others_of) or is_of_labels(place, known, roles):
             continue
+        if any(look.at(replaced(few, each))[0] == loss for each in without_left_out(place, known, roles)):
+            continue  # nothing depends on what it leaves out, as on what comes after a text that is read forwards
         unused = {other: leaf for other, leaf in known.items() if other not in roles.places}
         if any(may_be_of(known[place], leaf, is_named_after(place, other)) for other, leaf in unused.items()):
             continue  # of a part of the batch that this training does not use either
@@ -89,6 +92,39 @@ def says_the_same(mask: Tensor, other: Tensor) -> bool:
     if mask.ndim == 1:
         return any(torch.equal(side.flatten(1).sum(1), mask) for side in sides if len(side) == len(mask))
     return any(torch.equal(side, mask != 0) for side in sides)
+
+
+def is_of_labels(place: str, known: dict[str, Tensor], roles: Roles) -> bool:
+    """Whether the labels that are not ignored stand where a mask is 1, and inputs that count where it is 0."""
+    mask = known[place]
+    covered = {name: leaf for name, leaf in known.items() if mask.ndim > 1 and leaf is not mask and covers(mask, leaf)}
+    inputs = [leaf[mask == 0] for name, leaf in covered.items() if name in roles.inputs]
+    labels = [leaf for name, leaf in covered.items() if name not in roles.inputs and leaf.shape == mask.shape]
+    return any(torch.equal(leaf != roles.ignored, mask != 0) for leaf in labels) and any(
+        len(each.unique()) > 1 for each in inputs
+    )
+
+
+def without_left_out(place: str, known: dict[str, Tensor], roles: Roles) -> Iterator[dict[str, Tensor]]:
+    """Yield what a batch would hold with other numbers where a mask is 0, and where it is 1, or after the lengths.
+
+    Labels that are ignored there anyway stay.
+    """
+    mask, used = known[place], {name: known[name] for name in roles.places if name in known and name != place}
+    sides = [mask == 0, mask != 0]
+    if mask.ndim == 1:
+        times = {leaf.shape[1] for leaf in used.values() if are_lengths(mask, leaf)}
+        sides = [torch.arange(time, device=mask.device) >= mask[:, None] for time in times]
+    for side in sides:
+        others = {}
+        for name, leaf in used.items():
+            if not covers(side, leaf) or (name not in roles.inputs and bool((leaf[side] == roles.ignored).all())):
+                continue
+            order = torch.randperm(leaf.numel(), generator=torch.Generator().manual_seed(0)).to(leaf.device)
+            where = side.reshape(*side.shape, *[1] * (leaf.ndim - side.ndim))
+            others[name] = torch.where(where, leaf.flatten()[order].view_as(leaf), leaf)
+        if others:
+            yield others
 
 
 def may_be_of(mask: Tensor, leaf: Tensor, named: bool) -> bool:
