@@ -48,12 +48,17 @@ def of_windows(data: Data, limits: Limits) -> Hits:
 
 
 def of_things(data: Data, limits: Limits) -> Hits:
-    """Hold each number that stands for a thing, such as an item, against sequences of such numbers in its batch."""
+    """Hold each number that stands for a thing, such as an item, against sequences of such numbers in its batch.
+
+    A thing that is asked for: where the criterion does not tell it, any that the loss depends on.
+    """
+    roles = data.roles
+    asked = {*roles.inputs, *roles.compared} if roles.target is None else {roles.target}
     kinds: dict[str, list[int]] = {}
     columns: dict[tuple[str, str], set[int]] = {}  # counted from the end: lengths may vary
     for batch in data.seen.whole_numbers:
         for place, single in batch.items():
-            if single.ndim != 1:
+            if single.ndim != 1 or place not in asked:
                 continue
             kinds.setdefault(place, []).extend(single.tolist())
             for name, sequences in batch.items():
@@ -134,6 +139,21 @@ def followed(kinds: int, own: bool = True) -> Example:
     return on_datasets(sequences, sequences, module=Ranking)
 
 
+class WithLast(Ranking):
+    """Is also given the last of the items before."""
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        return self.loss(self(batch[0]) + self.head(self.table(batch[2]).repeat(1, 2)), batch[1])
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        self.log("val/loss", self.training_step(batch, batch_idx))
+
+
+def with_last() -> TensorDataset:
+    items = (8 * normal(160, 5)).long() % 50
+    return TensorDataset(items[:, :4], items[:, 4], items[:, 3])
+
+
 PROBE = Probe(
     question="Do the inputs of a forecast end before its target begins?",
     why="a window that is a step too long, or a target that begins a step too early, lets the network copy what it "
@@ -146,7 +166,11 @@ PROBE = Probe(
     faulty=overlapping(1),
     also_faulty=(followed(24),),
     healthy=overlapping(2),
-    also_healthy=(followed(24, own=False), on_datasets(summed, summed, module=Regression)),
+    also_healthy=(
+        followed(24, own=False),
+        on_datasets(summed, summed, module=Regression),
+        on_datasets(with_last, with_last, module=WithLast),
+    ),
     thresholds={
         "kinds_of_things": Threshold(
             20,
