@@ -58,7 +58,9 @@ def differ(train: Scale, other: Scale, max_shift: float, max_ratio: float) -> bo
     largest, smallest = max(train.std, other.std), max(min(train.std, other.std), 1e-12)
     # Data that drift from one part of a split to the next may drift as far again to the next split.
     drift = max(max(each.means) - min(each.means) for each in (train, other)) + 4 * (train.error + other.error)
-    growth = max(max(each.stds) / min(each.stds) if min(each.stds) > 0 else math.inf for each in (train, other))
+    # Of numbers that drift, those of all parts together are further apart than those of each, and of a later part.
+    stds = [(each.std, *each.stds) for each in (train, other)]
+    growth = max(max(each) / min(each) if min(each) > 0 else math.inf for each in stds)
     return abs(train.mean - other.mean) - drift > max_shift * largest or largest / smallest > max_ratio * growth
 
 

@@ -55,6 +55,15 @@ def scaled(factor: float = 1.0, shift: float = 0.0) -> Example:
     return on_datasets(lambda: labelled(500), lambda: MappedDataset(change, labelled(500)))
 
 
+def later() -> Example:
+    """Hold out the last part of a time that enters as a number."""
+
+    def change(first: int) -> MappedDataset:
+        return MappedDataset(lambda index, x, y: (x * 0 + (first + index) / 500, y), labelled(100 if first else 500))
+
+    return on_datasets(lambda: change(0), lambda: change(500))
+
+
 PROBE = Probe(
     question="Do inputs have the same scale in all splits?",
     why="the network is trained on one scale and validated on another: validation looks worse than it is",
@@ -63,7 +72,7 @@ PROBE = Probe(
     detect=detect,
     faulty=scaled(shift=1.0),
     healthy=scaled(shift=0.5),
-    also_healthy=(shaken(),),
+    also_healthy=(shaken(), later()),
     thresholds={
         "max_shift": Threshold(
             0.5,
