@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from itertools import combinations, product
 from typing import Any
@@ -10,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset, Subset, SubsetRandomSampler, T
 from training_checklist.instruments import (
     CHANCE,
     FILES,
+    Criteria,
     Data,
     Entrances,
     Example,
@@ -50,8 +52,8 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
 def compare(data: Data, train: Split, split: Split, limits: Limits) -> Hits:
     """Compare with a training set of this fit, or of one whose weights it goes on with."""
     found = shared_samples(data, train, split)
-    if split.of_several and found.shared == found.total >= found.rows:
-        return  # all of the training set, beside the split itself: a gallery of neighbours, or for comparison
+    if split.of_several and found.shared == found.total and (found.total >= found.rows or has_own(data, train, split)):
+        return  # training samples alone, beside the split itself: a gallery of neighbours, or for comparison
     if found.same_dataset:
         leaks = found.shared > 0
     elif found.repeatable:
@@ -75,11 +77,20 @@ def compare(data: Data, train: Split, split: Split, limits: Limits) -> Hits:
         yield Hit(text, found.place)
 
 
+def has_own(data: Data, train: Split, split: Split) -> bool:
+    """Whether another loader of the split's stage has no sample of training."""
+    others = [each for each in data.held_out if each.stage == split.stage and each is not split]
+    with suppress(CannotJudge):
+        return any(shared_samples(data, train, each).shared == 0 for each in others)
+    return False
+
+
 def takes_other_parts(data: Data, split: Split) -> bool:
     """Whether training and validation take pieces that differ of the same samples: by masks, or windows of a series.
 
     What only moves or scales numbers, such as augmentation, leaves a sample its shape, and is no cut; nor is what
-    leaves most of them as they are, such as bands that are masked in a spectrogram.
+    leaves most of them as they are, such as bands that are masked in a spectrogram. Or both steps ask for other targets
+    of the same samples.
     """
     chosen = split.chosen(FEW)
     with as_in(split.stage, data.trainer):
@@ -88,15 +99,20 @@ def takes_other_parts(data: Data, split: Split) -> bool:
         return True
     if split.stage != "val" or not is_overridden("validation_step", data.pl_module):
         return False
-    pieces = []
+    pieces, asked = [], []
     whole = {tuple(leaf.shape[1:]) for leaf in leaves(batch).values()}
     for stage, step in (("train", "training_step"), ("val", "validation_step")):
         entrances = Entrances()
         entrances.begin(batch)
-        watched = Tracer(data.pl_module, entrances)
+        criteria = Criteria()
+        watched = Tracer(data.pl_module, entrances, criteria)
         with isolated(data.pl_module), as_in(stage, data.trainer), isolate_rng(), watched, of_the_project(step):
             call_step(data.pl_module, step, data.whole(batch) if stage == "train" else batch)
         pieces.append([each.value for each in entrances.found if tuple(each.value.shape[1:]) not in whole])
+        made = [call.target for call in criteria.calls if entrances.made_of(call.target)]
+        asked.append([each for each in made if not any(same(each, leaf) for leaf in leaves(batch).values())])
+    if all(asked) and not any(same(one, other) for one, other in product(*asked)):
+        return True  # other labels, as of other nodes of a graph
     trained, validated = ({digest(row) for value in entered for row in value} for entered in pieces)
     if not trained or not validated or not trained.isdisjoint(validated):
         return False
@@ -198,12 +214,43 @@ def forecast(last: int) -> Example:
     return on_datasets(lambda: Panel(last, True), lambda: Panel(48, False), module=Regression)
 
 
+class Compared(Validated):
+    """Is also validated on some training samples, for comparison."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.samples = labelled()
+
+    def train_dataloader(self) -> DataLoader:
+        return DataLoader(Subset(self.samples, range(100)), 16)
+
+    def val_dataloader(self) -> list[DataLoader]:
+        return [DataLoader(Subset(self.samples, part), 16) for part in (range(100, 160), range(50))]
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int, dataloader_idx: int = 0) -> None:
+        super().validation_step(batch, batch_idx)
+
+
 class Field(Validated):
     """Is to hold one picture."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first = nn.Linear(2, 16)
+
+
+class OfNodes(Validated):
+    """Knows by itself which nodes of a graph it is trained on, and which ones it is validated on."""
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        return self.loss(self(batch[0])[:, :100].flatten(0, 1), batch[1][:, :100].flatten())
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        self.log("val/loss", self.loss(self(batch[0])[:, 100:].flatten(0, 1), batch[1][:, 100:].flatten()))
+
+
+def one_graph() -> TensorDataset:
+    return TensorDataset(normal(1, 160, 8), torch.arange(160)[None] % 4)
 
 
 def folds(anew: str) -> Job:
@@ -242,6 +289,8 @@ PROBE = Probe(
         on_datasets(cache(pixels), cache(pixels), module=Field),
         forecast(44),
         parted_by_samplers(range(100), range(100, 160)),
+        Example(Compared, None),
+        on_datasets(cache(one_graph), cache(one_graph), module=OfNodes),
     ),
     thresholds={
         "max_shared": Threshold(
