@@ -5,9 +5,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import TOGETHER, Data, Example, MappedDataset, by_index, on_datasets, seeds_of
-from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+from training_checklist.instruments import (
+    TOGETHER,
+    Data,
+    Example,
+    MappedDataset,
+    Split,
+    by_index,
+    normal,
+    on_datasets,
+    seeds_of,
+)
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
+MOST, FIRST = 64, 1000  # samples that are held against each other, and their numbers
 SHIFT = 1_000_003  # of a seed, to one that no other sample has
 
 
@@ -43,12 +54,31 @@ def detect(data: Data, limits: Limits) -> Hits:
     own = torch.stack([(one - other).norm() for one, other in zip(values, shifted, strict=True)]).mean()
     others = torch.stack([(one - other).norm() for one, other in pairwise(values)]).mean()
     limit = limits.max_distance if least >= limits.min_numbers else limits.max_distance_of_few
-    if 0 < own < limit * others:
+    if 0 < own < limit * others and not is_made_of_seeds(split, data, lines[0]):
         yield Hit(
             f"each of {TOGETHER} samples begins its random numbers with a seed of its own, the same each time, so that "
             "it is augmented alike in every epoch",
             lines[0].beside(loader="train_dataloader"),
         )
+
+
+def is_made_of_seeds(split: Split, data: Data, line: Place) -> bool:
+    """Whether samples have the same numbers where they have the same seed: then they are no more than that makes.
+
+    So it is of patterns for a few classes, with noise.
+    """
+    seen: set[tuple[float, ...]] = set()
+    for index in split.chosen(MOST):
+        if time.monotonic() > data.until:
+            break
+        seed = seeds_of(split, data.trainer, index, 1)[0].get(line)
+        if seed is None:
+            break
+        numbers = tuple(seeds_of(split, data.trainer, index, 1, 1 - seed)[1].tolist()[:FIRST])
+        if numbers in seen:
+            return True
+        seen.add(numbers)
+    return False
 
 
 def knows_epoch(dataset: Any) -> bool:
@@ -74,6 +104,16 @@ def noisy(strength: float, numbers: int = 1) -> Example:
     return on_datasets(lambda: MappedDataset(change))
 
 
+def patterns() -> Example:
+    """Return samples of four patterns, with noise by a seed for each."""
+    kept = normal(4, 8)
+
+    def change(index: int, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return kept[y] + 0.3 * torch.randn(8, generator=torch.Generator().manual_seed(index)), y
+
+    return on_datasets(lambda: MappedDataset(change))
+
+
 PROBE = Probe(
     question="Does random augmentation change a training sample in another way in each epoch?",
     why="augmentation makes many samples of one; with one seed for each sample there are no more than without it",
@@ -82,6 +122,7 @@ PROBE = Probe(
     detect=detect,
     faulty=noisy(0.3),
     healthy=noisy(2.0),
+    also_healthy=(patterns(),),
     thresholds={
         "max_distance": Threshold(
             0.9,
