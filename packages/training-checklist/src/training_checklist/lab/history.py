@@ -52,6 +52,7 @@ class History:
         changed: what the dataset keeps otherwise since: "Windows.sales".
         marked: how many were others, with the same random numbers, after they had been loaded with other ones.
         frozen: how many of these were what those other ones had made.
+        redrawn: whether no part of samples, such as their label, is the same with other random numbers.
     """
 
     samples: int
@@ -60,6 +61,7 @@ class History:
     changed: list[str]
     marked: int
     frozen: int
+    redrawn: bool
     place: Place
 
 
@@ -92,8 +94,11 @@ def history(data: Data) -> History:
     frozen = [index for index in marked if one.results[index][2] == one.results[index][0]]
     if one.hidden or (unsteady and not one.changed):
         raise CannotJudge("samples are random in a way that cannot be held still")
+    drawn = [zip(one.results[index][0], alone.results[index][0], strict=False) for index in chosen]
+    parts = zip(*([was == now for was, now in each] for each in drawn), strict=False)
+    redrawn = not any(all(each) for each in parts)
     place = split.place_of("__getitem__").beside(sample=next(iter(unsteady or moved or marked), None))
-    return History(len(chosen), len(unsteady), len(moved), one.changed, len(marked), len(frozen), place)
+    return History(len(chosen), len(unsteady), len(moved), one.changed, len(marked), len(frozen), redrawn, place)
 
 
 def load_in(
