@@ -9,6 +9,7 @@ from training_checklist.instruments import (
     Part,
     Regression,
     Split,
+    normal,
     on_datasets,
     shift,
     tables,
@@ -21,7 +22,8 @@ from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe,
 def detect(data: Data, split: Split, limits: Limits) -> Hits:
     """Hold each code of categories, (N,) or (N, columns), against each of another split's, by what goes with it."""
     own, other = whole_table(data, data.train), whole_table(data, split)
-    mine, theirs = both_described(data, own, other)
+    plain = both_described(data, own, other)
+    described_by = [plain, tuple(map(standardised, plain))]  # prices that all rise are no other categories
     for place in sorted(data.roles.inputs):
         one, two = own.of(place), other.of(place)
         if one is None or two is None or one.is_floating_point() or one.ndim > 2 or one.shape[1:] != two.shape[1:]:
@@ -29,7 +31,9 @@ def detect(data: Data, split: Split, limits: Limits) -> Hits:
         columns = [each.reshape(len(each), -1).T for each in (one, two)]
         for number, (first, second) in enumerate(zip(*(each[:MOST] for each in columns), strict=True)):
             name = f"{place}[:, {number}]" if one.ndim == 2 else place
-            found = renamed(*(described(*each, limits) for each in ((first, mine), (second, theirs))), limits)
+            pairs = [(described(first, mine, limits), described(second, its, limits)) for mine, its in described_by]
+            found, drifted = (renamed(*each, limits) for each in pairs)
+            found = found if drifted else {}
             pairs = ", ".join(f"what is {a} in training is {b} there" for a, b in list(found.items())[:4])
             if found:
                 yield Hit(
@@ -70,6 +74,10 @@ def both_described(data: Data, own: Part, other: Part) -> tuple[Tensor, Tensor]:
     return mine, theirs
 
 
+def standardised(numbers: Tensor) -> Tensor:
+    return (numbers - numbers.mean(0)) / numbers.std(0).clamp_min(1e-300)
+
+
 def described(codes: Tensor, numbers: Tensor, limits: Limits) -> dict[int, tuple[Tensor, Tensor]]:
     """Return for each code that stands often enough the means of what goes with it, and their standard errors."""
     rows = {int(code): numbers[codes == code] for code in codes.unique()}
@@ -98,6 +106,16 @@ def exchanged(apart: float, alike: float = 0.0, often: int = 40) -> Example:
     return on_datasets(lambda: TensorDataset(codes, train), lambda: TensorDataset(codes, held), module=Looked)
 
 
+def rising() -> Example:
+    """Return numbers that rise from code to code, and all of them by as much from one split to the next."""
+    codes = torch.arange(200) % 4
+
+    def split(risen: int) -> TensorDataset:
+        return TensorDataset(codes, codes[:, None] + risen + 0.5 * normal(200, 1, seed=risen))
+
+    return on_datasets(lambda: split(0), lambda: split(1), module=Looked)
+
+
 PROBE = Probe(
     question="Does each code of a categorical column stand for the same category in all splits?",
     why="the embedding row that the network looks up was learnt for another category",
@@ -105,6 +123,7 @@ PROBE = Probe(
     detect=detect,
     faulty=exchanged(9),
     healthy=exchanged(3),
+    also_healthy=(rising(),),
     thresholds={
         "code_samples": Threshold(
             20,
