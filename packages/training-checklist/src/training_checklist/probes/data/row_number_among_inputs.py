@@ -1,8 +1,11 @@
 import torch
+from torch import Tensor
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import Data, Example, normal, on_datasets, tables, whole_table
+from training_checklist.instruments import CHANCE, Data, Example, at_most, normal, on_datasets, tables, whole_table
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
+
+ORDERS = 16  # in which the turns of a column are counted
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -16,7 +19,8 @@ def detect(data: Data, limits: Limits) -> Hits:
         steps = gaps / gaps.amin(0).clamp_min(1e-300)
         whole = ((steps - steps.round()).abs() < limits.off_grid).all(0) & (gaps.amin(0) > 0)
         dense = steps.sum(0) < limits.numbers_per_row * len(values)
-        names = ", ".join(f"{place}[:, {index}]" for index in (whole & dense).nonzero().flatten().tolist())
+        found = (whole & dense).nonzero().flatten().tolist()
+        names = ", ".join(f"{place}[:, {index}]" for index in found if not is_coordinate(values, index))
         # A single column is what a demonstration is about.
         if names and values.shape[1] > 1:
             yield Hit(
@@ -24,6 +28,30 @@ def detect(data: Data, limits: Limits) -> Hits:
                 "or the number of the row",
                 data.train.place.beside(note=names),
             )
+
+
+def is_coordinate(values: Tensor, index: int) -> bool:
+    """Whether all other columns that vary go along with a column, turning more rarely than in any order by chance.
+
+    So powers of a number do, and series that were measured at a time.
+    """
+    columns = values[values[:, index].argsort()].double()
+    columns = columns[:, (columns != columns[0]).any(0) & (torch.arange(columns.shape[1]) != index)]
+    generator, places = torch.Generator().manual_seed(0), len(columns) - 2
+    orders = [torch.randperm(len(columns), generator=generator) for _ in range(ORDERS)]
+    usual = torch.stack([turns(columns[order]) for order in orders]).double().mean(0) / places
+    pairs = zip(turns(columns).tolist(), usual.tolist(), strict=True)
+    return bool(columns.numel()) and all(at_most(own, places, rate) < CHANCE for own, rate in pairs)
+
+
+def turns(columns: Tensor) -> Tensor:
+    steps = columns.diff(dim=0).sign()
+    return (steps[1:] * steps[:-1] < 0).sum(0)
+
+
+def powers() -> TensorDataset:
+    x = torch.linspace(-1, 1, 240)
+    return TensorDataset(torch.stack([x**power for power in range(8)], 1), torch.arange(240) % 4)
 
 
 def numbered(rows: int = 240, apart: int = 1, alike: int = 1, off: float = 0.0) -> Example:
@@ -70,4 +98,5 @@ PROBE = Probe(
     },
     faulty=numbered(),
     healthy=numbered(alike=2),
+    also_healthy=(on_datasets(powers),),
 )
