@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
+from numbers import Integral
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -173,15 +174,17 @@ def drawn_part(loader: DataLoader) -> list[int] | None:
         samples = len(loader.dataset)
     except (TypeError, NotImplementedError):
         return None
-    for kept in getattr(loader.batch_sampler.sampler, "__dict__", {}).values():
+    sampler = loader.batch_sampler.sampler
+    for kept in (sampler, *getattr(sampler, "__dict__", {}).values()):
         if isinstance(kept, (torch.Tensor, np.ndarray)) and kept.ndim == 1:
             kept = kept.tolist()
-        if not isinstance(kept, (list, tuple, range)) or not kept or not all(isinstance(each, int) for each in kept):
+        whole = isinstance(kept, (list, tuple, range)) and all(isinstance(each, Integral) for each in kept)
+        if not whole or not kept:
             continue
         indices = {*kept}
         is_part = len(indices) == len(kept) < samples
         if is_part and (len(kept) > LISTED or {*drawn(loader)} == indices):
-            return sorted(indices)
+            return sorted(map(int, indices))
     return None
 
 
