@@ -197,7 +197,7 @@ MODULES = {
         *("are_unlikely_to_repeat", "digest_row", "name_in", "origin", "raw_row", "row_size"),
         "shared_samples",
     ),
-    "lab.tables": ("MOST", "scaling", "shift", "tables", "whole_table"),
+    "lab.tables": ("MOST", "go_along", "scaling", "shift", "tables", "whole_table"),
     "lab.texts": ("PAD", "Reader", "Tagger", "tagged", "texts"),
     "lab.tokens": ("confusion_of_tokens", "halves", "pairs", "tokens_of", "words"),
     "lab.weighed_classes": ("with_class_weights",),

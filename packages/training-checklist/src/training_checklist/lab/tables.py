@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from training_checklist.engines.chance import CHANCE, at_most
 from training_checklist.engines.splits import Split
 from training_checklist.lab.data import LEAST, Data, Part, load, part
 from training_checklist.lab.shared import once
 from training_checklist.probe import CannotJudge
 
 MOST = 64  # columns of which each is held against each
+ORDERS = 16  # in which the turns of a column are counted
 ROWS = 50_000  # of a table that is read as a whole
 # Of the standard error of a mean: what chance brings so near to 0 is one column in 125, and its deviation as near to 1
 # one of these in 125.
@@ -37,6 +39,24 @@ def whole_table(data: Data, split: Split) -> Part:
         return some
     whole = load(split, list(range(split.samples)), data.roles, data.trainer, data.until)
     return whole if len(whole.indices) == split.samples else some  # time was too short
+
+
+def go_along(columns: Tensor) -> bool:
+    """Whether all columns of (N, columns) that vary turn more rarely from row to row than in any order by chance.
+
+    So powers of a number do in its order, and series in that of time; what was sorted by one of them does not.
+    """
+    columns = columns[:, (columns != columns[0]).any(0)].double()
+    generator, places = torch.Generator().manual_seed(0), len(columns) - 2
+    orders = [torch.randperm(len(columns), generator=generator) for _ in range(ORDERS)]
+    usual = torch.stack([turns(columns[order]) for order in orders]).double().mean(0) / places
+    pairs = zip(turns(columns).tolist(), usual.tolist(), strict=True)
+    return bool(columns.numel()) and all(at_most(own, places, rate) < CHANCE for own, rate in pairs)
+
+
+def turns(columns: Tensor) -> Tensor:
+    steps = columns.diff(dim=0).sign()
+    return (steps[1:] * steps[:-1] < 0).sum(0)
 
 
 def shift(one: tuple[Tensor, Tensor], two: tuple[Tensor, Tensor]) -> float:

@@ -2,10 +2,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import CHANCE, Data, Example, at_most, normal, on_datasets, tables, whole_table
+from training_checklist.instruments import Data, Example, go_along, normal, on_datasets, tables, whole_table
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
-
-ORDERS = 16  # in which the turns of a column are counted
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -31,22 +29,9 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 
 def is_coordinate(values: Tensor, index: int) -> bool:
-    """Whether all other columns that vary go along with a column, turning more rarely than in any order by chance.
-
-    So powers of a number do, and series that were measured at a time.
-    """
-    columns = values[values[:, index].argsort()].double()
-    columns = columns[:, (columns != columns[0]).any(0) & (torch.arange(columns.shape[1]) != index)]
-    generator, places = torch.Generator().manual_seed(0), len(columns) - 2
-    orders = [torch.randperm(len(columns), generator=generator) for _ in range(ORDERS)]
-    usual = torch.stack([turns(columns[order]) for order in orders]).double().mean(0) / places
-    pairs = zip(turns(columns).tolist(), usual.tolist(), strict=True)
-    return bool(columns.numel()) and all(at_most(own, places, rate) < CHANCE for own, rate in pairs)
-
-
-def turns(columns: Tensor) -> Tensor:
-    steps = columns.diff(dim=0).sign()
-    return (steps[1:] * steps[:-1] < 0).sum(0)
+    """Whether all other columns go along with a column, as powers of a number or series of a time do."""
+    columns = values[values[:, index].argsort()]
+    return go_along(columns[:, torch.arange(columns.shape[1]) != index])
 
 
 def powers() -> TensorDataset:
