@@ -16,6 +16,7 @@ from training_checklist.lightning import isolate_rng
 from training_checklist.probe import CannotJudge
 
 PICKS = {"getitem", "index", "index_select"}
+SCALES = {"mul", "rmul", "imul", "multiply", "div", "truediv", "rtruediv", "itruediv", "divide", "true_divide"}
 SUBTRACTS = {"sub", "rsub", "l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss"}
 
 
@@ -54,7 +55,7 @@ def compared_tensors(step: Step) -> list[ComparedTensor]:
         with isolate_rng(), torch.enable_grad(), Tracer(looked.module, meeting):
             looked.loss_of(step.batch)
         belongs |= meeting.is_entrywise
-        if belongs or not (meeting.only_told_apart or meeting.enters or meeting.picks_pairs):
+        if belongs or not (meeting.only_told_apart or meeting.enters or meeting.picks_pairs or meeting.is_factor):
             found.append(ComparedTensor(path, belongs, meeting.told, meeting.place or step.place))
     if not found:
         raise CannotJudge("no tensor of the batch is seen by the loss alone, or the loss is random")
@@ -68,6 +69,7 @@ class Meeting(Listener):
         enters: whether it meets a weight, as a layer's input: samples that are matched with others may stand anywhere.
         picks_pairs: whether it is a list of pairs, (2, N) or (N, 2), by whose indices answers are picked, as the ends
             of edges are: its order says nothing.
+        is_factor: whether a single number of all its entries scales the loss, as the number of tokens does.
         only_told_apart: whether its entries were compared with each other before, as the indices of samples are.
         is_entrywise: whether each entry is subtracted from an answer to its own sample: where all targets are above
             all answers, an absolute error is the same whoever belongs to whom, for as long as that lasts.
@@ -76,7 +78,7 @@ class Meeting(Listener):
     def __init__(self, leaf: Tensor) -> None:
         self.made = {id(leaf): leaf}  # what was made of it alone; held, lest another gets its id
         self.told = ""
-        self.enters = self.picks_pairs = self.only_told_apart = self.is_entrywise = False
+        self.enters = self.picks_pairs = self.is_factor = self.only_told_apart = self.is_entrywise = False
         self.is_pairs = leaf.ndim == 2 and 2 in leaf.shape and not leaf.is_floating_point()
         self.place: Place | None = None
 
@@ -87,6 +89,8 @@ class Meeting(Listener):
             self.place = call.place
             self.enters = any(isinstance(each, nn.Parameter) for each in call.given)
             self.picks_pairs = self.is_pairs and call.name.strip("_") in PICKS
+            own = [tensor for tensor in call.given if id(tensor) in self.made]
+            self.is_factor = call.name.strip("_") in SCALES and all(tensor.numel() == 1 for tensor in own)
             shapes = {each.shape for each in call.given}
             differ = all(not torch.equal(each, each.roll(1, 0)) for each in call.given if each.ndim)
             self.is_entrywise = call.name.strip("_") in SUBTRACTS and len(shapes) == 1 and differ
