@@ -1,7 +1,8 @@
+import torch
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.instruments import STEPS, Call, Step, StepListener, by
+from training_checklist.instruments import STEPS, Call, CriterionCall, Step, StepListener, by, same
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 COMPARES = {"softmax", "log_softmax", "argmax"}
@@ -25,7 +26,7 @@ class OverDimensions(StepListener):
 def detect(step: Step, limits: Limits) -> Hits:
     found = {}
     for tensor, name, dim, place in step.heard().calls:
-        for criterion in step.criteria.calls:
+        for criterion in (each for each in step.criteria.calls if not finds_partners(each)):
             given = criterion.input
             same = given.shape == tensor.shape and given.stride() == tensor.stride()
             if same and criterion.num_classes is not None and given.data_ptr() == tensor.data_ptr():
@@ -35,11 +36,24 @@ def detect(step: Step, limits: Limits) -> Hits:
     yield from found.values()
 
 
+def finds_partners(criterion: CriterionCall) -> bool:
+    """Whether each sample is to find its own partner among all: each dimension asks for that of the other."""
+    size = len(criterion.input) if criterion.input.ndim == 2 else 0
+    return size == criterion.input.shape[-1] and same(criterion.target.cpu(), torch.arange(size))
+
+
 def accuracy(answers: Tensor, labels: Tensor, dim: int) -> Tensor:
     """Return the loss of 4 samples with 4 classes at 4 positions, and look at the right answers."""
     answers, labels = answers.view(4, 4, 4), labels.view(4, 4)
     (answers.argmax(dim) == labels).float().mean()
     return functional.cross_entropy(answers, labels)
+
+
+def both_ways(answers: Tensor, labels: Tensor) -> Tensor:
+    """Look for each image's text, and for each text's image."""
+    pairs, own = answers @ answers.T.detach(), torch.arange(len(answers))
+    (pairs.argmax(0) == own).float().mean()
+    return functional.cross_entropy(pairs, own)
 
 
 PROBE = Probe(
@@ -51,4 +65,5 @@ PROBE = Probe(
     steps=STEPS,
     faulty=lambda answers, labels: accuracy(answers, labels, 2),
     healthy=lambda answers, labels: accuracy(answers, labels, 1),
+    also_healthy=(both_ways,),
 )
