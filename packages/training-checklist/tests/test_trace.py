@@ -426,6 +426,18 @@ def test_metrics_of_tasks_that_take_turns_count_other_classes(examine, net):
     assert examine("trace", OfTwoTasks()).findings == []
 
 
+def test_metric_of_classes_says_nothing_of_pairs(examine, losing):
+    from torchmetrics.classification import MulticlassAccuracy
+
+    class Pairing(losing(lambda x, y: functional.cross_entropy(x[:4] @ x[4:8].T, torch.arange(4)))):
+        def __init__(self):
+            super().__init__()
+            self.nearest = MulticlassAccuracy(5)
+
+    verdict = examine("trace", Pairing())
+    assert "partner" in verdict.unjudged["network/fewer-outputs-than-classes"]
+
+
 def test_head_of_a_task_that_another_batch_draws_is_remarked_on(examine, net):
     class Drawing(net):
         def __init__(self):

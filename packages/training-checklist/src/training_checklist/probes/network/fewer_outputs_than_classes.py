@@ -1,7 +1,7 @@
 from torchmetrics import Metric
 from torchmetrics.classification import MulticlassAccuracy
 
-from training_checklist.instruments import Small, Step
+from training_checklist.instruments import Small, Step, leaves, same
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -9,6 +9,8 @@ def detect(step: Step, limits: Limits) -> Hits:
     call, modules = step.criteria.classification, step.pl_module.named_modules()
     if call is None:
         raise CannotJudge("not exactly one cross_entropy or nll_loss compares answers with class indices")
+    if not any(same(call.target.flatten(), leaf.flatten()) for leaf in leaves(step.batch).values()):
+        raise CannotJudge("the classes are none of the batch's labels, as where a sample's partner is to be found")
     counted = {path: getattr(module, "num_classes", None) for path, module in modules if isinstance(module, Metric)}
     counted = {path: classes for path, classes in counted.items() if isinstance(classes, int)}
     if not counted:
