@@ -28,8 +28,9 @@ class Uniform(StepListener):
         if name in ("rand", "rand_like"):
             self.drawn.update((each, call.place) for each in call.made if each.ndim > 1)
         elif name in ("mul", "rmul") and drawn:
-            self.mixed.update((each, self.drawn[each]) for each in drawn)
             [made] = call.made
+            # One number for each sample is how much noise there is, which a network may be asked for.
+            self.mixed.update((each, self.drawn[each]) for each in drawn if each.shape == made.shape)
             if made.requires_grad and made.shape == drawn[0].shape:
                 self.scaled[made] = self.drawn[drawn[0]]
         elif name in ("rsub", "sub") and drawn:  # of two ends, it weighs the one and 1 - it the other
@@ -66,6 +67,14 @@ class Normal(Noisy):
     draw = staticmethod(torch.randn_like)
 
 
+class Levels(Small):
+    """Tells how much noise its inputs are mixed with."""
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        level = torch.rand(len(batch[0]), 1)
+        return functional.mse_loss(self(batch[0] + level * torch.randn_like(batch[0]))[:, :1], level)
+
+
 def around(answers: Tensor, labels: Tensor, noise: Tensor) -> Tensor:
     """Take the answers for means and deviations, as a variational autoencoder does."""
     return functional.cross_entropy(answers + answers.exp() * noise, labels)
@@ -80,5 +89,8 @@ PROBE = Probe(
     faulty=Noisy,
     also_faulty=(lambda answers, labels: around(answers, labels, torch.rand_like(answers)),),
     healthy=Normal,
-    also_healthy=(lambda answers, labels: around(answers, labels, torch.randn_like(answers)),),
+    also_healthy=(
+        Levels,
+        lambda answers, labels: around(answers, labels, torch.randn_like(answers)),
+    ),
 )
