@@ -1,11 +1,12 @@
 import re
+from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.instruments import Call, Step, StepListener
+from training_checklist.instruments import Call, Step, StepListener, walk
 from training_checklist.probe import WARNING, Fix, Probe
 
 ADDS = {"add", "radd", "iadd", "sub", "rsub", "isub", "sum"}
@@ -22,6 +23,7 @@ class DeadTerms(StepListener):
     def __init__(self, step: Step) -> None:
         super().__init__(step)
         self.cut: WeakValueDictionary[int, Tensor] = WeakValueDictionary()  # by id
+        self.terms: dict[Any, tuple[Call, str]] = {}  # by the node of the sum
 
     def after(self, call: Call) -> None:
         given = call.given
@@ -39,7 +41,18 @@ class DeadTerms(StepListener):
         term = next((tensor for tensor in cut if tensor.ndim == 0 and not tensor.requires_grad), None)
         if learning and term is not None and float(term) != 0 and call.place.file:
             value = f"a term of the loss, {float(term):.4g} in this step,"
-            self.keep(call, f"{value} is computed from answers without their gradient")
+            self.terms[call.result.grad_fn] = call, f"{value} is computed from answers without their gradient"
+
+    def before_backward(self, loss: Tensor) -> None:
+        for node in walk([loss.grad_fn]):
+            if node in self.terms:  # and not a sum that is only logged
+                self.keep(*self.terms[node])
+
+
+def logged(answers: Tensor, labels: Tensor) -> Tensor:
+    loss, size = functional.cross_entropy(answers, labels), torch.norm(answers)
+    (loss.detach() + size).item()
+    return loss + 0.1 * size
 
 
 PROBE = Probe(
@@ -54,4 +67,5 @@ PROBE = Probe(
     listener=DeadTerms,
     faulty=lambda answers, labels: functional.cross_entropy(answers, labels) + 0.1 * torch.norm(answers.detach()),
     healthy=lambda answers, labels: functional.cross_entropy(answers, labels) + 0.1 * torch.norm(answers),
+    also_healthy=(logged,),
 )
