@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from training_checklist.engines.compared import HALF
 
@@ -63,12 +64,14 @@ class OptimizerSteps:
         self._made = 0.0
         self._pending = False  # whether a backward pass has made gradients that no step has used yet
         self._in_step = self._of_step = False  # now, and at the last backward: a closure may be called several times
+        self._from_zero = False
         self._zeroed: bool | None = None  # since the last step; None where no backward pass has looked
         self._before: dict[Tensor, Tensor] = {}
         self._counts: dict[Tensor, float] = {}
         self._handles = [
             optimizer.register_step_pre_hook(self._begin),
             optimizer.register_step_post_hook(self._end),
+            register_optimizer_step_post_hook(self._used_by),
         ]
 
     @property
@@ -111,6 +114,12 @@ class OptimizerSteps:
             common = [p for p in self._before if p in self._counts]
             back = sum(now.get(p, 0.0) < self._counts[p] for p in common)
             self.forgotten.append((back, len(common)))
+
+    def _used_by(self, optimizer: Optimizer, *_: Any) -> None:
+        """After a step of any optimizer: one that the step makes itself may have used these gradients."""
+        own = {id(p) for p in self.parameters}
+        if any(id(p) in own for group in optimizer.param_groups for p in group["params"]):
+            self._pending = False
 
     def _end(self, *_: Any) -> None:
         got = total(gradient_norms(self.parameters))
@@ -182,7 +191,8 @@ class OptimizerSteps:
         if self._made > 0:
             self.kept.append(got / self._made)
         size = total(gradient_norms(weights.values(), of_themselves=True))
-        if not size or not self.rate:
+        self._from_zero |= not size
+        if self._from_zero or not self.rate:  # what began at 0 has no size yet that a step could be held against
             return
         moved = total(gradient_norms([p.detach() - before for p, before in weights.items()], of_themselves=True))
         self.ratios.append(moved / size * self._warming_up())

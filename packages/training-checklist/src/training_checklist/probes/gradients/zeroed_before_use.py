@@ -1,3 +1,4 @@
+import torch
 from torch import Tensor
 
 from training_checklist.instruments import FirstSteps, Small, several_steps
@@ -37,6 +38,25 @@ class Accumulating(Small):
         return loss
 
 
+class Inner(Small):
+    """Goes some steps by an optimizer that it makes itself, and takes a share of the way (Reptile)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch: list, batch_idx: int) -> None:
+        inner, before = torch.optim.SGD(self.parameters(), lr=0.05), [p.detach().clone() for p in self.parameters()]
+        for _ in range(5):
+            inner.zero_grad()
+            self.manual_backward(super().training_step(batch, batch_idx))
+            inner.step()
+        for p, start in zip(self.parameters(), before, strict=True):
+            p.grad = start - p.detach()
+            p.data.copy_(start)
+        self.optimizers().step()
+
+
 PROBE = Probe(
     question="Does an optimizer step come between each backward and the next zero_grad?",
     why="what is to be accumulated over several batches is the last one's gradient alone",
@@ -44,4 +64,5 @@ PROBE = Probe(
     detect=detect,
     faulty=several_steps(Accumulating),
     healthy=several_steps(type("ZeroedAfter", (Accumulating,), {"zeroed_first": False})),
+    also_healthy=(several_steps(Inner),),
 )
