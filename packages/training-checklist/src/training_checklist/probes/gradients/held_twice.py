@@ -9,7 +9,9 @@ from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
     known = steps.after_first
-    holders = {name: known.holders(name) for name in known.trained}
+    # Those that have taken steps: others may follow, as L-BFGS follows Adam.
+    stepped = [{id(p) for p in each.parameters} for each in steps.optimizers]
+    holders = {name: sum(id(p) in own for own in stepped) for name, p in known.trained.items()}
     if not steps.pl_module.automatic_optimization and have_own_parts(known.held):
         return
     for path, names in gather([name for name, count in holders.items() if count > 1], known.trained):
@@ -67,6 +69,18 @@ class TwoDecoders(Two):
         return super().forward(inputs) + self.other(inputs)
 
 
+class OneAfterTheOther(Two):
+    """Trains all weights by its first optimizer, and later by its second."""
+
+    def training_step(self, batch: list, batch_idx: int) -> Tensor:
+        optimizer = self.optimizers()[int(self.current_epoch > 100)]
+        optimizer.zero_grad()
+        loss = Small.training_step(self, batch, batch_idx)
+        self.manual_backward(loss)
+        optimizer.step()
+        return loss
+
+
 PROBE = Probe(
     question="Is every parameter held by one optimizer only?",
     why="each of them moves the weights by its own state, against the other",
@@ -74,5 +88,5 @@ PROBE = Probe(
     detect=detect,
     faulty=several_steps(Two),
     healthy=several_steps(type("Apart", (Two,), {"also": ()})),
-    also_healthy=(several_steps(TwoDecoders),),
+    also_healthy=(several_steps(TwoDecoders), several_steps(OneAfterTheOther)),
 )

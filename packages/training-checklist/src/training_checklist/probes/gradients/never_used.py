@@ -7,7 +7,10 @@ from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
     if len(steps.watched) < 2:
         raise CannotJudge("there is one optimizer: whether gradients are zeroed before a step is asked of it elsewhere")
+    used = {id(p) for each in steps.watched if each.with_gradients for p in each.parameters}
     for index, each in enumerate(steps.watched):
+        if used >= {id(p) for p in each.parameters}:  # by another one, which this one may follow, as L-BFGS does Adam
+            continue
         if each.discarded and not each.with_gradients:
             taken = f"{len(each.effects)} steps without a gradient" if each.effects else "no step"
             yield Hit(
@@ -52,6 +55,15 @@ class Exchanged(TwoLayers):
         return super().configure_optimizers()[::-1]
 
 
+class OneAfterTheOther(TwoLayers):
+    """Trains all weights by its first optimizer, and later by its second."""
+
+    order = (0,)
+
+    def configure_optimizers(self) -> list[torch.optim.Optimizer]:
+        return [torch.optim.SGD(self.parameters(), lr=0.01) for _ in range(2)]
+
+
 PROBE = Probe(
     question="Does each optimizer use the gradients of its parameters in a step, before they are zeroed?",
     why="its parameters are never trained: step() is left out, or called on another optimizer than the loss is for",
@@ -61,5 +73,6 @@ PROBE = Probe(
     detect=detect,
     faulty=several_steps(Unstepped),
     healthy=several_steps(TwoLayers),
+    also_healthy=(several_steps(OneAfterTheOther),),
     also_faulty=(several_steps(Exchanged),),
 )
