@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, Subset
 
+from training_checklist.engines.batches import batch_size, tensors
 from training_checklist.engines.held import size_of
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import of_function
@@ -238,3 +239,13 @@ def loaders(source: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any
     elif isinstance(source, (list, tuple, dict)):
         for key, value in source.items() if isinstance(source, dict) else enumerate(source):
             yield from loaders(value, (*path, key))
+
+
+def samples_of(batch: Any, source: Any) -> int | None:
+    """Return how many samples a batch of some loaders has: its first dimension, or its second where time comes first.
+
+    Padded sequences have their samples there, unless they are stacked by batch_first=True.
+    """
+    size, asked = batch_size(batch), {loader.batch_size for _, loader in loaders(source)}
+    second = {tensor.shape[1] if tensor.ndim > 1 else None for tensor in tensors(batch) if tensor.ndim}
+    return second.pop() if size not in asked and len(second) == 1 and second <= asked - {None} else size

@@ -12,11 +12,11 @@ from torch.optim import Optimizer
 from torchmetrics import Metric
 
 from training_checklist.engines.around_step import around_step
-from training_checklist.engines.batches import batch_size
 from training_checklist.engines.graph import last_weights, leaf_tensors
 from training_checklist.engines.parameter_names import shown
 from training_checklist.engines.rehearsal import usual_rates
 from training_checklist.engines.replay import loss_in, reported_loss
+from training_checklist.engines.splits import samples_of
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.engines.uncopied import before_forward
 from training_checklist.experiments.experiment import Experiment
@@ -109,7 +109,7 @@ class Gradients(Experiment):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if self.known is not None and not self.begun:
-            self.known.size = batch_size(batch)
+            self.known.size = samples_of(batch, trainer.train_dataloader)
 
     def _ask(self, **known: Any) -> None:
         """Ask what can be answered now and was not before."""

@@ -41,6 +41,8 @@ class PaddingMasks(StepListener):
             index, ids = call.argument("padding_idx", 2), call.argument("input", 0)
             if not isinstance(ids, Tensor) or ids.ndim != 2:
                 return
+            if ids.shape[1] == self.step.size != len(ids):  # time comes first
+                ids = ids.T
             self.tokens.append(ids)
             if index is not None and bool((ids == index).any()):
                 self.padding.append(ids == index)

@@ -14,7 +14,7 @@ from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.dropouts import DropoutCalls
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import call_step
-from training_checklist.engines.splits import Split, splits
+from training_checklist.engines.splits import Split, samples_of, splits
 from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.finding import Place
@@ -61,7 +61,7 @@ class Step(Subject):
         size: of the batch, where it is known otherwise.
 
     Attributes:
-        size: of the batch, None where its tensors do not share a first dimension.
+        size: of the batch, in samples; None where its tensors do not share a first dimension.
         criteria: the calls of criteria.
         dropouts: where they are at work.
         modules: the modules that are called.
@@ -81,7 +81,8 @@ class Step(Subject):
         size: int | None = None,
     ) -> None:
         self.name, self.pl_module, self.trainer, self.batch = name, pl_module, trainer, batch
-        self.kinds, self.size = tuple(kinds), batch_size(batch) if size is None else size
+        loaders = (trainer.train_dataloader, trainer.val_dataloaders)
+        self.kinds, self.size = tuple(kinds), samples_of(batch, loaders) if size is None else size
         self.criteria, self.dropouts, self.differences = Criteria(), DropoutCalls(), Differences()
         self.modules = ModuleCalls(pl_module)
         self.listeners = Listeners(self.kinds, self)
@@ -195,6 +196,8 @@ class Raised:
 @once
 def smaller(step: Step) -> Step:
     """Return the same step on a batch with a sample less: other things may be as many as the samples by chance."""
+    if batch_size(step.batch) != step.size:
+        raise CannotJudge("samples are not the first dimension of the batch")
     if step.size is None or step.size < LEAST:
         raise CannotJudge(f"a batch with a sample less would have fewer than {LEAST - 1}")
     return step.again(first_of(step.batch, step.size - 1), size=step.size - 1)

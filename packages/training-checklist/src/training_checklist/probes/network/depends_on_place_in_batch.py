@@ -7,7 +7,7 @@ from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limit
 
 def detect(step: Step, limits: Limits) -> Hits:
     some = first_of(step.batch, SAMPLES)
-    if batch_size(some) != SAMPLES:
+    if batch_size(some) != SAMPLES or batch_size(step.batch) != step.size:
         raise CannotJudge(f"the batch has no {SAMPLES} samples that can be put into another order")
     seen = look(step).moved(some)  # in eval mode: dropout draws for places
     if seen is None:
