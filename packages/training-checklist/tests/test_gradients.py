@@ -56,6 +56,47 @@ class TestHealthy:
         results = check(module, data(), ["gradients"], trainer={"callbacks": [Untrained()]})
         assert results["gradients"].findings == []
 
+    def test_weights_that_begin_at_zero_and_a_warm_up(self, examine, net):
+        class Warmed(net):
+            def __init__(self):
+                super().__init__()
+                self.first, self.head = nn.Identity(), nn.Linear(8, 4)
+                nn.init.zeros_(self.head.weight)
+
+            def configure_optimizers(self):
+                optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+                warm_up = torch.optim.lr_scheduler.LinearLR(optimizer, 0.001, total_iters=100)
+                return [optimizer], [{"scheduler": warm_up, "interval": "step"}]
+
+        self.silent(examine, Warmed())
+
+    def test_nodes_of_one_graph_see_each_other(self, examine, net):
+        class Graph(net):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("beside", torch.eye(16) + torch.eye(16).roll(1, 0))
+
+            def forward(self, inputs):
+                return super().forward(self.beside @ inputs)
+
+        self.silent(examine, Graph())
+
+    def test_loss_of_each_sample_may_compare_it_with_others(self, examine, net):
+        class Contrast(nn.Module):
+            def forward(self, one, two):
+                return functional.cross_entropy(one @ two.T, torch.arange(len(one)), reduction="none")
+
+        class Contrasted(net):
+            def __init__(self):
+                super().__init__()
+                self.network, self.contrast = nn.Linear(8, 4), Contrast()
+                self.first = self.head = None
+
+            def loss(self, batch):
+                return self.contrast(self.network(batch[0]), self.network(batch[0].flip(1))).mean()
+
+        self.silent(examine, Contrasted(), limit_val_batches=0)
+
     def test_head_that_starts_from_zero_passes(self, examine, net):
         module = net()
         nn.init.zeros_(module.head.weight)

@@ -31,6 +31,8 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
     assert steps.after_first
     with of_the_project("a module that is called again"), isolated(root, training=False):
         for module, given in steps.calls:
+            if not any(True for _ in module.parameters()):  # a loss may compare samples
+                continue
             given = given if batch_size(given) is not None else cut(given)
             size = batch_size(given)
             # Rows that a collate function has made, of which a sample has several, may see each other.
@@ -39,6 +41,8 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
                 told = True
                 with trainer.precision_plugin.forward_context():
                     leaking = leak(root, module, given, size)
+                    if leaking is not None and not takes_fewer(module, given):
+                        raise CannotJudge("a module takes this number of rows only, as of the nodes of one graph")
                 if leaking is not None:
                     operation, place = leaking
                     what = f"one sample changes the outputs of the others: {operation} mixes the {size} samples"
@@ -87,6 +91,17 @@ def leak(root: nn.Module, module: nn.Module, given: tuple[Any, ...], size: int) 
         return "an operation", of_function(type(module).forward)
     # Without running statistics it is meant to.
     return None if first.one[0] == "batch_norm" else first.one[:2]
+
+
+def takes_fewer(module: nn.Module, given: Any) -> bool:
+    """Whether a module also answers when there is a row less."""
+    fewer = cut(given)
+    with torch.no_grad():
+        try:
+            module(*fewer[0], **fewer[1])
+        except Exception:  # whatever a network of the project's own raises
+            return False
+    return True
 
 
 def run(root: nn.Module, module: nn.Module, given: tuple[Any, ...]) -> tuple[Any, list[Any]]:
