@@ -24,7 +24,9 @@ PROGRESS = re.compile(
     r"\b(?:current_epoch|global_step|batch_idx|batch_index|epoch|step|rand|randint|random|bernoulli)\b"
 )
 POSTERIOR = re.compile(r"rsample|reparam|posterior|kl_div|\bkld?\b", re.I)
+COUNTERS = ("current_epoch", "global_step")
 LOSS = re.compile(r"l|\w*loss\w*", re.I)
+MAKE = {"__init__", "setup", "configure_model", "configure_optimizers"}
 LOOPS = (ast.For, ast.comprehension)
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
@@ -137,6 +139,43 @@ def waits_its_turn(pl_module: LightningModule, paths: Iterable[str], called: boo
         called: whether they are called meanwhile, with no part in the loss: a condition may choose that.
     """
     return all(any(is_called_at_times(pl_module, above, called) for above in upwards(path)) for path in paths)
+
+
+def is_ramped(pl_module: LightningModule, callbacks: Iterable[Any]) -> bool:
+    """Whether the step multiplies by what follows its progress, or by an attribute that is 0 until it is set anew."""
+    later = {name for name in set_later([pl_module, *callbacks]) if is_zero(getattr(pl_module, name, None))}
+    for tree in map(tree_of, reached(pl_module, "training_step")):
+        products = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)]
+        if not (later | following(tree)).isdisjoint(set().union(*map(names_in, products))):
+            return True
+    return False
+
+
+def following(tree: ast.AST) -> set[str]:
+    """Return the names of the epoch and the step, and of what some code computes from them."""
+    found, nodes = {*COUNTERS}, [*ast.walk(tree)]
+    for node in [*nodes, *nodes]:  # a name may be made of another one that stands further down
+        if isinstance(node, ast.Assign) and not found.isdisjoint(names_in(node.value)):
+            found |= {each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+    return found
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return names | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def set_later(parts: Iterable[Any]) -> set[str]:
+    """Return the names of attributes that a module and callbacks set elsewhere than where they are made."""
+    kinds = {kind for part in parts for kind in type(part).__mro__ if is_own_class(kind)}
+    functions = [node for kind in kinds for node in ast.walk(tree_of(kind)) if isinstance(node, ast.FunctionDef)]
+    nodes = [node for each in functions if each.name not in MAKE for node in ast.walk(each)]
+    return {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+
+
+def is_zero(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) or (isinstance(value, Tensor) and value.numel() == 1)
+    return is_number and not isinstance(value, bool) and float(value) == 0
 
 
 def owners(names: Iterable[str]) -> list[str]:

@@ -6,10 +6,19 @@ import torch
 from torch import Tensor, nn
 from training_config.walk import value_of, walk
 
-from training_checklist.instruments import FirstSteps, Small, own_config, several_steps, shown, source_tree, with_part
+from training_checklist.instruments import (
+    FirstSteps,
+    Small,
+    following,
+    is_ramped,
+    names_in,
+    own_config,
+    several_steps,
+    shown,
+    source_tree,
+    with_part,
+)
 from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
-
-COUNTERS = ("current_epoch", "global_step")
 
 
 def detect(steps: FirstSteps, limits: Limits) -> Hits:
@@ -24,7 +33,7 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
     death = steps.graph.kill(trained[name] for name in weights)
     if death is None:  # nothing that was seen made them 0: they may have been given nothing to work on
         return
-    if follows_progress(death.place):
+    if follows_progress(death.place) or is_ramped(steps.pl_module, steps.trainer.callbacks):
         raise CannotJudge("a factor that depends on the epoch or step makes them 0, and may be another one later")
     behind = sum(id(trained[name]) in death.parameters for name in names)
     to = "" if behind == len(names) else f" to {behind} of them"
@@ -45,16 +54,9 @@ def follows_progress(place: Place) -> bool:
     around = [each for each in functions if each.lineno <= place.line <= (each.end_lineno or 0)]
     if not around:
         return False
-    found, nodes = {*COUNTERS}, [*ast.walk(max(around, key=lambda each: each.lineno))]
-    for node in [*nodes, *nodes]:  # a name may be made of another one that stands further down
-        if isinstance(node, ast.Assign) and not found.isdisjoint(words(node.value)):
-            found |= {each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
-    return any(getattr(node, "lineno", 0) == place.line and not found.isdisjoint(words(node)) for node in nodes)
-
-
-def words(tree: ast.AST) -> set[str]:
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return names | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    function = max(around, key=lambda each: each.lineno)
+    found, nodes = following(function), ast.walk(function)
+    return any(getattr(node, "lineno", 0) == place.line and not found.isdisjoint(names_in(node)) for node in nodes)
 
 
 def is_direction_of_numbers(name: str, trained: Mapping[str, Tensor]) -> bool:

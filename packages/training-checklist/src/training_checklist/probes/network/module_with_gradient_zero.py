@@ -1,6 +1,6 @@
 from torch import Tensor, nn
 
-from training_checklist.instruments import Call, Small, Step, StepListener, of_modules, without_effect
+from training_checklist.instruments import Call, Small, Step, StepListener, is_ramped, of_modules, without_effect
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
@@ -25,6 +25,8 @@ def detect(step: Step, limits: Limits) -> Hits:
     zero = [module for module in modules if module.zero]
     if zero and step.heard().reached:
         raise CannotJudge("a term of the loss lies at its floor (clamp), and has no gradient until it rises")
+    if zero and is_ramped(step.pl_module, step.trainer.callbacks):
+        raise CannotJudge("a factor of a term depends on the epoch or step, and may be another one later")
     for module in zero:
         number = f"the gradients of its {len(module.parameters)} parameters are exactly 0"
         yield Hit(f"{module.path} has no effect on the loss: {number}", of_modules([module]))
