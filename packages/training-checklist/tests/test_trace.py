@@ -2,10 +2,11 @@ import json
 
 import pytest
 import torch
+from pytorch_lightning import LightningDataModule
 from torch import nn
 from torch.nn import functional
 from torch.nn.modules import module as hooks
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 from training_checklist.engines import tracer
 from training_checklist.lab import effects
 
@@ -71,6 +72,7 @@ HEALTHY = {
     "a term of negative weight": lambda x, y: functional.cross_entropy(x, y) - functional.mse_loss(x, one_hot(y)) / 9,
     "a criterion of one's own": lambda x, y: -(x.log_softmax(1) * one_hot(y)).sum(1).mean(),
     "half precision": lambda x, y: nn.NLLLoss()(x.bfloat16().log_softmax(1), y).float(),
+    "the number of all tokens": lambda x, y: x.square().sum() / y.sum(),
     "pairs of samples": lambda x, y: -((x @ x.T).softmax(0).diagonal().log()).mean(),
 }
 
@@ -429,13 +431,84 @@ def test_metrics_of_tasks_that_take_turns_count_other_classes(examine, net):
 def test_metric_of_classes_says_nothing_of_pairs(examine, losing):
     from torchmetrics.classification import MulticlassAccuracy
 
-    class Pairing(losing(lambda x, y: functional.cross_entropy(x[:4] @ x[4:8].T, torch.arange(4)))):
+    module = losing(lambda x, y: functional.cross_entropy(x[:4] @ x[4:8].T, torch.arange(4)))
+    module.nearest = MulticlassAccuracy(5)
+    verdict = examine("trace", module)
+    assert "partner" in verdict.unjudged["network/fewer-outputs-than-classes"]
+
+
+@pytest.fixture
+def tagging(net):
+    """Padded sequences, (T, B) as pad_sequence stacks them, and a network that gives each token a class."""
+
+    class Tagging(LightningDataModule):
+        def train_dataloader(self):
+            lengths = torch.randint(5, 12, (64,), generator=torch.Generator().manual_seed(0)).tolist()
+            return DataLoader([torch.arange(length) * (length + 3) % 7 + 1 for length in lengths], 16, collate_fn=stack)
+
+    def stack(sequences):
+        tokens = nn.utils.rnn.pad_sequence(sequences)
+        return tokens, torch.where(tokens > 0, tokens % 3, -100)
+
+    class Tagger(net):
         def __init__(self):
             super().__init__()
-            self.nearest = MulticlassAccuracy(5)
+            self.table, self.first, self.head = nn.Embedding(8, 8, 0), nn.LSTM(8, 8), nn.Linear(8, 3)
 
-    verdict = examine("trace", Pairing())
-    assert "partner" in verdict.unjudged["network/fewer-outputs-than-classes"]
+        def forward(self, tokens):
+            return self.head(self.first(self.table(tokens))[0])
+
+        def loss(self, batch):
+            return functional.cross_entropy(self(batch[0]).flatten(0, 1), batch[1].flatten())
+
+    return Tagger(), Tagging()
+
+
+@pytest.mark.parametrize("item", ["trace", "gradients"])
+def test_time_may_come_before_the_samples(examine, tagging, item):
+    assert whats(examine(item, *tagging, limit_val_batches=0)) == []
+
+
+def test_set_of_tokens_has_no_order(examine, net):
+    class Sets(LightningDataModule):
+        def train_dataloader(self):
+            sets = torch.stack([torch.randperm(30)[:6] for _ in range(32)])
+            return DataLoader(TensorDataset(sets, sets.sum(1) % 4), 16)
+
+    class OfSets(net):
+        def __init__(self):
+            super().__init__()
+            self.table, self.attend = nn.Embedding(30, 8), nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, tokens):
+            seen = self.table(tokens)
+            return super().forward(self.attend(seen, seen, seen)[0].mean(1))
+
+    verdict = examine("trace", OfSets(), Sets(), limit_val_batches=0)
+    assert verdict.findings == []
+    assert "no order" in verdict.unjudged["network/order-without-effect"]
+
+
+@pytest.mark.parametrize("item", ["trace", "gradients"])
+@pytest.mark.parametrize("by", ["hook", "step"])
+def test_term_whose_weight_rises_later_is_no_finding(examine, net, item, by):
+    class Ramped(net):
+        def __init__(self):
+            super().__init__()
+            self.branch, self.weight = nn.Linear(8, 4), 0.0
+
+        def on_train_epoch_start(self):
+            self.weight = min(1.0, max(0, self.current_epoch - 2) / 5)
+
+        def loss(self, batch):
+            return functional.cross_entropy(self(batch[0]) + self.weight * self.branch(batch[0]), batch[1])
+
+    class RampedInStep(Ramped):
+        def loss(self, batch):
+            weight = max(0, self.global_step - 50) / 100
+            return functional.cross_entropy(self(batch[0]) + weight * self.branch(batch[0]), batch[1])
+
+    assert whats(examine(item, Ramped() if by == "hook" else RampedInStep())) == []
 
 
 def test_head_of_a_task_that_another_batch_draws_is_remarked_on(examine, net):

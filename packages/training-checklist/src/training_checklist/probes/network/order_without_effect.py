@@ -60,6 +60,8 @@ def detect(step: Step, limits: Limits) -> Hits:
         if call.target.shape != leaf.shape[:1] or not any(same(leaf, each) for each in attention.embedded):
             continue
         whole = int((leaf.shape[1] - trailing(leaf)).min())
+        if not bool((leaf[:, :whole].sort(1).values.diff(dim=1) == 0).any()):
+            raise CannotJudge("no sequence has a token twice: they may be sets, which have no order")
         turned = leaf.clone()
         turned[:, 1:whole] = leaf[:, 1:whole].flip(1)
         other = answered(looked, replaced(seen.batch, {path: turned}))[1]
