@@ -22,8 +22,10 @@ UNFREEZES = "on_train_epoch_start"
 def detect(step: Step, limits: Limits) -> Hits:
     """Take the step once more with those weights not frozen: whose gradient is not 0 would count if it were not 0."""
     pl_module, trainer = step.pl_module, step.trainer
-    # Of one row for all samples it is the mean of a prior, or a place to begin at, and multiplies nothing.
+    # Of one row for all samples it is the mean of a prior, or a place to begin at, and multiplies nothing; a recurrent
+    # network begins each of its layers at one, (layers, 1, features).
     shapes = [(n, p) for n, p in pl_module.named_parameters() if p.ndim > 1 and len(p) > 1]
+    shapes = [(n, p) for n, p in shapes if p.ndim != 3 or p.shape[1] > 1]
     frozen = [n for n, p in shapes if not p.requires_grad and not p.any()]
     if not frozen:
         return
@@ -73,6 +75,18 @@ class Shifted(Small):
         return super().forward(inputs - self.mean)
 
 
+class Recurrent(Small):
+    """Begins at a state of its own for each layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.RNN(1, 16, 2, batch_first=True)
+        self.state = nn.Parameter(torch.zeros(2, 1, 16), requires_grad=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(self.first(inputs[..., None], self.state.repeat(1, len(inputs), 1))[0][:, -1])
+
+
 PROBE = Probe(
     question="Is no frozen weight exactly 0, so that what it multiplies never counts?",
     why="training is to make something of it, as of an adapter's second factor, and never gets to it; or nobody has "
@@ -81,5 +95,5 @@ PROBE = Probe(
     detect=detect,
     faulty=type("Frozen", (Adapted,), {"frozen": ("first", "down", "up")}),
     healthy=Adapted,
-    also_healthy=(Shifted,),
+    also_healthy=(Shifted, Recurrent),
 )
