@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from training_checklist.engines.graph import nearest, operation
 from training_checklist.finding import NOWHERE, Place
+from training_checklist.lab.criterion_inputs import LAYERS
+from training_checklist.lab.made_by import behind_views
 from training_checklist.lab.step import Step, StepListener
 from training_checklist.probe import CannotJudge
 
@@ -15,6 +18,7 @@ class CriterionSlope:
     """How a loss changes as a criterion grows.
 
     Args:
+        of_fixed: whether the answers come of layers that do not learn, of which an attack may be trained.
         of_answers: whether what it holds the answers against is to be learned, too.
     """
 
@@ -23,6 +27,7 @@ class CriterionSlope:
     slope: float
     place: Place = NOWHERE
     of_answers: bool = False
+    of_fixed: bool = False
 
 
 @dataclass
@@ -49,7 +54,14 @@ class Losses(StepListener):
             self.reason = str(reason)
             return
         known = [
-            CriterionSlope(call.name, float(call.result.detach()), float(slope), call.place, call.target.requires_grad)
+            CriterionSlope(
+                call.name,
+                float(call.result.detach()),
+                float(slope),
+                call.place,
+                of_answers=call.target.requires_grad,
+                of_fixed=is_of_fixed(call.input),
+            )
             for call, slope in zip(calls, found, strict=True)
             if slope is not None
         ]
@@ -65,6 +77,13 @@ class Losses(StepListener):
         if not known:
             raise CannotJudge(self.reason)
         return known
+
+
+def is_of_fixed(answers: Tensor) -> bool:
+    """Whether the last layers that make answers have no weights that learn."""
+    layers = [*nearest(answers, lambda node: operation(node) in LAYERS, lambda node: True)]
+    learns = (hasattr(behind_views(below), "variable") for node in layers for below, _ in node.next_functions)
+    return bool(layers) and not any(learns)
 
 
 def slopes(loss: Tensor, tensors: list[Tensor]) -> list[Tensor | None]:
