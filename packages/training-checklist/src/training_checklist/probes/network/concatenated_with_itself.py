@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from training_checklist.instruments import Call, Small, Step, StepListener, by, source_tree
 from training_checklist.probe import WARNING, Fix, Probe
@@ -22,9 +23,15 @@ class Concatenations(StepListener):
 
     def __init__(self, step: Step) -> None:
         super().__init__(step)
+        self.joined = WeakTensorKeyDictionary()  # what is joined with itself: the line
         self.apart: set[tuple[str, int]] = set()  # lines that have joined different tensors, as after a first turn
 
     def after(self, call: Call) -> None:
+        name = call.name.strip("_").removeprefix("r")
+        if name in ("cos", "sin") or (name == "mul" and len(call.given) > 1):  # each half may meet other numbers
+            for joined in (each for each in call.given if each in self.joined):
+                self.apart.add(self.joined[joined])
+                self.found.pop(self.joined[joined], None)
         parts = call.argument("tensors", 0) if call.name in JOINS else None
         if not isinstance(parts, (list, tuple)) or len(parts) < 2 or adds_rows(call, parts[0]):
             return
@@ -41,6 +48,7 @@ class Concatenations(StepListener):
             return
         if any(first <= call.place.line <= last for first, last in repetitions(call.place.file)):
             return
+        self.joined[call.result] = line
         shape = by(tuple(double.shape))
         of_several = f"{call.name} of {len(parts)} tensors is given one of them twice, that of {shape}"
         self.keep(call, f"{call.name} joins a tensor of {shape} with itself" if len(parts) == 2 else of_several)
@@ -113,6 +121,15 @@ class Recalling(Doubled):
         return self.head(torch.cat([hidden, begun], 1))
 
 
+class Turned(Doubled):
+    """Turns pairs of numbers by angles that it learns, of which each pair has one (rotary embeddings)."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        angles, hidden = self.second(inputs), torch.relu(self.first(inputs)).repeat(1, 2)
+        angles = torch.cat([angles, angles], 1)
+        return self.head(hidden * angles.cos() + hidden.roll(8, 1) * angles.sin())
+
+
 class Symmetric(Doubled):
     """Scales its answers by the determinant of a symmetric matrix for each sample."""
 
@@ -131,5 +148,5 @@ PROBE = Probe(
     listener=Concatenations,
     faulty=Doubled,
     healthy=Joined,
-    also_healthy=(Symmetric, Recalling),
+    also_healthy=(Symmetric, Recalling, Turned),
 )
