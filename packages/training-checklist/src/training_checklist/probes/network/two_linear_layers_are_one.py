@@ -47,7 +47,7 @@ class LinearPairs(StepListener):
                 self.answers[id(call.result)] = (weight.shape[1], weight.shape[0]), call.result
             return
         origins = [self._origin(each) for each in call.given]
-        if name in PASSES:
+        if name in PASSES and not turns(call):
             if origins and origins[0] is not None:
                 node = behind_views(call.result.grad_fn)
                 self.made.setdefault(id(node), origins[0])
@@ -92,6 +92,12 @@ def detect(step: Step, limits: Limits) -> Hits:
         )
 
 
+def turns(call: Call) -> bool:
+    """Whether another dimension comes last, along which the next layer works then: the two are of different axes."""
+    last = call.given[0].ndim - 1
+    return call.name in ("transpose", "permute") and call.result.stride(-1) != call.given[0].stride(last)
+
+
 def ends_a_network(first: str, second: str) -> bool:
     """Whether a layer is the last of a network with a name of its own: an encoder's answer is read elsewhere, too."""
     one, other = first.split("."), second.split(".")
@@ -121,6 +127,18 @@ class Adapted(Small):
         return self.head(between) + self.up(self.down(between))
 
 
+class AlongBoth(Small):
+    """Mixes first what is along one axis, then what is along the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(4, 4), nn.Linear(2, 2), nn.Linear(8, 4)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        mixed = self.second(self.first(inputs.view(-1, 2, 4)).transpose(1, 2))
+        return self.head(mixed.flatten(1).relu())
+
+
 PROBE = Probe(
     question="Is there an activation between each linear layer and the next one?",
     why="the product of two linear layers is one matrix: the second adds nothing that the first could not do",
@@ -130,5 +148,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Straight,
     healthy=Bent,
-    also_healthy=(Adapted,),
+    also_healthy=(Adapted, AlongBoth),
 )
