@@ -3,9 +3,14 @@ import math
 from torch.nn import functional
 
 from training_checklist.instruments import Step, broadcast, by, criterion_inputs
-from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 REGRESSES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
+
+OF_ONE_SAMPLE = "each output is compared with several targets of its sample, and the best answer is their mean"
+TOO_FEW = Fix(
+    "give the network an output for each target; where one is meant, compare with target.mean(1, keepdim=True)"
+)
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -18,7 +23,10 @@ def detect(step: Step, limits: Limits) -> Hits:
         # (1, K, D) against (B, 1, D) compares all with all on purpose: the network's outputs are stretched too.
         meant = len(shape) == len(target) and math.prod(common) > math.prod(target)
         if stretched and not meant:
-            yield Hit(f"{given.name} gets {by(shape)} against {by(target)}: broadcast to {by(common)}", given.place)
+            # Of one length, the outputs meet targets of their own samples alone, as ratings of several people are.
+            own = (OF_ONE_SAMPLE, TOO_FEW, WARNING) if len(shape) == len(target) and shape[0] == target[0] else ()
+            what = f"{given.name} gets {by(shape)} against {by(target)}: broadcast to {by(common)}"
+            yield Hit(what, given.place, *own)
 
 
 PROBE = Probe(
@@ -27,5 +35,6 @@ PROBE = Probe(
     fix=Fix("give both one shape: target.view_as(output), or output.squeeze(1)"),
     detect=detect,
     faulty=lambda answers, labels: functional.mse_loss(answers[:, :1], labels.float()),
+    also_faulty=(lambda answers, labels: functional.mse_loss(answers[:, :1], answers.detach() + 1),),
     healthy=lambda answers, labels: functional.mse_loss(answers[:, 0], labels.float()),
 )
