@@ -44,22 +44,24 @@ def sizes(step: Step, name: str, least: int) -> Sizes:
     with given(least) as calls:
         copy = step.again(step.batch, training=False, name=name).pl_module
     paths = {id(module): path for path, module in originals(copy)}
-    found: Sizes = {}
+    found: dict[tuple[str, int], list[tuple[float, bool]]] = {}
     for module, values in calls:
         has_weights = any(True for _ in module.parameters())  # a criterion may compare in the units of the targets
-        for position, value in enumerate(values if has_weights else ()):
+        for position, (value, is_one) in enumerate(values if has_weights else ()):
             if id(module) in paths and value > 0:
-                found.setdefault((paths[id(module)], position), []).append(value)
-    return found
+                found.setdefault((paths[id(module)], position), []).append((value, is_one))
+    # What is the same for all samples is chosen, as the time at which a diffusion model is validated.
+    return {key: [size for size, _ in of] for key, of in found.items() if len(of) > 1 or not of[0][1]}
 
 
 @contextmanager
-def given(least: int) -> Iterator[list[tuple[nn.Module, list[float]]]]:
-    calls: list[tuple[nn.Module, list[float]]] = []
+def given(least: int) -> Iterator[list[tuple[nn.Module, list[tuple[float, bool]]]]]:
+    calls: list[tuple[nn.Module, list[tuple[float, bool]]]] = []
 
     def keep(module: nn.Module, inputs: Any) -> None:
         numbers = (each for each in tensors(inputs) if each.dtype != torch.bool and not each.is_complex())
-        calls.append((module, [root_mean_square(each) * (each.numel() >= least) for each in numbers]))
+        sized = ((each, root_mean_square(each) * (each.numel() >= least)) for each in numbers)
+        calls.append((module, [(size, size > 0 and bool((each == each[:1]).all())) for each, size in sized]))
 
     handle = register_module_forward_pre_hook(keep)
     try:
@@ -134,6 +136,23 @@ class InUnits(Small):
         self.log("val/error", self.distance(100 * self(batch[0]), 100 * batch[0][:, :4]))
 
 
+class Timed(Alike):
+    """Is told how much noise there is, by a number for each sample, and validated at a low one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timed = nn.Linear(1, 4)
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        return self.at(batch, torch.randint(1, 1000, (len(batch[0]), 1)))
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        self.log("val/loss", self.at(batch, torch.full((len(batch[0]), 1), 10)))
+
+    def at(self, batch: list[Tensor], time: Tensor) -> Tensor:
+        return self.loss(self(batch[0]) + self.timed(time.float()), batch[1])
+
+
 PROBE = Probe(
     question="Do the inputs of each module have the same scale in validation_step as in training_step, for one batch?",
     why="weights that were trained on inputs of one scale mean nothing for those of another: one of the two steps "
@@ -154,5 +173,5 @@ PROBE = Probe(
     },
     faulty=Scaled,
     healthy=Alike,
-    also_healthy=(Sampling, InUnits),
+    also_healthy=(Sampling, InUnits, Timed),
 )
