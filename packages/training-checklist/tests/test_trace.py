@@ -511,6 +511,19 @@ def test_term_whose_weight_rises_later_is_no_finding(examine, net, item, by):
     assert whats(examine(item, Ramped() if by == "hook" else RampedInStep())) == []
 
 
+def test_instances_of_one_bag_are_no_samples(examine, net):
+    class Bags(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader([(torch.randn(12, 8), torch.tensor(index % 4)) for index in range(8)], batch_size=None)
+
+    class Attending(net):
+        def loss(self, batch):
+            answers = self(batch[0])
+            return functional.cross_entropy((answers.softmax(0) * answers).sum(0), batch[1])
+
+    assert whats(examine("trace", Attending(), Bags(), limit_val_batches=0)) == []
+
+
 def test_head_of_a_task_that_another_batch_draws_is_remarked_on(examine, net):
     class Drawing(net):
         def __init__(self):

@@ -244,8 +244,11 @@ def loaders(source: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any
 def samples_of(batch: Any, source: Any) -> int | None:
     """Return how many samples a batch of some loaders has: its first dimension, or its second where time comes first.
 
-    Padded sequences have their samples there, unless they are stacked by batch_first=True.
+    Padded sequences have their samples there, unless they are stacked by batch_first=True. Where a loader stacks
+    nothing, a label without a dimension belongs to one sample, such as a bag of instances.
     """
     size, asked = batch_size(batch), {loader.batch_size for _, loader in loaders(source)}
+    if asked == {None} and any(tensor.ndim == 0 for tensor in tensors(batch)):
+        return None
     second = {tensor.shape[1] if tensor.ndim > 1 else None for tensor in tensors(batch) if tensor.ndim}
     return second.pop() if size not in asked and len(second) == 1 and second <= asked - {None} else size
