@@ -164,7 +164,7 @@ class Overfit(Experiment):
             self._give_up(trainer, "training_step returns no loss, so that there is nothing to judge by")
             return
         call = one.classification(self.criteria)
-        labelled = call is not None and len(call.target) == batch_size(batch) and call.target.ndim == 1
+        labelled = call is not None and call.target.ndim == 1 and len(call.target) == batch_size(batch)
         if not one.losses:
             self.facts["turned_off"] += [f"dropout in {place}" for place in self.without_dropout.places]
             one.look_at_criterion(call if labelled else None)

@@ -156,7 +156,7 @@ def answered(look: Look, batch: Any) -> tuple[float, CriterionCall | None]:
 
 def scores(call: CriterionCall) -> Tensor:
     """Return answers as (positions, classes), in the order of the targets."""
-    return call.input.movedim(1, -1).reshape(-1, call.input.shape[1])
+    return call.input.movedim(min(1, call.input.ndim - 1), -1).reshape(-1, call.num_classes)
 
 
 def is_of_tokens(leaf: Tensor) -> bool:

@@ -38,8 +38,8 @@ def detect(step: Step, limits: Limits) -> Hits:
 
 def finds_partners(criterion: CriterionCall) -> bool:
     """Whether each sample is to find its own partner among all: each dimension asks for that of the other."""
-    size = len(criterion.input) if criterion.input.ndim == 2 else 0
-    return size == criterion.input.shape[-1] and same(criterion.target.cpu(), torch.arange(size))
+    own = torch.arange(len(criterion.input)) if criterion.input.ndim == 2 else None
+    return own is not None and len(own) == criterion.input.shape[1] and same(criterion.target.cpu(), own)
 
 
 def accuracy(answers: Tensor, labels: Tensor, dim: int) -> Tensor:
