@@ -490,7 +490,7 @@ def test_set_of_tokens_has_no_order(examine, net):
 
 
 @pytest.mark.parametrize("item", ["trace", "gradients"])
-@pytest.mark.parametrize("by", ["hook", "step"])
+@pytest.mark.parametrize("by", ["hook", "step", "criterion"])
 def test_term_whose_weight_rises_later_is_no_finding(examine, net, item, by):
     class Ramped(net):
         def __init__(self):
@@ -508,7 +508,25 @@ def test_term_whose_weight_rises_later_is_no_finding(examine, net, item, by):
             weight = max(0, self.global_step - 50) / 100
             return functional.cross_entropy(self(batch[0]) + weight * self.branch(batch[0]), batch[1])
 
-    assert whats(examine(item, Ramped() if by == "hook" else RampedInStep())) == []
+    class Criterion(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.critic = nn.Linear(4, 1)
+
+        def forward(self, answers, labels, step):
+            weight = 0.1 if step > 50 else 0.0
+            return functional.cross_entropy(answers, labels) - weight * self.critic(answers).mean()
+
+    class RampedInCriterion(net):
+        def __init__(self):
+            super().__init__()
+            self.criterion = Criterion()
+
+        def loss(self, batch):
+            return self.criterion(self(batch[0]), batch[1], self.global_step)
+
+    module = {"hook": Ramped, "step": RampedInStep, "criterion": RampedInCriterion}[by]()
+    assert whats(examine(item, module)) == []
 
 
 def test_instances_of_one_bag_are_no_samples(examine, net):

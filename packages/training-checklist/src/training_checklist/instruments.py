@@ -99,7 +99,7 @@ MODULES = {
         ),
     ),
     "lab.effects": (
-        *("WithoutEffect", "copied_parameters", "following", "is_ramped", "of_modules", "names_in", "owners"),
+        *("WithoutEffect", "copied_parameters", "following", "follows", "is_ramped", "of_modules", "owners"),
         *("speaks_of_posterior", "turns", "waits_its_turn", "without_effect"),
     ),
     "lab.examples": (

@@ -142,22 +142,37 @@ def waits_its_turn(pl_module: LightningModule, paths: Iterable[str], called: boo
 
 
 def is_ramped(pl_module: LightningModule, callbacks: Iterable[Any]) -> bool:
-    """Whether the step multiplies by what follows its progress, or by an attribute that is 0 until it is set anew."""
-    later = {name for name in set_later([pl_module, *callbacks]) if is_zero(getattr(pl_module, name, None))}
-    for tree in map(tree_of, reached(pl_module, "training_step")):
-        products = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)]
-        if not (later | following(tree)).isdisjoint(set().union(*map(names_in, products))):
-            return True
+    """Whether the step multiplies by what follows its progress, or by an attribute that is 0 until it is set anew.
+
+    So do modules that compute a loss, of which the one of an adversary begins later.
+    """
+    parts = [*pl_module.modules(), *callbacks]
+    later = {name for name in set_later(parts) if any(is_zero(vars(part).get(name)) for part in parts)}
+    own = {type(part) for part in pl_module.modules() if part is not pl_module and is_own_class(type(part))}
+    for tree in map(tree_of, [*reached(pl_module, "training_step"), *own]):
+        named, products = following(tree), (node for node in ast.walk(tree) if isinstance(node, ast.BinOp))
+        for node in (each for each in products if isinstance(each.op, ast.Mult)):
+            if follows(node, named) or not later.isdisjoint(names_in(node)):
+                return True
     return False
 
 
 def following(tree: ast.AST) -> set[str]:
-    """Return the names of the epoch and the step, and of what some code computes from them."""
-    found, nodes = {*COUNTERS}, [*ast.walk(tree)]
+    """Return the names of the epoch and the step, and of what some code computes from them, or sets by their value."""
+    found, nodes = {*COUNTERS, "epoch", "step"}, [*ast.walk(tree)]
     for node in [*nodes, *nodes]:  # a name may be made of another one that stands further down
-        if isinstance(node, ast.Assign) and not found.isdisjoint(names_in(node.value)):
-            found |= {each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+        asked = node.value if isinstance(node, ast.Assign) else node.test if isinstance(node, ast.If) else None
+        if asked is not None and follows(asked, found):
+            set_here = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+            found |= {each.id for each in set_here if isinstance(each.ctx, ast.Store)}
     return found
+
+
+def follows(tree: ast.AST, names: set[str]) -> bool:
+    """Whether an expression has one of some names in it, or asks for the epoch or the step of what trains."""
+    nodes = [*ast.walk(tree)]
+    counts = any(isinstance(node, ast.Attribute) and node.attr in COUNTERS for node in nodes)
+    return counts or any(isinstance(node, ast.Name) and node.id in names for node in nodes)
 
 
 def names_in(tree: ast.AST) -> set[str]:

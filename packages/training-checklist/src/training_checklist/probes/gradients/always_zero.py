@@ -10,8 +10,8 @@ from training_checklist.instruments import (
     FirstSteps,
     Small,
     following,
+    follows,
     is_ramped,
-    names_in,
     own_config,
     several_steps,
     shown,
@@ -56,7 +56,7 @@ def follows_progress(place: Place) -> bool:
         return False
     function = max(around, key=lambda each: each.lineno)
     found, nodes = following(function), ast.walk(function)
-    return any(getattr(node, "lineno", 0) == place.line and not found.isdisjoint(names_in(node)) for node in nodes)
+    return any(getattr(node, "lineno", 0) == place.line and follows(node, found) for node in nodes)
 
 
 def is_direction_of_numbers(name: str, trained: Mapping[str, Tensor]) -> bool:
