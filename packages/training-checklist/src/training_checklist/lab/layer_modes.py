@@ -75,6 +75,7 @@ class LayerModes(EpochListener):
         module = run.pl_module
         self.training_in_validation: list[str] = []
         self.in_eval: list[str] = []
+        self.in_turns: set[str] = set()  # of those: steps put them back, as a critic that only its own step trains
         self.eval_line = NOWHERE
         self.training_in_training: list[str] = []
         self.norm_sizes: dict[str, tuple[int, int]] = {}
@@ -102,7 +103,8 @@ class LayerModes(EpochListener):
     def eval_in_training(self) -> list[str]:
         """Paths of those in eval mode in a training step, with what is around them; the root if it alone is known."""
         root = type(self.run.pl_module).__name__
-        return [each for each in self.in_eval if each != root] or self.in_eval
+        found = [each for each in self.in_eval if each not in self.in_turns]
+        return [each for each in found if each != root] or found
 
     @property
     def in_training_step(self) -> bool:
@@ -143,6 +145,8 @@ class LayerModes(EpochListener):
             # A norm alone in eval mode keeps its statistics on purpose; dropout alone is rather forgotten.
             asleep = not module.training and (not around.training or not normalises)
             self._add(path, self.in_eval if asleep else self.training_in_training, module)
+            if not asleep and path in self.in_eval and not self.is_first:  # at an epoch's start others wake it
+                self.in_turns.add(path)
             if normalises and module.training and self.is_first and isinstance(inputs[0], Tensor):
                 # Of the first batch: the last one of an epoch may be short.
                 features = module.num_features if isinstance(module.num_features, tuple) else (module.num_features,)

@@ -40,8 +40,13 @@ def left_in_eval(trainer: Trainer, pl_module: LightningModule) -> Iterator[tuple
     for thing in (pl_module, *trainer.callbacks):
         if not is_own_class(type(thing)):
             continue
-        for function in functions_amid_training(type(thing)):
+        functions = [*functions_amid_training(type(thing))]
+        put_back = {ast.unparse(call.func.value) for each in functions for call in calls_of(each, "train")}
+        for function in functions:
             for call in lone_evals(function):
+                # A step of several parts may put a network into one mode in one of them, and back in another.
+                if not put_back.isdisjoint({ast.unparse(call.func.value), "self"}):
+                    continue
                 module = meant(call.func.value, thing, trainer, pl_module)
                 if isinstance(module, nn.Module) and depends_on_mode(module, trained):
                     start = of_function(function)
@@ -58,7 +63,7 @@ def functions_amid_training(kind: type) -> Iterator[Any]:
         yield hook
         for name in of_self(hook):
             method = getattr(kind, name, None)
-            if inspect.isfunction(method) and name not in AMID_TRAINING:
+            if inspect.isfunction(method) and name not in AMID_TRAINING and is_own_class(owner_of(kind, name)):
                 yield method
 
 
@@ -68,11 +73,14 @@ def owner_of(kind: type, name: str) -> type:
 
 def lone_evals(function: Any) -> list[ast.Call]:
     """Return the calls of eval() in a function that nowhere calls train()."""
-    calls = [node for node in ast.walk(tree_of(function)) if isinstance(node, ast.Call)]
-    methods = [node for node in calls if isinstance(node.func, ast.Attribute)]
-    if any(node.func.attr in ("train", "requires_grad_") for node in methods):
+    if calls_of(function, "train", "requires_grad_"):
         return []
-    return [node for node in methods if node.func.attr == "eval" and not node.args]
+    return [call for call in calls_of(function, "eval") if not call.args]
+
+
+def calls_of(function: Any, *methods: str) -> list[ast.Call]:
+    calls = [node for node in ast.walk(tree_of(function)) if isinstance(node, ast.Call)]
+    return [node for node in calls if isinstance(node.func, ast.Attribute) and node.func.attr in methods]
 
 
 def meant(node: ast.AST, thing: Any, trainer: Trainer, pl_module: LightningModule) -> Any:
@@ -112,6 +120,25 @@ class PuttingBack(Sampling):
             self.train()
 
 
+class InTurns(Sampling):
+    """Has a method that asks it in eval mode, and one that trains it."""
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        self.ask(batch)
+        return self.learn(batch)
+
+    def ask(self, batch: Any) -> None:
+        self.part.eval()
+        self(batch[0])
+
+    def learn(self, batch: Any) -> Any:
+        self.part.train()
+        return self.loss(self(batch[0]), batch[1])
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        self.part.train()
+
+
 PROBE = Probe(
     question="Is train() called after each eval() that a hook calls during training?",
     why="dropout does nothing from then on, and BatchNorm keeps its statistics; Lightning leaves eval() as it is",
@@ -123,4 +150,5 @@ PROBE = Probe(
     fix=Fix("was = module.training; module.eval(); ...; module.train(was)"),
     faulty=Sampling,
     healthy=PuttingBack,
+    also_healthy=(InTurns,),
 )
