@@ -26,7 +26,7 @@ class EpochLength(EpochListener):
     Attributes:
         done: by epoch, those of which a step was made.
         asked: by epoch, those that there were to be.
-        ended: whether training was told to stop.
+        ended: whether training was told to stop, or has made all its steps.
     """
 
     def __init__(self, run: TwoEpochs) -> None:
@@ -41,7 +41,8 @@ class EpochLength(EpochListener):
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         self.done[-1] += 1
-        self.ended |= trainer.should_stop
+        # With manual optimization a batch makes as many steps as it likes, and max_steps may end any epoch.
+        self.ended |= trainer.should_stop or 0 < trainer.max_steps <= trainer.global_step
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:
@@ -96,6 +97,19 @@ class Growing(Small):
         return loader(8 if self.current_epoch == 0 else 4)
 
 
+class Thrice(Small):
+    """Makes three steps with each batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch: Any, batch_idx: int) -> None:
+        for _ in range(3):
+            self.manual_backward(super().training_step(batch, batch_idx))
+            self.optimizers().step()
+
+
 PROBE = Probe(
     question="Does each training epoch run through all of its batches?",
     why="what comes after is never trained on; Lightning ends an epoch without a word where on_train_batch_start "
@@ -107,5 +121,8 @@ PROBE = Probe(
     faulty=several_steps(Ending),
     also_faulty=(several_steps(Converging),),
     healthy=several_steps(type("Whole", (Ending,), {"last": None})),
-    also_healthy=(Example(Growing, None, trainer={"reload_dataloaders_every_n_epochs": 1}),),
+    also_healthy=(
+        Example(Growing, None, trainer={"reload_dataloaders_every_n_epochs": 1}),
+        several_steps(Thrice, max_steps=12),
+    ),
 )
