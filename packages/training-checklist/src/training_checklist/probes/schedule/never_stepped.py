@@ -1,19 +1,23 @@
 import ast
+import gc
 import inspect
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from torch import Tensor
-from torch.optim.lr_scheduler import LRScheduler, StepLR
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import StepLR
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from training_checklist.instruments import (
     Example,
     LightningModule,
     Schedules,
+    Small,
     Trainer,
     loader,
     reached,
@@ -21,9 +25,11 @@ from training_checklist.instruments import (
     tree_of,
     turns,
 )
+from training_checklist.lightning import part
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 BY_HAND = ("training_step", "on_train_batch_end", "on_train_epoch_end")  # where manual optimization steps them
+LightningOptimizer = part("core.optimizer").LightningOptimizer
 ENDLESS = re.compile(r"\bwhile (?:True|1):|\b(?:cycle|repeat|count)\(")
 
 
@@ -32,8 +38,8 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
     if not schedules.untold:
         # Every schedule leaves this key in its optimizer; so does a checkpoint.
         made = any("initial_lr" in group for optimizer in trainer.optimizers for group in optimizer.param_groups)
-        held = trainer.lr_scheduler_configs or any(isinstance(value, LRScheduler) for value in vars(module).values())
-        if made and not held and trainer.ckpt_path is None:
+        held = trainer.lr_scheduler_configs or trainer.ckpt_path is not None
+        if made and not held and not any(map(is_held, trainer.optimizers)):
             fix = 'return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "epoch"}}'
             yield Hit("a schedule was made for the optimizer, but nobody has it", schedules.place, fix=Fix(fix))
         for each in schedules.rehearsed:
@@ -53,6 +59,14 @@ def detect(schedules: Schedules, limits: Limits) -> Hits:
         if calls.manual and calls.trained and not calls.within + calls.by_hand and not steps_seldom(module):
             what = f"nobody has stepped {calls.schedule} in two epochs: with manual optimization Lightning does not"
             yield Hit(what, Place(note=f"lr_scheduler {calls.schedule}"))
+
+
+def is_held(optimizer: Optimizer) -> bool:
+    """Whether anything is left that steps and has this optimizer: in a list, a callback, or of a class of its own."""
+    holders = gc.get_referrers(optimizer)
+    holders += [each for space in holders if isinstance(space, dict) for each in gc.get_referrers(space)]
+    kinds = {type(each) for each in holders if not isinstance(each, (Optimizer, LightningOptimizer))}
+    return any(name.startswith("step") for kind in kinds for name in dir(kind))
 
 
 def steps_seldom(module: LightningModule) -> bool:
@@ -87,6 +101,35 @@ class Stream(IterableDataset):
             yield from samples
 
 
+class Rate:
+    """A schedule of another class than torch's, as timm's."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        for group in optimizer.param_groups:
+            group["initial_lr"] = group["lr"]
+
+    def step_update(self, step: int) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["initial_lr"] / (1 + step)
+
+
+class Stepping(Small):
+    """Keeps its schedule, or not, and steps it by hand."""
+
+    keeps = True
+
+    def configure_optimizers(self) -> Any:
+        optimizer = super().configure_optimizers()
+        schedule = Rate(optimizer)
+        self.schedules = [schedule] * self.keeps
+        return optimizer
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        for each in self.schedules:
+            each.step_update(self.global_step)
+
+
 def of_a_stream(interval: str) -> Example:
     example = scheduled(partial(StepLR, step_size=1), interval, epochs=-1, trainer={"max_steps": 20})
     return replace(example, loader=lambda: DataLoader(Stream(), 4))
@@ -99,7 +142,7 @@ PROBE = Probe(
     detect=detect,
     aliases=("schedule/not-returned", "schedule/nobody-steps-it"),
     faulty=scheduled(partial(StepLR, step_size=1), frequency=9),
-    also_faulty=(of_a_stream("epoch"),),
+    also_faulty=(of_a_stream("epoch"), type("Losing", (Stepping,), {"keeps": False})),
     healthy=scheduled(partial(StepLR, step_size=1), frequency=8),
-    also_healthy=(of_a_stream("step"),),
+    also_healthy=(of_a_stream("step"), Stepping),
 )
