@@ -9,9 +9,11 @@ from typing import Any
 import numpy
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torchmetrics import Metric
 
 from training_checklist.instruments import (
+    CRITERIA,
     Call,
     EpochListener,
     Example,
@@ -29,7 +31,9 @@ from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limit
 # Where a value is of all samples, and not a mean of what each image, sentence or recording has.
 KINDS = ("torchmetrics.classification", "torchmetrics.regression", "torchmetrics.functional.classification")
 KINDS += ("torchmetrics.functional.regression", "sklearn.metrics")
-OF_THE_MEAN = {"sqrt": torch.sqrt, "exp": torch.exp}  # an RMSE, and a perplexity
+OF_THE_MEAN = {"sqrt": torch.sqrt, "exp": torch.exp}  # an RMSE, and a perplexity, where that is of a mean
+MEANS = {*CRITERIA, "mean", "nanmean", "div", "true_divide", "__truediv__"}
+AS_IT_IS = {"detach", "float", "double", "cpu", "to", "clamp", "neg", "__neg__"}
 
 
 @dataclass
@@ -91,6 +95,7 @@ class BatchMeans(EpochListener):
     def __init__(self, run: TwoEpochs) -> None:
         super().__init__(run)
         self.made: list[Value] = []  # in this step
+        self.means: list[Tensor] = []  # likewise: single numbers that are a mean
         self.logged: dict[str, Series] = {}  # of the present epoch
         self.size: int | None = None  # of the batch of this step, None outside of steps
         for module in run.pl_module.modules():
@@ -107,14 +112,19 @@ class BatchMeans(EpochListener):
         self.logged.clear()
 
     def on_validation_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: int) -> None:
-        self.made, self.size = [], batch_size(batch) if len(trainer.num_val_batches) == 1 else None
+        self.made, self.means, self.size = [], [], batch_size(batch) if len(trainer.num_val_batches) == 1 else None
 
     def on_validation_batch_end(self, *_: Any) -> None:
-        self.made, self.size = [], None
+        self.made, self.means, self.size = [], [], None
 
     def after(self, call: Call) -> None:
         result = call.result
-        if call.name in OF_THE_MEAN and isinstance(result, Tensor) and result.ndim == 0 and len(call.given) == 1:
+        if not isinstance(result, Tensor) or result.ndim:
+            return
+        is_of_mean = len(call.given) == 1 and any(each is call.given[0] for each in self.means)
+        if call.name in MEANS or (call.name in AS_IT_IS and is_of_mean):
+            self.means.append(result)
+        elif call.name in OF_THE_MEAN and is_of_mean:
             self._keep(call.name, 0, result, partial(of_the_mean, OF_THE_MEAN[call.name]), float(call.given[0]))
 
     def _watch_metric(self, metric: Metric) -> None:
@@ -233,9 +243,19 @@ def rooted(more: float) -> Example:
 
     class Rooted(Validated):
         def validation_step(self, batch: list, batch_idx: int) -> None:
-            self.log("val/rmse", torch.sqrt(torch.tensor(1 + more * batch_idx)), batch_size=len(batch[1]))
+            error = torch.full((len(batch[1]),), 1 + more * batch_idx).mean()
+            self.log("val/rmse", torch.sqrt(error), batch_size=len(batch[1]))
 
     return several_steps(Rooted, 16)
+
+
+class OfCodes(Validated):
+    """Logs how many of its codes a batch makes use of, as quantised autoencoders do: no mean is in that."""
+
+    def validation_step(self, batch: list, batch_idx: int) -> None:
+        uses = functional.one_hot(batch[1] * (batch_idx > 0), 4).float().mean(0)
+        self.log("val/perplexity", torch.exp(-torch.sum(uses * torch.log(uses + 1e-10))))
+        self.log("val/even", torch.sqrt(uses.mean()))
 
 
 PROBE = Probe(
@@ -254,4 +274,5 @@ PROBE = Probe(
     },
     faulty=rooted(1.0),
     healthy=rooted(0.7),
+    also_healthy=(several_steps(OfCodes, 16),),
 )
