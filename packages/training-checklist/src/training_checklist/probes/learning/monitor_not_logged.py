@@ -1,9 +1,10 @@
 import ast
+import re
 from difflib import get_close_matches
 
 import torch
 
-from training_checklist.instruments import ModelCheckpoint, Monitored, TwoEpochs, own_kinds, turns
+from training_checklist.instruments import ModelCheckpoint, Monitored, TwoEpochs, own_kinds, tree_of, turns
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -37,12 +38,23 @@ def nearest(metric: str, run: TwoEpochs) -> list[str]:
 
 
 def is_of_later(run: TwoEpochs, metric: str) -> bool:
-    """Whether the code names a metric where a condition on the epoch or the step holds."""
+    """Whether the code names a metric where a condition on the epoch or the step holds, or in a method called there."""
     for kind in own_kinds([run.pl_module, *run.trainer.callbacks]):
-        for node in turns(kind):
-            if any(isinstance(each, ast.Constant) and each.value == metric for each in ast.walk(node)):
-                return True
+        methods = {each.name: each for each in ast.walk(tree_of(kind)) if isinstance(each, ast.FunctionDef)}
+        under = [inner for node in turns(kind) for inner in ast.walk(node)]
+        called = methods.keys() & {each.attr for each in under if isinstance(each, ast.Attribute)}
+        under += [inner for name in called for inner in ast.walk(methods[name])]
+        if any(is_name(each, metric) for each in under):
+            return True
     return False
+
+
+def is_name(node: ast.AST, metric: str) -> bool:
+    """Whether a piece of code is the name of a metric, or makes such names: f"val/{name}"."""
+    if isinstance(node, ast.JoinedStr):
+        parts = [re.escape(each.value) if isinstance(each, ast.Constant) else ".+" for each in node.values]
+        return any(map(str.isalpha, "".join(parts))) and re.fullmatch("".join(parts), metric) is not None
+    return isinstance(node, ast.Constant) and node.value == metric
 
 
 class Fifth(Monitored):
@@ -56,6 +68,17 @@ class Fifth(Monitored):
 
     def configure_callbacks(self) -> list:
         return [ModelCheckpoint(monitor=self.monitor, every_n_epochs=5)]
+
+
+class FifthOfSeveral(Fifth):
+    """Computes several of them in a method of its own."""
+
+    def on_validation_epoch_end(self) -> None:
+        if (self.current_epoch + 1) % 5 == 0:
+            self.log_distances()
+
+    def log_distances(self) -> None:
+        self.log_dict({f"val/{name}": torch.tensor(1.0) for name in ("distance", "distortion")})
 
 
 class Named(Monitored):
@@ -75,5 +98,5 @@ PROBE = Probe(
     faulty=type("Misspelt", (Monitored,), {"monitor": "val/lass"}),
     also_faulty=(type("NamedOtherwise", (Named,), {"metric": "val_loss"}),),
     healthy=Monitored,
-    also_healthy=(Named, Fifth),
+    also_healthy=(Named, Fifth, FifthOfSeveral),
 )
