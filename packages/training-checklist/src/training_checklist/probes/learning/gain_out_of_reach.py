@@ -12,6 +12,8 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
         raise CannotJudge("EarlyStopping waits for no metric that is logged")
     for metric, least in known.items():
         value = float(values[metric])
+        if value < 0:  # a likelihood, say, which goes on falling: it has no best value to measure gains by
+            continue
         is_share = better(metric) == "max" and 0 <= value <= 1
         if least > limits.least_gain * (1.0 if is_share else max(abs(value), 1e-12)):
             yield Hit(
@@ -36,6 +38,13 @@ class Monitored(Validated):
         return [EarlyStopping("val/loss", min_delta=self.min_delta)]
 
 
+class OfLikelihood(Monitored):
+    """Monitors what may be of either sign."""
+
+    def validation_step(self, batch: list, batch_idx: int) -> None:
+        self.log("val/loss", self.loss(self(batch[0]), batch[1]) - 3)
+
+
 PROBE = Probe(
     question="Is min_delta of EarlyStopping small compared with the metric that it monitors?",
     why="min_delta is the least gain since the best epoch, and no value to reach: training stops while it still learns",
@@ -51,4 +60,5 @@ PROBE = Probe(
     },
     faulty=Monitored,
     healthy=type("Small gain", (Monitored,), {"min_delta": 0.1}),
+    also_healthy=(OfLikelihood,),
 )
