@@ -483,7 +483,8 @@ class CallCounter:
             calls = self.calls.get(id(scheduler))
             if calls is None or scheduler in self.stepping:  # another's, or one that calls its parent class's
                 return pass_on(step, scheduler, *arguments, **options)
-            calls.early |= calls.within + calls.by_hand == 0 and self.trainer.global_step == 0
+            is_early = calls.within + calls.by_hand == 0 and self.trainer.global_step == 0
+            before = getattr(scheduler, "last_epoch", None)
             calls.within += self.turn
             calls.by_hand += not self.turn
             frame: FrameType = sys._getframe(1)
@@ -495,5 +496,7 @@ class CallCounter:
                     return pass_on(step, scheduler, *arguments, **options)
             finally:
                 self.stepping.pop()
+                # One that is told the epoch may be put where it stands.
+                calls.early |= is_early and getattr(scheduler, "last_epoch", None) != before
 
         return counted

@@ -1,3 +1,4 @@
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -25,14 +26,24 @@ class First(Small):
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         loss = super().training_step(batch, batch_idx)
         self.manual_backward(loss)
-        steps = [self.lr_schedulers().step, self.optimizers().step]
+        steps = [partial(self.lr_schedulers().step, *self.told()), self.optimizers().step]
         for step in steps if self.schedule_first else reversed(steps):
             step()
         return loss
 
+    def told(self) -> list[int]:
+        return []
+
     def configure_optimizers(self) -> Any:
         optimizer = super().configure_optimizers()
         return [optimizer], [StepLR(optimizer, 1)]
+
+
+class Told(First):
+    """Tells the schedule which epoch it is."""
+
+    def told(self) -> list[int]:
+        return [self.current_epoch]
 
 
 PROBE = Probe(
@@ -43,4 +54,5 @@ PROBE = Probe(
     detect=detect,
     faulty=First,
     healthy=type("Last", (First,), {"schedule_first": False}),
+    also_healthy=(Told,),
 )
