@@ -1,6 +1,7 @@
 import math
 import re
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torchmetrics import MaxMetric, MeanAbsoluteError
@@ -21,6 +22,8 @@ OVERLAPS = {"iou", "miou", "jaccard", "dice"}  # a term of a loss has such a nam
 OF_BAYES = {"prior", "posterior"}  # whose precision is one over the variance
 MOST = 1e3  # that a percentage comes to, or a count of what is right in a batch
 ROUNDING = 1e-3  # of one over what is next to nothing
+# Of a ranking's first places, which hold fewer labels than there are, or more; and of a class that may be absent.
+OF_SOME = re.compile(r"(?:precision|recall|f1)[-_/ ]?(?:@|at_|top)?[-_]?(?:k\b|\d)")
 UNITS = (1.0, 100.0)  # of a share, and of percent
 
 
@@ -82,7 +85,7 @@ def words_of(name: str) -> list[str]:
 def best_of(name: str) -> float | None:
     words = words_of(name)
     found = {BEST[word] for word in words if word in BEST}
-    is_other = any("loss" in word or word in OF_BAYES for word in words)
+    is_other = any("loss" in word or word in OF_BAYES for word in words) or OF_SOME.search(name.lower())
     return found.pop() if len(found) == 1 and not is_other else None
 
 
@@ -128,6 +131,22 @@ class ErrorOfClasses(Validated):
     def on_validation_epoch_end(self) -> None:
         self.val_acc_best(self.val_acc.compute())
         self.log("val/acc_best", self.val_acc_best.compute())
+
+
+class OfFirstPlaces(Validated):
+    """Ranks labels, of which a sample has one or two, and looks at the first two places."""
+
+    def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
+        return functional.binary_cross_entropy_with_logits(answers, self.several(labels))
+
+    def several(self, labels: Tensor) -> Tensor:
+        return functional.one_hot(labels, 4).float().index_fill(1, torch.tensor(0), 1.0)
+
+    def validation_step(self, batch: list, batch_idx: int) -> None:
+        answers, labels = self(batch[0]), self.several(batch[1])
+        self.loss(answers, batch[1])
+        self.log("val/acc", ((answers > 0) == labels).float().mean())
+        self.log("val/precision@2", labels.gather(1, answers.topk(2).indices).mean())
 
 
 class Classified(nn.Module):
@@ -178,5 +197,5 @@ PROBE = Probe(
     },
     faulty=accurate(0.985),
     healthy=accurate(0.993),
-    also_healthy=(accurate(1, "dice", best=1), Reciprocal, OfClasses, OfLatents, ErrorOfClasses),
+    also_healthy=(accurate(1, "dice", best=1), Reciprocal, OfClasses, OfLatents, ErrorOfClasses, OfFirstPlaces),
 )
