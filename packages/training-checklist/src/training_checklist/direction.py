@@ -23,7 +23,9 @@ def better(name: str) -> str | None:
     words = set(re.findall(r"[a-z]+\d?", name.lower())) | set(re.findall("[a-z]+", name.lower()))
     less = bool(words & LESS)
     more = bool(words & MORE or (AT_RANK.search(name) and not less))
-    if more == less or words & OF_OTHERS:
+    # An accuracy, or a loss, may be that of negative samples.
+    of_negatives = bool(words & TURNED) and (more or "loss" in words)
+    if more == less or words & OF_OTHERS or of_negatives:
         return None
     return "max" if more != bool(words & TURNED) else "min"
 

@@ -58,8 +58,9 @@ class Logging(Small):
 
 
 WATCHED = "+callbacks.checkpoint.monitor=train/loss"
-# More of a negated error is better; and a representation that hides something makes an adversary fail.
-MEANT = (("val/neg_mean_squared_error", "max"), ("val/adversary_acc", "min"))
+# More of a negated error is better, and of an accuracy on negative samples; a representation that hides something makes
+# an adversary fail.
+MEANT = (("val/neg_mean_squared_error", "max"), ("val/neg_acc", "max"), ("val/adversary_acc", "min"))
 
 PROBE = Probe(
     question="Is the mode of ModelCheckpoint and EarlyStopping right for their metric (min for a loss)?",
