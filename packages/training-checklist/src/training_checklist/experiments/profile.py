@@ -4,7 +4,8 @@ import cProfile
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from training_checklist.lightning import (
     LightningModule,
     ProgressBar,
     Trainer,
+    is_overridden,
 )
 
 NAME = "trace.json"
+TRANSFER = ("on_before_batch_transfer", "on_after_batch_transfer")  # in which a project transforms whole batches
 VIEW = "open it in https://ui.perfetto.dev or chrome://tracing"
 
 
@@ -37,7 +40,8 @@ class Profile(Experiment):
     """Measures how long a step waits for data, and how long it computes.
 
     Waiting is the time from the end of a training batch to the start of the next one: fetching it, collating it in
-    this process or waiting for a worker, and moving it to the device. Loaders keep their workers.
+    this process or waiting for a worker, and moving it to the device. What the project's own hooks around that make of
+    a batch, such as augmentation on the device, is computing. Loaders keep their workers.
 
     Args:
         warm_up: first steps that are not measured.
@@ -55,6 +59,7 @@ class Profile(Experiment):
         self.warm_up, self.traced, self.shown = warm_up, traced, shown
         self.waited: list[float] = []
         self.computed: list[float] = []
+        self.transforming = 0.0  # seconds in such hooks since the last step
         self.steps = 0
         self.ended: float | None = None
         self.profiler: profile | None = None
@@ -84,9 +89,19 @@ class Profile(Experiment):
             self._end_step(pl_module)
 
         self.watching.callback(put(pl_module, "on_train_batch_end", end))
+        for owner in filter(None, (pl_module, trainer.datamodule)):
+            for hook in (each for each in TRANSFER if is_overridden(each, owner)):
+                self.watching.callback(put(owner, hook, partial(self._transform, pl_module, getattr(owner, hook))))
+
+    def _transform(self, pl_module: LightningModule, hook: Callable[..., Any], *given: Any, **options: Any) -> Any:
+        began = now(pl_module)
+        try:
+            return pass_on(hook, *given, **options)
+        finally:
+            self.transforming += now(pl_module) - began
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.ended = None  # between epochs lies validation
+        self.ended, self.transforming = None, 0.0  # between epochs lies validation
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if self.steps >= self.first_traced and self.profiler is None:  # loading is left out: see _end_step
@@ -94,7 +109,8 @@ class Profile(Experiment):
             self._trace()
         self.began = now(pl_module)
         if self.ended is not None and self.profiler is None and self.steps >= self.warm_up:
-            self.waited.append(self.began - self.ended)
+            self.waited.append(self.began - self.ended - self.transforming)
+        self.began, self.transforming = self.began - self.transforming, 0.0
 
     def _end_step(self, pl_module: LightningModule) -> None:
         if self.profiler is None and self.steps >= self.warm_up:

@@ -9,8 +9,9 @@ from torch import Tensor
 from training_checklist.instruments import BUILT_IN, LightningModule, Small, StepTimes, is_own, shorten
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
-# The step itself, and hooks that it may lie in: with a closure, the optimizer takes it.
+# The step itself, what makes its batch, and hooks that it may lie in: with a closure, the optimizer takes it.
 AROUND_STEP = {"training_step", "forward", "backward", "manual_backward", "optimizer_step", "step", "<lambda>"}
+AROUND_STEP |= {"on_before_batch_transfer", "on_after_batch_transfer", "transfer_batch_to_device"}
 LOADER = str(Path("torch", "utils", "data", "dataloader.py"))
 
 

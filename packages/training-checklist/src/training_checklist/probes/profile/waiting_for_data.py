@@ -1,9 +1,10 @@
 import time
+from functools import partial
 from typing import Any
 
 from torch.utils.data import DataLoader
 
-from training_checklist.instruments import Example, StepTimes, loading, reading, slowest
+from training_checklist.instruments import Example, Small, StepTimes, loader, loading, reading, slowest
 from training_checklist.probe import REMARK, Fix, Hit, Hits, Limits, Place, Probe, Threshold
 
 
@@ -51,6 +52,14 @@ def paused(seconds: float, batch_size: int = 32, computing: float = 0.0) -> Exam
     return reading(lambda index: None if index % batch_size else time.sleep(seconds), batch_size, computing)
 
 
+class Augmenting(Small):
+    """Transforms batches where they are on the device."""
+
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        time.sleep(0.07)
+        return batch
+
+
 PROBE = Probe(
     question="Is the next batch ready in time, so that a step waits little for data?",
     why="the processor or accelerator has nothing to do until then",
@@ -81,4 +90,5 @@ PROBE = Probe(
     },
     faulty=paused(0.07),
     healthy=paused(0.05, computing=0.06),
+    also_healthy=(Example(Augmenting, partial(loader, 4)),),
 )
