@@ -719,6 +719,16 @@ class TestSchedule:
 
         assert examine("learning", Own(), max_epochs=5).status == "passed"
 
+    def test_two_schedules_of_one_optimizer_raise_no_alarm(self, examine, net):
+        class Both(net):
+            def configure_optimizers(self):
+                optimizer = super().configure_optimizers()
+                warm_up = torch.optim.lr_scheduler.LinearLR(optimizer, 0.001, total_iters=10)
+                decay = torch.optim.lr_scheduler.MultiStepLR(optimizer, [4])
+                return [optimizer], [{"scheduler": warm_up, "interval": "step"}, decay]
+
+        assert examine("learning", Both(), max_epochs=5).status == "passed"
+
     @pytest.mark.parametrize(
         ("length", "hook", "found"),
         [

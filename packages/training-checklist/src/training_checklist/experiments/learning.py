@@ -170,7 +170,11 @@ class Learning(Experiment):
             interval: at which the module steps it, where it does.
         """
         rehearsed = []
+        of = [id(config.scheduler.optimizer) for config in trainer.lr_scheduler_configs if not config.reduce_on_plateau]
         for config in trainer.lr_scheduler_configs:
+            if of.count(id(config.scheduler.optimizer)) > 1:  # alone, a decay would go on from a warm-up's first rate
+                self.run.notes.append(f"{type(config.scheduler).__name__} not rehearsed: its optimizer has another one")
+                continue
             try:
                 known = config if interval is None else replace(config, interval=interval, frequency=1)
                 found = rehearsal(known, trainer, self.run.cut)
