@@ -16,8 +16,12 @@ STEPS = {"train": "training", "val": "validation"}  # as the names of steps begi
 EPOCHS = {"train": "train_epoch", "val": "validation_epoch"}  # as the names of hooks go on
 
 
-def logged_by(copy: LightningModule, stage: str, batch: Any) -> tuple[dict[str, float], Any]:
-    """Return the finite numbers that a `stand_in` logs, and what its step returns, with the same random numbers."""
+def logged_by(copy: LightningModule, stage: str, batch: Any, ends: bool = True) -> tuple[dict[str, float], Any]:
+    """Return the finite numbers that a `stand_in` logs, and what its step returns, with the same random numbers.
+
+    Args:
+        ends: whether the epoch ends with the batch; one of several loaders is not all that is needed to sum it up.
+    """
     for part in copy.modules():
         if isinstance(part, Metric):
             part.reset()
@@ -35,7 +39,8 @@ def logged_by(copy: LightningModule, stage: str, batch: Any) -> tuple[dict[str, 
         seed_all()
         getattr(copy, f"on_{EPOCHS[stage]}_start")()
         result = call_step(copy, f"{STEPS[stage]}_step", batch)
-        getattr(copy, f"on_{EPOCHS[stage]}_end")()
+        if ends:
+            getattr(copy, f"on_{EPOCHS[stage]}_end")()
     values = {name: number_in(value) for name, value in logged.items()}
     return {name: value for name, value in values.items() if math.isfinite(value)}, result
 

@@ -140,7 +140,7 @@ def made_of_weights(split: Split, trainer: Trainer, pl_module: LightningModule, 
     as_it_is, moved = (stand_in(pl_module, trainer).eval() for _ in range(2))
     with torch.no_grad(), isolate_rng():
         move(moved)
-    before, after = (logged_by(each, split.stage, batch)[0] for each in (as_it_is, moved))
+    before, after = (logged_by(each, split.stage, batch, not split.of_several)[0] for each in (as_it_is, moved))
     return {name for name in before if before[name] != after.get(name)}
 
 
@@ -301,7 +301,7 @@ def taken(
 
     handle = after_forward(copy.get_submodule(source.path), replace)
     try:
-        found, result = logged_by(copy, split.stage, batch)
+        found, result = logged_by(copy, split.stage, batch, ends=not split.of_several)
     finally:
         handle.remove()
     if len(done) != len(source.calls):

@@ -4,12 +4,16 @@ import re
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import DataLoader
 from torchmetrics import MaxMetric, MeanAbsoluteError
+from torchmetrics.classification import MulticlassAccuracy
 
 from training_checklist.instruments import (
     Answered,
+    Example,
     Validated,
     answered_steps,
+    loader,
     of_each,
 )
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
@@ -149,6 +153,28 @@ class OfFirstPlaces(Validated):
         self.log("val/precision@2", labels.gather(1, answers.topk(2).indices).mean())
 
 
+class OverLoaders(Validated):
+    """Logs the mean accuracy of two loaders of validation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.accuracies = nn.ModuleList(MulticlassAccuracy(4) for _ in range(2))
+
+    train_dataloader = staticmethod(loader)
+
+    def val_dataloader(self) -> list[DataLoader]:
+        return [loader(), loader()]
+
+    def validation_step(self, batch: list, batch_idx: int, dataloader_idx: int = 0) -> None:
+        answers = self(batch[0])
+        self.loss(answers, batch[1])
+        self.accuracies[dataloader_idx].update(answers, batch[1])
+        self.log("f1", (answers.argmax(1) == batch[1]).float().mean())
+
+    def on_validation_epoch_end(self) -> None:
+        self.log("val/acc", sum(each.compute() for each in self.accuracies) / 2)
+
+
 class Classified(nn.Module):
     """Returns its classes beside its scores."""
 
@@ -197,5 +223,8 @@ PROBE = Probe(
     },
     faulty=accurate(0.985),
     healthy=accurate(0.993),
-    also_healthy=(accurate(1, "dice", best=1), Reciprocal, OfClasses, OfLatents, ErrorOfClasses, OfFirstPlaces),
+    also_healthy=(
+        *(accurate(1, "dice", best=1), Reciprocal, OfClasses, OfLatents, ErrorOfClasses, OfFirstPlaces),
+        Example(OverLoaders, None),
+    ),
 )
