@@ -23,6 +23,7 @@ class FrozenModules(EpochListener):
         self.modules = dict(frozen(run.pl_module))
         self.weights: dict[str, str] = {}  # by the path of a module, what its parameters were at first
         self.statistics: dict[str, tuple[str, _BatchNorm, str]] = {}  # by the path of a norm: in which module, and what
+        self.new: set[str] = set()  # paths of norms that began with the statistics that they were made with
         self.drawing: dict[str, str] = {}  # by the path of a layer with dropout: in which module
         in_step = Inside()
         self.watching.enter_context(around_step(run.pl_module, in_step))
@@ -33,13 +34,16 @@ class FrozenModules(EpochListener):
                     self.watching.callback(before_forward(part, look).remove)
 
     def _look(self, in_step: Inside, root: str, path: str, part: nn.Module, inputs: Any) -> None:
-        if not in_step.entered or not part.training or path in self.statistics or path in self.drawing:
+        known = path in self.statistics or path in self.drawing or path in self.new
+        if not in_step.entered or not part.training or known:
             return
         if not isinstance(part, _BatchNorm):
             if dropout_share(part):
                 self.drawing[path] = root
-        # Those of a network that is new are yet to be found.
-        elif part.track_running_stats and part.running_mean is not None and not is_untouched(part):
+        elif part.track_running_stats and part.running_mean is not None:
+            if is_untouched(part):  # those of a network that is new are yet to be found
+                self.new.add(path)
+                return
             self.statistics[path] = root, part, digest_of(part.running_mean)
         self.weights.setdefault(root, digest_of([*self.modules[root].parameters()]))
 

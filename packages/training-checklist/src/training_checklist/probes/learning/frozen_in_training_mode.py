@@ -42,6 +42,11 @@ def with_adapter() -> nn.Module:
     return nn.Sequential(embedding, nn.Linear(4, 4))
 
 
+def features() -> nn.Module:
+    """Return a network that stays as it is drawn, with a norm that finds the statistics of the data."""
+    return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).requires_grad_(False)
+
+
 class Averaging(with_part(Teacher, beside)):
     def on_train_batch_end(self: LightningModule, *_: object) -> None:
         for weight in self.part.parameters():
@@ -59,5 +64,5 @@ PROBE = Probe(
     fix=Fix("call eval() on it where it is frozen; Lightning leaves that as it is, and train() undoes it"),
     faulty=with_part(Teacher, beside),
     healthy=Kept,
-    also_healthy=(Averaging, with_part(with_adapter, beside)),
+    also_healthy=(with_part(features, beside), Averaging, with_part(with_adapter, beside)),
 )
