@@ -35,6 +35,20 @@ def test_copies_that_a_callback_of_lightning_keeps_are_its_own_affair(examine, n
     assert verdict.status == "passed", verdict.findings
 
 
+def test_weights_that_are_set_to_the_average_are_no_fault_of_its_decay(examine, net):
+    class Lookahead(net):
+        def on_train_start(self):
+            self.slow = [weight.detach().clone() for weight in self.parameters()]
+
+        @torch.no_grad()
+        def on_train_batch_end(self, *_):
+            for slow, weight in zip(self.slow, self.parameters(), strict=True):
+                weight.copy_(slow.lerp_(weight, 0.8))
+
+    verdict = examine("learning", Lookahead())
+    assert verdict.status == "passed", verdict.findings
+
+
 @pytest.mark.parametrize("item", ["learning", "overfit"])
 def test_module_without_an_optimizer_is_no_mistake_of_the_checklist(examine, net, item):
     class Fixed(net):

@@ -99,6 +99,17 @@ class Averages(EpochListener):
         if self.run.trainer.training:
             self.asked.add(path)
 
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        """Leave out what the weights themselves are set to, as by Lookahead (Zhang et al. 2019): they are trained so."""
+        if not self.shares:
+            return
+        now = [(weight.shape, sample(weight)) for weight in self.weights]
+        for name, tensor in self._candidates():
+            if name in self.shares and any(
+                tensor.shape == shape and torch.equal(sample(tensor), weight) for shape, weight in now
+            ):
+                self.others.add(name)
+
     @torch.no_grad()
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
