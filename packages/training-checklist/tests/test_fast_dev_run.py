@@ -377,6 +377,7 @@ def test_weights_that_are_loaded_after_training_are_looked_at(tmp_path, item, sa
     [
         ("if len(self.buffer) < 8:\n        return None\n    return loss", True),
         ("if len(self.buffer) < 8:\n        return\n    return loss", True),
+        ("loss = None\n    if known.any():\n        loss = self.loss(batch)\n    return loss", True),
         ("if len(self.buffer) < 8:\n        loss = 2 * loss\n    return None", False),
         ("return loss", False),
     ],

@@ -17,7 +17,11 @@ def may_skip(tree: ast.AST) -> bool:
     returned = [node for node in ast.walk(tree) if isinstance(node, ast.Return)]
     under = [node for each in ast.walk(tree) if isinstance(each, ast.If) for node in ast.walk(each)]
     nothing = [node for node in returned if node.value is None or ast.unparse(node.value) == "None"]
-    return len(nothing) < len(returned) and any(node in under for node in nothing)
+    names = {node.value.id for node in returned if isinstance(node.value, ast.Name)}
+    given = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in names]
+    begins_with_none = any(ast.unparse(node.value) == "None" for node in given)
+    later = any(node in under for node in given)  # where a batch has something to learn from
+    return (begins_with_none and later) or (len(nothing) < len(returned) and any(node in under for node in nothing))
 
 
 class Silent(Small):
