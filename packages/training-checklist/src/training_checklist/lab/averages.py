@@ -100,7 +100,7 @@ class Averages(EpochListener):
             self.asked.add(path)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """Leave out what the weights themselves are set to, as by Lookahead (Zhang et al. 2019): they are trained so."""
+        """Leave out what the weights themselves are set to, as by Lookahead (Zhang et al. 2019): they train so."""
         if not self.shares:
             return
         now = [(weight.shape, sample(weight)) for weight in self.weights]
