@@ -1,3 +1,5 @@
+from math import prod
+
 from torch import Tensor
 
 from training_checklist.instruments import Call, Shape, Small, Step, StepListener, by
@@ -14,7 +16,9 @@ class Rolls(StepListener):
     def after(self, call: Call) -> None:
         if call.name == "roll" and call.argument("dims", 2) in (None, (), []):
             shape = tuple(call.given[0].shape)
-            if len(shape) > 1 and shape[0] == self.step.size > 1:
+            moved = call.argument("shifts", 1, 0)
+            whole = isinstance(moved, int) and moved % prod(shape[1:]) == 0  # samples are moved, each as it is
+            if len(shape) > 1 and shape[0] == self.step.size > 1 and not whole:
                 self.calls.append((shape, call.place))
 
 
@@ -35,6 +39,13 @@ class EachRolled(Rolled):
     dims = 1
 
 
+class BySamples(Small):
+    """Holds the answers against those to the next sample."""
+
+    def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
+        return super().loss(answers, labels) + (answers - answers.roll(4)).square().mean()
+
+
 PROBE = Probe(
     question="Does every roll of a batch say along which dimension?",
     why="without dims, torch.roll flattens the tensor first, so that what leaves one sample enters the next",
@@ -43,4 +54,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Rolled,
     healthy=EachRolled,
+    also_healthy=(BySamples,),
 )
