@@ -29,7 +29,7 @@ class Draws(StepListener):
         drawn = [key for key in given if key in self.drawn]
         self.scored |= {self.drawn[key][0] for key in drawn if self.around[key] & given.keys()}
         learns = any(tensor.requires_grad for key, tensor in given.items() if key not in self.drawn)
-        if drawn and learns:
+        if drawn and learns and torch.is_grad_enabled():  # else it is for a target, say, that none is meant for
             self.used |= dict(self.drawn[key] for key in drawn)
         made = [tensor for tensor in call.made if tensor.is_floating_point()]
         origins = (self.same.get(key, set() if tensor.is_leaf else {key}) for key, tensor in given.items())
@@ -62,6 +62,13 @@ def loss(answers: Tensor, labels: Tensor) -> Tensor:
     return functional.cross_entropy(answers * torch.ones(4, requires_grad=True), labels)
 
 
+def targeted(answers: Tensor, labels: Tensor) -> Tensor:
+    """Take for its target what weights make of a sample, as a critic does of an action that is drawn."""
+    with torch.no_grad():
+        target = torch.normal(answers, answers.exp()) * torch.ones(4, requires_grad=True)
+    return functional.mse_loss(answers, target)
+
+
 PROBE = Probe(
     question="Does the gradient pass through samples that are drawn from a distribution that the network returns?",
     why="torch.normal(mean, std) and Normal(mean, std).sample() end the graph: the layers that return mean and "
@@ -71,4 +78,5 @@ PROBE = Probe(
     detect=detect,
     faulty=lambda answers, labels: loss(torch.normal(answers, answers.exp()), labels),
     healthy=lambda answers, labels: loss(answers + answers.exp() * torch.randn_like(answers), labels),
+    also_healthy=(targeted,),
 )
