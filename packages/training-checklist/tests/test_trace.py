@@ -542,6 +542,22 @@ def test_instances_of_one_bag_are_no_samples(examine, net):
     assert whats(examine("trace", Attending(), Bags(), limit_val_batches=0)) == []
 
 
+@pytest.mark.parametrize("item", ["trace", "gradients"])
+def test_tasks_may_take_turns_by_the_number_of_the_batch(examine, net, item):
+    class InTurn(net):
+        def __init__(self):
+            super().__init__()
+            self.other = nn.Linear(8, 1)
+
+        def training_step(self, batch, batch_idx):
+            task = ("first", "other")[batch_idx % 2]
+            if task == "first":
+                return self.loss(batch)
+            return self.other(batch[0]).square().mean()
+
+    assert whats(examine(item, InTurn())) == []
+
+
 def test_head_of_a_task_that_another_batch_draws_is_remarked_on(examine, net):
     class Drawing(net):
         def __init__(self):

@@ -204,16 +204,25 @@ def upwards(path: str) -> list[str]:
     return [".".join(names[:number]) for number in range(len(names), 0, -1)]
 
 
-def turns(code: Any) -> Iterator[ast.If | ast.IfExp | ast.For]:
+def turns(code: Any) -> Iterator[ast.AST]:
     """Yield what stands under conditions on the epoch, the step, the number of the batch or chance, in some code.
 
     A loop with such a condition on `continue` is among it, as one over layers that are skipped at random.
     """
 
-    def is_turn(node: ast.AST) -> bool:
-        return isinstance(node, (ast.If, ast.IfExp)) and bool(PROGRESS.search(ast.unparse(node.test)))
+    nodes = [*ast.walk(tree_of(code))]
+    turned = {*COUNTERS, "batch_idx", "batch_index"}
+    made = [each for each in nodes if isinstance(each, ast.Assign) and not turned.isdisjoint(names_in(each.value))]
+    named = {target.id for each in made for target in each.targets if isinstance(target, ast.Name)}
 
-    for node in ast.walk(tree_of(code)):
+    def is_turn(node: ast.AST) -> bool:
+        is_asked = isinstance(node, (ast.If, ast.IfExp))
+        return is_asked and bool(PROGRESS.search(ast.unparse(node.test)) or not named.isdisjoint(names_in(node.test)))
+
+    for node in nodes:
+        for number, each in enumerate(node.body if isinstance(node, ast.FunctionDef) else ()):
+            if is_turn(each) and any(isinstance(inside, ast.Return) for inside in ast.walk(each)):
+                yield from node.body[number + 1 :]  # what follows a return
         inside = ast.walk(node) if isinstance(node, ast.For) else ()
         if is_turn(node) or any(is_turn(each) and has_continue(each) for each in inside):
             yield node
