@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, Subset
 
-from training_checklist.engines.batches import batch_size, tensors
+from training_checklist.engines.batches import batch_size, is_dense, tensors
 from training_checklist.engines.held import size_of
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import of_function
@@ -248,6 +248,8 @@ def samples_of(batch: Any, source: Any) -> int | None:
     nothing, a label without a dimension belongs to one sample, such as a bag of instances.
     """
     size, asked = batch_size(batch), {loader.batch_size for _, loader in loaders(source)}
+    if not all(map(is_dense, tensors(batch))):
+        return size
     if asked == {None} and any(tensor.ndim == 0 for tensor in tensors(batch)):
         return None
     second = {tensor.shape[1] if tensor.ndim > 1 else None for tensor in tensors(batch) if tensor.ndim}
