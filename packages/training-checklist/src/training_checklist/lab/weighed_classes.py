@@ -1,11 +1,11 @@
 """An example whose criterion is given a weight for each class."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Sampler, TensorDataset
 
 from training_checklist.lab.examples import Example, Validated, normal, on_datasets
 
@@ -34,6 +34,14 @@ def with_class_weights(
         asked = [each[i % len(each)] for each, number in zip(indices, numbers, strict=True) for i in range(number)]
         kept = TensorDataset(normal(len(labels), 8), labels)
         samples = kept if whole else [*kept]
-        return DataLoader(samples, -(-len(asked) // 5), sampler=asked)
+
+        class Balancing(Sampler):
+            def __len__(self) -> int:
+                return len(asked)
+
+            def __iter__(self) -> Iterator[int]:
+                return iter(asked)
+
+        return DataLoader(samples, -(-len(asked) // 5), sampler=Balancing())
 
     return on_datasets(loader, module=Weighed)

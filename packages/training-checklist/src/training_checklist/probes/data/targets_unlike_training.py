@@ -88,12 +88,12 @@ def in_order(sign: int = 1, shuffled: bool = False, first: int = 401) -> Example
 
 def growing() -> Example:
     """Predict what follows eight numbers of a sum that grows, and hold out what comes last."""
-    windows = torch.arange(500.0).sqrt().unfold(0, 9, 1)
-    return on_datasets(
-        lambda: DataLoader(TensorDataset(windows[:400, :8], windows[:400, 8:]), 16),
-        lambda: TensorDataset(windows[400:, :8], windows[400:, 8:]),
-        module=Regression,
-    )
+
+    def of(part: slice) -> TensorDataset:
+        windows = torch.arange(500.0).sqrt().unfold(0, 9, 1)[part]
+        return TensorDataset(windows[:, :8], windows[:, 8:])
+
+    return on_datasets(lambda: DataLoader(of(slice(400)), 16), lambda: of(slice(400, None)), module=Regression)
 
 
 PROBE = Probe(

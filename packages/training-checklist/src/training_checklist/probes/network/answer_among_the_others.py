@@ -5,8 +5,7 @@ from torch.nn import functional
 from training_checklist.instruments import CriterionCall, Step
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
-OFF = 1e-5  # of a sample's logits, by rounding: one number that was computed in two ways
-FEW = 1 / 4  # of the classes: a network that has just begun may answer the same for most of them
+ROUNDING = 1e-5  # of a sample's logits: one number that was computed in two ways
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -15,10 +14,10 @@ def detect(step: Step, limits: Limits) -> Hits:
         raise CannotJudge(f"no cross_entropy has a class for each of {limits.samples} samples or more")
     for call in calls:
         logits, labels = call.input.detach().double(), call.target[:, None]
-        near = OFF * logits.abs().median(1, keepdim=True).values  # what is masked is huge
+        near = ROUNDING * logits.abs().median(1, keepdim=True).values  # what is masked is huge
         equal = (logits - logits.gather(1, labels)).abs() <= near
         twins = equal.sum(1) - 1
-        if bool((twins > 0).all()) and bool((twins < FEW * logits.shape[1]).all()):
+        if bool((twins > 0).all()) and bool((twins < limits.max_twins * logits.shape[1]).all()):
             yield Hit(
                 f"in each of {len(logits)} samples, the logit of the right class stands in the logits a second time, "
                 "as that of a wrong one",
@@ -83,7 +82,14 @@ PROBE = Probe(
             factor=1.5,
             faulty=lambda answers, labels: twice(answers[:5], labels[:5]),
             healthy=lambda answers, labels: twice(answers[:3], labels[:3]),
-        )
+        ),
+        "max_twins": Threshold(
+            0.25,
+            "of the classes; a network that has just begun may answer the same for most of them",
+            factor=2.0,
+            faulty=lambda answers, labels: twice(answers[:, :4], labels % 4),
+            healthy=lambda answers, labels: twice(answers[:, :2], labels % 2),
+        ),
     },
     faulty=twice,
     healthy=functional.cross_entropy,

@@ -11,7 +11,7 @@ from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Thr
 PRODUCTS = {"matmul", "mm", "linear", "einsum", "bmm"}
 SAME = {"view", "reshape", "float", "double", "to", "t", "transpose", "contiguous", "clone", "cat", "masked_fill"}
 TIMES = {"mul": 1, "div": -1, "truediv": -1}
-UNIT = 1e-3  # by which the length of a vector may be off 1: of one in 16 bits
+ROUNDING = 1e-3  # by which the length of a vector may be off 1: of one in 16 bits
 
 
 class Cosines(StepListener):
@@ -49,7 +49,7 @@ def are_units(tensor: Tensor) -> bool:
     if tensor.ndim < 2 or not tensor.is_floating_point():
         return False
     lengths = (torch.linalg.vector_norm(tensor.detach(), dim=dim, dtype=torch.float) for dim in (-1, -2))
-    return any(bool(((each - 1).abs() < UNIT).all()) for each in lengths)
+    return any(bool(((each - 1).abs() < ROUNDING).all()) for each in lengths)
 
 
 def is_fixed_number(scale: Any) -> bool:
