@@ -143,7 +143,7 @@ def compared(look: Look, batch: Any) -> tuple[float, Criteria]:
     criteria = Criteria()
     with isolate_rng(), Tracer(look.module, criteria):
         seed_all()
-        loss = float(look.loss_of(batch))
+        loss = float(look.loss_of(batch).detach())
     return loss, criteria
 
 
@@ -233,7 +233,7 @@ def moved_by(leaf: str, batch: Any, call: CriterionCall, other: CriterionCall) -
     one, two = (each.reshape(rows, -1, each.shape[-1]) for each in (one, two))
     kept = one.shape[1]
     real = torch.arange(kept, device=one.device) < (kept - trailing(tokens).to(one.device))[:, None]
-    return float(differences(one, two[:, :kept])[real].max())
+    return float(differences(one, two[:, :kept])[real].detach().max())
 
 
 def differences(one: Tensor, other: Tensor) -> Tensor:
