@@ -142,6 +142,13 @@ def test_command_that_asks_for_one_process_where_the_config_has_several_is_heard
     passed(done, "reproducibility")
 
 
+@pytest.mark.parametrize("devices", ["[1, 2]", "'2'"])
+def test_code_reads_the_devices_as_the_config_has_them_where_an_item_leaves_one_process(stranger, devices):
+    counted = changed("train.py", ("    pl.seed", "    assert len(cfg.trainer.devices)\n    pl.seed"))
+    project = stranger(counted | {"configs/train.yaml": CONFIG.replace("cpu,", f"cpu, devices: {devices},")})
+    passed(project.check(items="fast_dev_run,overfit"), "fast_dev_run", "overfit")
+
+
 def test_code_that_asks_for_its_rank_finds_a_group_where_an_item_leaves_one_process(stranger):
     grouped = changed(
         "net.py",

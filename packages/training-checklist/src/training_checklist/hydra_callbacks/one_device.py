@@ -1,29 +1,12 @@
 """What a Trainer on one device, or on the CPU, can't have of its config. Nothing here imports torch."""
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import DictConfig, open_dict, read_write
+from omegaconf import DictConfig, read_write
 from training_config.overrides import key_of
 from training_config.processes import needs_processes
 
 ON_CPU = {"16": "bf16-mixed", "16-mixed": "bf16-mixed", "16-true": "bf16-true"}  # as Lightning chooses for mixed ones
 ONE_DEVICE = {"trainer.devices": 1, "trainer.strategy": "auto", "trainer.num_nodes": 1}
-
-
-def force_one_device(config: DictConfig) -> bool:
-    """Let a job's Trainer have one process, whatever the command line says: an item's own setting comes before that.
-
-    Returns:
-        Whether it would have had a process group.
-    """
-    trainer = config.get("trainer")
-    if not isinstance(trainer, DictConfig):
-        return False
-    grouped = needs_processes(trainer)
-    with read_write(config), open_dict(config):
-        for name, value in (("devices", 1), ("strategy", "auto"), ("num_nodes", 1)):
-            if name in trainer:
-                trainer[name] = value
-    return grouped
 
 
 def without_fp16(config: DictConfig) -> None:

@@ -29,7 +29,7 @@ from training_checklist.engines.own_config import own_config
 from training_checklist.finding import ERROR, FAILED, Finding, Verdict
 from training_checklist.group import CHECKLIST
 from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
-from training_checklist.hydra_callbacks.one_device import force_one_device, without_fp16
+from training_checklist.hydra_callbacks.one_device import without_fp16
 from training_checklist.reporting.files import masked, with_code, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.ranks import (
@@ -96,7 +96,7 @@ class Report(Callback):
                 shape(config, self.limits_of)
             self._log_inside(config)
             if self.one_device:
-                self.forms_group = force_one_device(config)
+                self.forms_group = needs_processes(config.get("trainer"))
                 without_fp16(config)
         except Exception as error:  # Hydra would make a warning of it, and go on to train where the project does
             from training_checklist.diagnosis.diagnose import print_traceback
@@ -163,7 +163,7 @@ class Report(Callback):
 
     def _asked(self, config: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
         parts, arguments = asked_of_trainers(config, self.limits_of)
-        if self.one_device:  # of a Trainer that the code builds, too
+        if self.one_device:  # the config stays as the project's code reads it
             arguments |= {"devices": 1, "strategy": "auto"}
         if self.limits_of != list(self.items):
             target = "training_checklist.experiments.without.Without"
