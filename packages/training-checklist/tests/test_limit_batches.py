@@ -445,6 +445,26 @@ def test_token_without_a_row_is_named_in_a_batch_and_beyond_the_batches(examine,
     assert all(finding.place.sample == (position if count == 1 else 0) for finding in verdict.findings)
 
 
+def test_step_that_takes_parts_out_of_its_batch_is_looked_at_as_any(examine, net, data):
+    def named(samples):
+        return [{"x": each, "y": label} for each, label in samples]
+
+    class Popping(net):
+        def loss(self, batch):
+            labels = batch.pop("y")
+            return super().loss((batch.pop("x"), labels))
+
+    class Named(data):
+        def train_dataloader(self):
+            return DataLoader(named(self.part(1)), 16, shuffle=True)
+
+        def val_dataloader(self):
+            return DataLoader(named(self.part(1)), 16)
+
+    (finding,) = examine("limit_batches", Popping(), Named()).findings
+    assert finding.rule == "data/shared-samples"
+
+
 @dataclass
 class Graphs:
     """Graphs of several sizes as one, with classes of nodes."""

@@ -1,6 +1,7 @@
 """What is tried on a project: right answers in place of the network's, images turned, tokens in another order, folders
 listed backwards."""
 
+import copy
 import math
 import os
 import pathlib
@@ -207,7 +208,7 @@ def test_target_network_is_slow_on_purpose(examine):
     class Bootstrapped(Module):
         def __init__(self):
             super().__init__()
-            self.target = nn.Linear(8, 16).requires_grad_(False)
+            self.target = copy.deepcopy(self.first).requires_grad_(False)
 
         def training_step(self, batch, batch_idx):
             near = functional.mse_loss(self.first(batch[0]), self.target(batch[0]))

@@ -49,6 +49,7 @@ MIXES = (
 )
 CHOICES = ("aten::_fused_sdp_choice", "aten::_use_")  # between kernels: `_use_cudnn_ctc_loss`
 # In a line, which asks for the device of something else: the CPU, where that lies there by a mistake of its own.
+OF_SETTINGS = {"hparams", "args", "cfg", "config", "conf", "opt"}
 OF_A_TENSOR = re.compile(r"\bdevice=(?!self\.device)[\w.]+\.device\b")
 INDEXES = ("aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index")
 
@@ -435,7 +436,7 @@ class Accelerator(TorchDispatchMode):
             return Origin("moved" if names_cpu else "asked", "cpu()", place)
         follows = (device is not None and "device" in place.source) or is_put_on_device(place.file, place.line)
         # Of torch.tensor, no operation is given one.
-        follows |= self.asks and "device=" in place.source
+        follows |= self.asks and is_given_device(place.file, place.line)
         if OF_A_TENSOR.search(place.source) or (follows and not names_cpu):
             return Origin("asked", name, place)
         if of_others and name != "lift_fresh":
@@ -456,11 +457,20 @@ def placed_attributes(nodes: Iterable[ast.AST]) -> set[str]:
 
     The device of a module or a tensor, as `self.device`, is the CPU while the module is made, on every machine.
     """
+    set_here = [node for node in nodes if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None]
+    targets = [(each.targets if isinstance(each, ast.Assign) else [each.target], each.value) for each in set_here]
+    placed = {
+        target.id
+        for names, value in targets
+        if any(map(is_device, ast.walk(value)))
+        for target in names
+        if isinstance(target, ast.Name) and not is_device(target)
+    }
     return {
         target.attr
-        for node in nodes
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and any(map(is_device, ast.walk(node.value or node.target)))
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for names, value in targets
+        if any(is_device(node) or (isinstance(node, ast.Name) and node.id in placed) for node in ast.walk(value))
+        for target in names
         if isinstance(target, ast.Attribute)
     }
 
@@ -486,6 +496,13 @@ def is_put_on_device(file: str, line: int) -> bool:
     )
 
 
+@cache
+def is_given_device(file: str, line: int) -> bool:
+    """Whether a call that begins in a line has an argument `device`."""
+    calls = [node for node in ast.walk(source_tree(file)) if isinstance(node, ast.Call) and node.lineno == line]
+    return any(given.arg == "device" for call in calls for given in call.keywords)
+
+
 def moves_to_device(node: ast.AST) -> bool:
     """Whether a node is `(...).to(device)`."""
     is_move = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to"
@@ -493,6 +510,9 @@ def moves_to_device(node: ast.AST) -> bool:
 
 
 def is_device(node: ast.AST) -> bool:
+    """Whether it is `device`, or one of hyperparameters or a config: `self.hparams.device`."""
+    if isinstance(node, ast.Attribute) and node.attr == "device":
+        return getattr(node.value, "attr", getattr(node.value, "id", "")) in OF_SETTINGS
     return isinstance(node, ast.Name) and node.id.lower() == "device"
 
 

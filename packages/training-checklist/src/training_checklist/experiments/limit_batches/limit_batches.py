@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.compared import compared_leaves
-from training_checklist.engines.replay import reported_loss
+from training_checklist.engines.replay import in_own_containers, reported_loss
 from training_checklist.engines.splits import Split, splits
 from training_checklist.engines.tracer import Tracer
 from training_checklist.experiments.experiment import RAISES, Experiment
@@ -77,6 +77,7 @@ class LimitBatches(Experiment):
         self.samples, self.seconds = samples, seconds
         self.data: Data | None = None
         self.source: Any = None
+        self.arrived: Any = None  # the present batch, as it was before its step
         self.began: dict[str, Tensor] = {}  # weights, when its fit began
         self.fits_so_far: list[Fitted] = []  # of this run
 
@@ -99,6 +100,7 @@ class LimitBatches(Experiment):
         self.watching.enter_context(around_step(pl_module, tracer))
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        self.arrived = in_own_containers(batch)  # a step may take something out of its own
         self.data.seen.begin(batch, batch_idx)
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
@@ -108,16 +110,17 @@ class LimitBatches(Experiment):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
+        arrived, self.arrived = self.arrived, None
         self.data.seen.indices()
         if not self.data.has_roles:
-            roles = self.data.seen.roles(batch)
+            roles = self.data.seen.roles(arrived)
             if pl_module.automatic_optimization and trainer.world_size == 1:
                 with suppress(Exception):  # of the project's step, on a batch that the run does not have
-                    compared = (path for path, _, _ in compared_leaves(trainer, pl_module, batch))
+                    compared = (path for path, _, _ in compared_leaves(trainer, pl_module, arrived))
                     roles.compared = frozenset(compared)
             together = any(split.path for split in self.data.loaders) and makes_one_batch(trainer)
             self.data.roles = self.data.choose(roles) if together else roles
-        self.data.seen.end(batch, self.data.roles, reported_loss(outputs, trainer))
+        self.data.seen.end(arrived, self.data.roles, reported_loss(outputs, trainer))
 
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0

@@ -33,6 +33,19 @@ class OfAvailability(Small):
         return super().forward(inputs) * self.boundary.collocations
 
 
+class OfHyperparameters(Small):
+    """Keeps a part of what it has put where a hyperparameter says, which its default asks for."""
+
+    def __init__(self, device: str = "cuda" if torch.cuda.is_available() else "cpu") -> None:
+        super().__init__()
+        self.save_hyperparameters()
+        both = torch.ones(8).to(self.hparams.device)
+        self.half = both[:4]
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs) * self.half
+
+
 class OfItself(Small):
     """Asks itself, before anything has moved it."""
 
@@ -52,5 +65,5 @@ PROBE = Probe(
     faulty=with_part(lambda: torch.ones(4), operator.mul),
     also_faulty=(OfItself,),
     healthy=with_part(lambda: nn.Buffer(torch.ones(4)), operator.mul),
-    also_healthy=(OfAvailability,),
+    also_healthy=(OfAvailability, OfHyperparameters),
 )

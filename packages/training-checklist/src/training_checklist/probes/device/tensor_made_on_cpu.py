@@ -24,6 +24,15 @@ class OfAvailability(Small):
         return super().forward(inputs) * weights
 
 
+class OverLines(OfAvailability):
+    def forward(self, inputs: Tensor) -> Tensor:
+        weights = torch.ones(
+            4,
+            device=DEVICE,
+        )
+        return Small.forward(self, inputs) * weights
+
+
 class Later(OfAvailability):
     """Puts it there with something else, a line further on."""
 
@@ -39,6 +48,6 @@ PROBE = Probe(
     detect=detect,
     fix=Fix(f"torch.ones(..., {ADVICE}"),
     faulty=lambda answers, labels: functional.cross_entropy(answers * torch.ones(4), labels),
-    also_healthy=(OfAvailability, Later),
+    also_healthy=(OfAvailability, OverLines, Later),
     healthy=lambda answers, labels: functional.cross_entropy(answers * torch.ones(4, device=answers.device), labels),
 )
