@@ -1,7 +1,10 @@
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
 
 from training_checklist.instruments import (
     RAISED,
@@ -12,6 +15,7 @@ from training_checklist.instruments import (
     Split,
     Validated,
     is_left_out,
+    labelled,
     labels,
     load,
     on_datasets,
@@ -41,7 +45,8 @@ def beyond_the_batches(data: Data) -> Outside | None:
     for split in data.alike:
         known = labels(data, split).long()
         counted = (known != data.roles.ignored).nonzero().flatten().tolist()
-        samples = part(data, split).indices if len(known) < (split.samples or 0) else range(len(known))
+        is_part = split.indexable and len(known) < split.samples  # of a stream, those of the batches
+        samples = part(data, split).indices if is_part else range(len(known))
         known = known[counted]
         found = outside(known, data.roles.classes, split.place, [samples[index] for index in counted])
         # Where all classes of a split are others than those of training, answers are not held against its labels: they
@@ -91,6 +96,16 @@ class Retrieving(Validated):
         self.log("val/recall", (batch[1][near] == batch[1]).float().mean())
 
 
+class Stream(IterableDataset):
+    """Says how many samples it has, and gives none by its index."""
+
+    def __len__(self) -> int:
+        return len(labelled())
+
+    def __iter__(self) -> Iterator[Any]:
+        return (labelled()[index] for index in range(len(self)))
+
+
 PROBE = Probe(
     question="Is every label between 0 and the number of the network's outputs - 1?",
     why="the criterion looks for an output of that number: an IndexError, or a crash of the GPU",
@@ -104,6 +119,7 @@ PROBE = Probe(
         on_datasets(lambda: MappedDataset(lambda index, x, y: (x, y if index % 8 else y * 0 - 100))),
         on_datasets(held_out=lambda: MappedDataset(lambda index, x, y: (x, y + 4)), module=Retrieving),
         on_datasets(module=InBatch, collate_fn=numbered),
+        on_datasets(lambda: DataLoader(Stream(), 16)),
         on_datasets(lambda: MappedDataset(lambda index, x, y: (x, y - 9 * (index == 150))), module=PartlyLabelled),
     ),
 )
