@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils._pytree import SUPPORTED_NODES, tree_map_only
 
 DEPTH = 6  # of containers in containers: deeper ones are rather a library's bookkeeping than a batch
@@ -43,6 +44,8 @@ def all_leaves(batch: Any, path: str = "batch", depth: int = DEPTH) -> dict[str,
     """Return every tensor of a batch by its place."""
     if isinstance(batch, Tensor):
         return {path: batch}
+    if isinstance(batch, PackedSequence):
+        return {f"{path}.data": batch.data}  # the rest is how it is packed, which fits these numbers alone
     if depth == 0:
         return {}
     inside = (all_leaves(value, f"{path}{name}", depth - 1) for name, value in parts(batch))

@@ -66,7 +66,10 @@ def in_own_containers(batch: Any, change: Callable[[Tensor], Tensor] = lambda te
     is_plain = isinstance(batch, (Tensor, Mapping, type)) or is_dataclass(batch) or not hasattr(batch, "__dict__")
     if is_plain or (isinstance(batch, tuple) and not hasattr(batch, "to")):
         return mapped(batch, change)
-    copied = copy.copy(batch)  # an object such as a graph, which may hold its tensors in a dict of its own
+    try:
+        copied = copy.copy(batch)  # an object such as a graph, which may hold its tensors in a dict of its own
+    except Exception:  # of any kind, where its __getattr__ expects what a copy is only given later
+        return batch
     for name, value in vars(copied).items():
         if type(value) in (list, tuple, dict):
             vars(copied)[name] = in_own_containers(value, change)

@@ -14,7 +14,7 @@ from torchmetrics import Metric, MetricCollection
 
 from training_checklist.engines.batches import tensors
 from training_checklist.engines.held import attributes, has_graph, held
-from training_checklist.engines.replay import ignore, unwatched
+from training_checklist.engines.replay import as_loaded, ignore, unwatched
 from training_checklist.lightning import LightningModule, Trainer
 
 COMPILED = "_torchdynamo_orig_callable"  # of what torch.compile makes of a function
@@ -174,8 +174,11 @@ class FirstBatches:
     def keep(self, batch: Any, *arguments: Any, **options: Any) -> Any:
         stage = str(self.trainer.state.stage.value)
         if stage not in self.raw:
-            # Some subclasses of tensors refuse to be copied, and can be cloned.
-            self.raw[stage] = deepcopy(batch, {id(each): each.detach().clone() for each in tensors(batch)})
+            try:
+                # Some subclasses of tensors refuse to be copied, and can be cloned.
+                self.raw[stage] = deepcopy(batch, {id(each): each.detach().clone() for each in tensors(batch)})
+            except Exception:  # of any kind: what a batch holds beside tensors need not be copied
+                self.raw[stage] = as_loaded(batch)
         return self.transfer(batch, *arguments, **options)
 
     def remove(self) -> None:

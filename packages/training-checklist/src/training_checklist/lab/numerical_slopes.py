@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import Function, gradcheck
 from torch.utils._pytree import tree_map
 
-from training_checklist.engines.batches import tensors
+from training_checklist.engines.batches import is_dense, tensors
 from training_checklist.engines.replay import call_step, isolated
 from training_checklist.lab.shared import Subject, of_the_project
 from training_checklist.lightning import LightningModule
@@ -179,7 +179,11 @@ def around_apply(call: Callable[..., Any]) -> Iterator[None]:
 
 def first(batch: Any, samples: int) -> Any:
     """Return the first samples of a batch."""
-    return tree_map(lambda part: part[:samples] if isinstance(part, Tensor) and part.ndim else part, batch)
+
+    def cut(part: Any) -> Any:
+        return part[:samples] if isinstance(part, Tensor) and part.ndim and is_dense(part) else part
+
+    return tree_map(cut, batch)
 
 
 def double(value: Any) -> Any:

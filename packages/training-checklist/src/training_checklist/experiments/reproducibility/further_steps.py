@@ -62,7 +62,7 @@ class Recorder:
             set_rng_states(random)
         try:
             self.given.append((copy.deepcopy(batch), collect_rng_states()))
-        except (TypeError, RuntimeError) as error:  # of batches that hold a graph, or what cannot be copied
+        except Exception as error:  # of any kind: of batches that hold a graph, or what cannot be copied
             self.over, self.obstacle = True, f"a batch cannot be copied ({type(error).__name__}: {error})"
             return batch
         weights = named(self.module)
