@@ -6,6 +6,7 @@ import json
 import pickle
 import re
 import sys
+import threading
 import types
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 from pytorch_lightning import Trainer
-from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.callbacks import Callback, ModelCheckpoint, TQDMProgressBar
 from pytorch_lightning.loggers import CSVLogger
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
@@ -102,6 +103,22 @@ def test_callbacks_and_loggers_at_hand_leave_nothing_and_go_on_as_they_were(net,
     assert found == {"kept", "kept/last.ckpt"}
     assert (tmp_path / "kept" / "last.ckpt").read_text() == "mine"
     assert (keeping.best_model_path, logger._experiment) == ("", None)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_callback_that_cannot_be_copied_begins_each_fit_anew(net, data, several):
+    class Once(Callback):
+        def __init__(self):
+            self.lock, self.begun = threading.Lock(), False
+
+        def on_fit_start(self, trainer, pl_module):
+            if self.begun:
+                raise RuntimeError("has fitted before")
+            self.begun = True
+
+    callbacks = [Once(), TQDMProgressBar()] if several else Once()
+    results = check(net(), data(), items=["trace", "anomaly", "reproducibility"], trainer={"callbacks": callbacks})
+    assert [verdict.status for verdict in results.verdicts] == ["passed"] * 3, results
 
 
 @pytest.mark.parametrize("own", [{}, {"train": print}])
@@ -531,6 +548,51 @@ def test_batch_that_knows_its_number_and_device_beside_its_items_keeps_them(net,
     assert [verdict.skipped for verdict in results.verdicts] == [None] * 5
     assert [reason for reason in unjudged if "raises" in reason or "Error" in reason] == []
     assert results.passed, results
+
+
+class Graph:
+    """Looks in its store for what it has not, and has none while it is copied."""
+
+    def __init__(self, **parts):
+        vars(self)["store"] = parts
+
+    def __getattr__(self, name):
+        return self.store[name]
+
+    def __getitem__(self, name):
+        return self.store[name]
+
+    def to(self, device):
+        return Graph(**{name: each.to(device) for name, each in self.store.items()})
+
+
+FORMS = {
+    "uncopied": lambda inputs, labels: Graph(x=inputs, y=labels),
+    "generator": lambda inputs, labels: {"x": inputs, "y": labels, "numbers": (number for number in range(3))},
+    "jagged": lambda inputs, labels: {
+        "x": torch.nested.nested_tensor([*inputs[:, None]], layout=torch.jagged),
+        "y": labels,
+    },
+    "packed": lambda inputs, labels: {"x": nn.utils.rnn.pack_sequence([*inputs[:, None]]), "y": labels},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_batch_that_cannot_be_copied_or_cut_ends_no_item(net, data, form):
+    class Taking(net):
+        def loss(self, batch):
+            inputs = batch["x"]
+            inputs = inputs.values() if form == "jagged" else inputs.data
+            return super().loss((inputs, batch["y"]))
+
+    def collate(samples):
+        return FORMS[form](*map(torch.stack, zip(*samples, strict=True)))
+
+    loaders = {"train_dataloaders": DataLoader(data().part(1), 16, collate_fn=collate)}
+    items = ["device", "trace", "overflow", "gradcheck", "overfit", "learning"]
+    results = check(Taking(), loaders=loaders, items=items)
+    assert results.passed, results
+    assert [verdict.skipped for verdict in results.verdicts if verdict.item != "device"] == [None] * 5, results
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,22 @@ from training_checklist.engines.inside import writing_inside
 from training_checklist.engines.loads import recorded_loads
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import seed_all
+from training_checklist.engines.stand_in import with_own_containers
 from training_checklist.experiments.experiment import after_fit
 from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
 from training_checklist.experiments.without import Without
 from training_checklist.finding import ERROR, FAILED, Verdict
 from training_checklist.group import OWN
 from training_checklist.judging import cause, conclude, crashed, judge
-from training_checklist.lightning import NAME, LightningDataModule, LightningModule, Trainer, isolate_rng
+from training_checklist.lightning import (
+    NAME,
+    Callback,
+    LightningDataModule,
+    LightningModule,
+    ProgressBar,
+    Trainer,
+    isolate_rng,
+)
 from training_checklist.reporting.files import markdown, with_code, write_report
 from training_checklist.reporting.notes import notes_on
 from training_checklist.reporting.wording import with_commands
@@ -37,7 +46,6 @@ from training_checklist.starting.check import FOLDER, UNTRIED
 from training_checklist.starting.own_files import put_back
 from training_checklist.starting.shape import agreed, limits
 
-QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
 KEPT = {"callbacks", "logger"}
 WITH_TWO_FITS = ("reproducibility",)  # where a command would be repeated, the fit is
 ORDER = OmegaConf.load(files("training_checklist.conf") / OWN / "checklist.yaml").hydra.callbacks.debug["items"]
@@ -110,7 +118,7 @@ def check(
         verdicts = []
         for item, config in configs.items():
             with leaving_no_files(own := Path(place, item)):
-                given = dict(trainer or {})
+                given = with_callbacks(trainer or {})
                 verdicts.append(run(item, config, settings, (module, datamodule), loaders or {}, given, own))
         verdicts = [replace(each, seen=lasting(each.seen, place, folder)) for each in verdicts]
         notes = notes_on(verdicts, settings)
@@ -133,13 +141,32 @@ def leaving_no_files(folder: Path) -> Iterator[None]:
         put_back(folder)
 
 
+def with_callbacks(trainer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of the Trainer with its callbacks in a list, one or none too; it prints what it must alone."""
+    callbacks = trainer.get("callbacks") or []
+    callbacks = [callbacks] if isinstance(callbacks, Callback) else [*callbacks]
+    shows = any(isinstance(each, ProgressBar) for each in callbacks)  # which Lightning refuses where that is False
+    return {"enable_progress_bar": shows, "enable_model_summary": False, **trainer, "callbacks": callbacks}
+
+
 def copied(trainer: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments of the Trainer with copies of callbacks and loggers, which go on where a fit leaves them."""
     found = dict(trainer)
     for name in KEPT & found.keys():
-        with suppress(Exception):  # of any kind: it is as it is then
+        try:
             found[name] = copy.deepcopy(found[name])
+        except Exception:  # of any kind, of one that keeps a lock, say
+            parts = found[name]
+            found[name] = [*map(own_copy, parts)] if isinstance(parts, (list, tuple)) else own_copy(parts)
     return found
+
+
+def own_copy(part: Any) -> Any:
+    """Return a copy of a callback or logger, one that shares what cannot be copied, or the same where none can be."""
+    for copier in (copy.deepcopy, with_own_containers):
+        with suppress(Exception):
+            return copier(part)
+    return part
 
 
 def lasting(text: str, place: str, folder: Path | str | None) -> str:
@@ -174,7 +201,7 @@ def run(
         seed_all()
         experiment = instantiate(root.callbacks[f"debug_{item}"])
         session.add(experiment)
-        options = {"default_root_dir": folder, **QUIET, **trainer, **agreed(root.get("trainer", {}), trainer)}
+        options = {"default_root_dir": folder, **trainer, **agreed(root.get("trainer", {}), trainer)}
         try:
             if item in WITH_TWO_FITS:
                 fit_twice(experiment, instantiate(root.callbacks[f"debug_{item}"]), parts, loaders, options)
@@ -188,7 +215,7 @@ def run(
     session.begin()
     expected = error is None or cause(error, CheckFailed) is not None or experiment.has_raised(error)
     if not expected and verdict.error is None and item not in UNTRIED:
-        alone = {"default_root_dir": folder, **QUIET, **trainer, **agreed(limits(root.get("trainer", {})), trainer)}
+        alone = {"default_root_dir": folder, **trainer, **agreed(limits(root.get("trainer", {})), trainer)}
         other = error_without(item, parts, loaders, alone)
         if other is not None and not crashed(other, None, False).arises_with(crashed(error, None, False)):
             [verdict] = judge({item: question}, other, started)  # no further can the module be judged
@@ -207,7 +234,7 @@ def fit(experiment: Any, parts: tuple[Any, Any], loaders: Mapping[str, Any], opt
     """Let a Trainer fit copies, with an experiment among its callbacks."""
     module, datamodule = (made(part) for part in parts)
     options = copied(options)
-    callbacks = [*options.get("callbacks", ()), experiment]
+    callbacks = [*options["callbacks"], experiment]
     try:
         trainer = Trainer(**{**options, "callbacks": callbacks})
         with exits_are_errors():
@@ -243,9 +270,7 @@ def fit_twice(
     try:
         for each in (first, experiment):
             seed_all()
-            # Callbacks have a state, and a loader's generator goes on.
-            given = {**options, "callbacks": copy.deepcopy(options.get("callbacks", []))}
-            fit(each, parts, copy.deepcopy(dict(loaders)), given)
+            fit(each, parts, copy.deepcopy(dict(loaders)), options)  # a loader's generator goes on
     finally:
         torch.set_num_threads(threads)
     experiment.other, experiment.rebuilt = first.recording, not isinstance(parts[0], LightningModule)
