@@ -196,13 +196,22 @@ class Averages(EpochListener):
                 yield name, min(float((own - weight).detach().norm() / weight.detach().norm()) for weight in alike)
 
     def followed(self) -> list[Copies]:
-        """Return which copies of weights that have moved have moved, too, by what keeps them."""
-        found: dict[str, Copies] = {}
+        """Return which copies of weights that have moved have moved, too, by what keeps them.
+
+        Where others go a share of their way in each step, what that is for a copy may be less than its rounding: so it
+        is with the bias before a norm, which has no gradient but for rounding.
+        """
+        copies: dict[str, list[Copy]] = defaultdict(list)
         for each in self.copies:
-            if not torch.equal(sample(each.weight), each.began):
-                by_owner = found.setdefault(each.owner, Copies(each.owner, [], [], Place(note=each.owner)))
-                (by_owner.still if torch.equal(sample(each.tensor), each.began) else by_owner.moved).append(each.name)
-        return [*found.values()]
+            if each.way.any():
+                copies[each.owner].append(each)
+        found = []
+        for owner, own in copies.items():
+            moved = [each for each in own if each.gone.any()]
+            share = min((float(each.gone.norm() / each.way.norm()) for each in moved), default=1.0) / max(self.moves, 1)
+            still = [each for each in own if not each.gone.any() and each.shows(share)]
+            found.append(Copies(owner, [each.name for each in moved], [each.name for each in still], Place(note=owner)))
+        return found
 
     def found(self) -> list[Average]:
         """Return the average of the weights, if there is one: all its tensors go alike, so that it has the first."""
@@ -235,6 +244,20 @@ class Copy:
     path: str
     weight: Tensor
     began: Tensor
+
+    @property
+    def way(self) -> Tensor:
+        """How far the weight has gone."""
+        return (sample(self.weight) - self.began).detach()
+
+    @property
+    def gone(self) -> Tensor:
+        """How far the copy has."""
+        return (sample(self.tensor) - self.began).detach()
+
+    def shows(self, share: float) -> bool:
+        """Whether a share of the weight's way is more than the rounding of a number of the copy."""
+        return bool((share * self.way.abs() > torch.finfo(self.began.dtype).eps * self.began.abs()).any())
 
     @property
     def owner(self) -> str:

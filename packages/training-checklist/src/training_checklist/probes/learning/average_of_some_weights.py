@@ -1,8 +1,11 @@
+import copy
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
+from torch.optim import SGD
 
-from training_checklist.instruments import Averages, Copies, Small, of_each
+from training_checklist.instruments import Averages, Copies, Small, of_each, several_steps
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe
 
 
@@ -29,6 +32,19 @@ class Following(Small):
         return super().training_step(batch, batch_idx) + self.target(batch[0]).mean().detach()
 
 
+class Slowly(Small):
+    """Has a bias before a norm, whose only gradient is rounding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16))
+        self.target = copy.deepcopy(self.first).requires_grad_(False)
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        for own, weight in zip(self.target.parameters(), self.first.parameters(), strict=True):
+            own.lerp_(weight.detach(), 0.01)
+
+
 PROBE = Probe(
     question="Does a moving average, or another copy of the weights, follow every weight that is trained?",
     why="the copy computes with some trained weights beside others that are still the initial ones",
@@ -38,4 +54,5 @@ PROBE = Probe(
     fix=Fix("go through all of parameters(), without choosing them by their names"),
     faulty=Following,
     healthy=type("Whole", (Following,), {"followed": ("weight", "bias")}),
+    also_healthy=(several_steps(Slowly, optimizer=partial(SGD, lr=0.5)),),
 )
