@@ -177,6 +177,18 @@ def test_detector_that_raises_is_a_tool_error_with_its_name_and_the_others_judge
     assert neighbour.id not in verdict.unjudged or "ZeroDivisionError" not in verdict.unjudged[neighbour.id]
 
 
+def test_probe_that_memory_is_too_short_for_cannot_judge(examine, net, monkeypatch):
+    def short(*_):
+        raise MemoryError
+
+    probe = next(each for each in PROBES if each.item == "gradcheck")
+    loaded = {probe.id: replace(probe, detect=short)}
+    monkeypatch.setattr(probes, "names", lambda: loaded)
+    monkeypatch.setattr(probes, "load", loaded.__getitem__)
+    verdict = verdict_of(probe, loaded, examine, net)
+    assert (verdict.error, "too little memory" in verdict.unjudged[probe.id]) == (None, True)
+
+
 @pytest.mark.parametrize("probe", {probe.item: probe for probe in PROBES}.values(), ids=lambda probe: probe.item)
 def test_every_probe_of_an_item_is_judged_or_says_why_not(examine, net, probe):
     asked = {each.id for each in PROBES if each.item == probe.item}

@@ -123,6 +123,9 @@ class Experiment(Callback):
             except CannotJudge as reason:
                 self.unjudged[probe.id] = str(reason)
             except Exception as error:
+                if lacks_memory(error):  # which is the training's to fill
+                    self.unjudged[probe.id] = "there is too little memory for it beside the training"
+                    continue
                 if not is_tool_error(error):  # it came through `pass_on`
                     self.unjudged.setdefault(probe.id, f"{RAISES} {type(error).__name__}: {error}")
                     continue
@@ -279,6 +282,11 @@ class Experiment(Callback):
         """Return a finding with the line of the project that is nearest, where its place names none."""
         known = self.nearest is None or finding.near != NOWHERE
         return finding if known else replace(finding, near=self.nearest.to(finding.place))
+
+
+def lacks_memory(error: Exception) -> bool:
+    """Whether an exception says that memory is short: of the accelerator, or of torch or Python on the CPU."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
 
 def end(*_: Any, **__: Any) -> NoReturn:
