@@ -450,9 +450,12 @@ def test_step_that_takes_parts_out_of_its_batch_is_looked_at_as_any(examine, net
         return [{"x": each, "y": label} for each, label in samples]
 
     class Popping(net):
-        def loss(self, batch):
+        def training_step(self, batch, batch_idx):
             labels = batch.pop("y")
-            return super().loss((batch.pop("x"), labels))
+            return self.loss((batch.pop("x"), labels))
+
+        def validation_step(self, batch, batch_idx):
+            self.loss((batch["x"], batch["y"]))
 
     class Named(data):
         def train_dataloader(self):

@@ -111,6 +111,12 @@ def test_what_fails_in_a_repetition_is_a_mistake_of_the_checklist(tmp_path, monk
         check.conclude(tmp_path)
 
 
+def test_a_training_function_that_ends_with_an_exit_is_repeated(tmp_path):
+    train = PROJECT["train.py"].replace("\n\n\nmain()", "\n    raise SystemExit(0)\n\n\nmain()")
+    [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": train})
+    assert "equal in both runs" in verdict["seen"]
+
+
 def test_a_seed_of_hash_is_none_though_lightning_prints_it(tmp_path):
     train = PROJECT["train.py"].replace("seed_everything(cfg.seed", "seed_everything(hash(str(cfg.seed)) % 2**31")
     train = train.replace("verbose=False", "verbose=True")

@@ -8,12 +8,14 @@ from typing import Any
 from hydra._internal import hydra as hydra_module
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 from training_config.secret_values import redact_text, secret_values
 
 from training_checklist.ending import CheckFailed, ToolError
+from training_checklist.engines.own_code import pass_on
 from training_checklist.starting.check import TOOL_FAILED
 from training_checklist.starting.placement import Asked
 
@@ -40,6 +42,29 @@ def look_instead_of_job(look: Look) -> None:
     def instead(task_function: TaskFunction, config: DictConfig, *_: Any, **__: Any) -> None:
         hydra_module.run_job = run_job
         raise SystemExit(code_of(look, config, task_function, Asked.of(config)))
+
+    hydra_module.run_job = instead
+
+
+def exits_end_the_job() -> None:
+    """Have an exit of the training function end the run that Hydra is about to start, and not the process unreported.
+
+    One with an exit code is an exception like any other.
+    """
+    run_job = hydra_module.run_job
+
+    def instead(task_function: TaskFunction, *arguments: Any, **options: Any) -> JobReturn:
+        hydra_module.run_job = run_job
+
+        def task(cfg: DictConfig) -> Any:
+            try:
+                return pass_on(task_function, cfg)
+            except SystemExit as stop:
+                if stop.code:
+                    raise RuntimeError(f"the training function ends the process: sys.exit({stop.code!r})") from stop
+                return None
+
+        return run_job(task, *arguments, **options)
 
     hydra_module.run_job = instead
 

@@ -28,7 +28,7 @@ from training_checklist.engines.own_code import back_to_root, is_tool_error
 from training_checklist.engines.own_config import own_config
 from training_checklist.finding import ERROR, FAILED, Finding, Verdict
 from training_checklist.group import CHECKLIST
-from training_checklist.hydra_callbacks.door import look_instead_of_job, look_instead_of_jobs
+from training_checklist.hydra_callbacks.door import exits_end_the_job, look_instead_of_job, look_instead_of_jobs
 from training_checklist.hydra_callbacks.one_device import without_fp16
 from training_checklist.reporting.files import masked, with_code, write_report
 from training_checklist.reporting.notes import notes_on
@@ -86,6 +86,7 @@ class Report(Callback):
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         if is_item():
             self._prepare(config)
+            exits_end_the_job()
         elif not self.whole:
             look_instead_of_job(self._look)
 

@@ -18,7 +18,6 @@ from hydra.types import TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from training_checklist.ending import OF_CHECKLIST
-from training_checklist.engines.own_code import pass_on
 from training_checklist.reporting.wording import flags, program
 from training_checklist.starting.fork import Fork, import_all, is_safe
 from training_checklist.starting.placement import RUN, placed
@@ -130,18 +129,9 @@ class Starter:
         before = set(sys.modules)
         name, hydra = self.config.hydra.job.config_name, GlobalHydra.instance().hydra
         try:
-            run_and_report(lambda: hydra.run(config_name=name, task_function=self._task, overrides=arguments))
+            run_and_report(lambda: hydra.run(config_name=name, task_function=self.task, overrides=arguments))
         finally:
             (work / IMPORTED).write_text("\n".join(libraries(before)), encoding="utf-8")
-
-    def _task(self, cfg: DictConfig) -> Any:
-        """Call the training function; where it ends the process, that is an exception like any other."""
-        try:
-            return pass_on(self.task, cfg)
-        except SystemExit as stop:
-            if stop.code:
-                raise RuntimeError(f"the training function ends the process: sys.exit({stop.code!r})") from stop
-            return None
 
     def _note_imports(self, work: Path) -> None:
         path = work / IMPORTED
