@@ -727,3 +727,31 @@ def test_batch_whose_equal_inputs_have_several_targets_is_not_to_be_memorised(ex
     verdict = examine("overfit", net(), Beginnings())
     assert verdict.status != "failed"
     assert "the same inputs and other targets" in verdict.unjudged["overfit/unexplained"]
+
+
+@pytest.mark.parametrize("classifies", [True, False])
+def test_batch_of_more_samples_than_a_linear_network_has_weights_for_is_not_to_be_memorised(examine, net, classifies):
+    torch.manual_seed(0)
+    inputs, noise = torch.randn(512, 5), torch.randn(512, 1)
+    targets = (noise[:, 0] > 0).long() if classifies else 0.1 * inputs[:, :1] + noise
+
+    class Linear(net):
+        def __init__(self):
+            super().__init__()
+            self.first, self.head = None, nn.Linear(5, 2 if classifies else 1)
+            nn.init.zeros_(self.head.weight)
+
+        def training_step(self, batch, batch_idx):
+            loss = functional.cross_entropy if classifies else functional.mse_loss
+            return loss(self.head(batch[0]), batch[1])
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=0.05)
+
+    class Noisy(LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(TensorDataset(inputs, targets), 512)
+
+    verdict = examine("overfit", Linear(), Noisy())
+    assert verdict.status == "passed"
+    assert "weights that train are too few" in verdict.unjudged["overfit/unexplained"]

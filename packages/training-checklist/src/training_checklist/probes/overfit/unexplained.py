@@ -83,6 +83,11 @@ def clue(batch: OneBatch) -> tuple[Place, str, Fix]:
     if zeros is not None and zeros.loss <= batch.last:
         why = f"with zeros for its inputs it learns as much, {zeros}: inputs do not tell the samples apart, or do not"
         return Place(note="the network or its inputs"), f"{why} reach the outputs", INPUTS
+    weights = sum(weight.numel() for weight in batch.pl_module.parameters() if weight.requires_grad)
+    asked = batch_size(batch.batch) or 0 if batch.criterion is None else batch.criterion.input.numel()
+    if weights < asked and batch.course != "diverged":
+        # A linear network fits anything for as many samples as it has weights for an answer, and no more (Cover 1965).
+        raise CannotJudge(f"{batch.standing}: {weights} weights that train are too few for any {asked} answers")
     if batch.fits_others:
         return step, "one answer for all samples, such as the mean of the targets, would do as well", INPUTS
     why = f"the gradient of all weights together has a norm of {batch.grad_norm:.2g}: the network may be too narrow, or"
