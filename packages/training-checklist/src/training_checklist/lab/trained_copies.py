@@ -334,6 +334,8 @@ def effect_of_labels(run: TwoEpochs) -> float:
     with copies(run):
         seen = batches(run)[: half(run)]
         trial = (test.learner or origin(run)).again()
+        if test.learner is None:  # a last layer that begins with zeros hears nothing of the inputs before it has a step
+            trial.train(seen, run.options["steps"])
         trial.module.eval()  # dropout would make samples differ whose outputs do not
         for part in trial.module.modules():
             if isinstance(part, _BatchNorm):  # whose running statistics lag behind in so short a training

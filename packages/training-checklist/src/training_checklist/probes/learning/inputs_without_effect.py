@@ -1,4 +1,4 @@
-from torch import Tensor
+from torch import Tensor, nn
 
 from training_checklist.instruments import Example, Small, TwoEpochs, effect_of_labels, with_sgd
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe, Threshold
@@ -18,6 +18,17 @@ def weakly(factor: float) -> Example:
     return with_sgd(Weakly)
 
 
+class FromZeros(Small):
+    """Begins with zeros, and its loss has a part that no weight changes, so that it falls by little."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        nn.init.zeros_(self.head.weight)
+
+    def loss(self, answers: Tensor, labels: Tensor) -> Tensor:
+        return 100 + super().loss(answers, labels)
+
+
 PROBE = Probe(
     question="Do the network's outputs depend on its inputs?",
     why="its outputs do not depend on its inputs: a network fed zeros learns as well",
@@ -29,4 +40,5 @@ PROBE = Probe(
     },
     faulty=weakly(3e-5),
     healthy=weakly(1e-4),
+    also_healthy=(with_sgd(FromZeros),),
 )
