@@ -31,6 +31,7 @@ from training_checklist.group import OWN
 from training_checklist.judging import cause, conclude, crashed, judge
 from training_checklist.lightning import (
     NAME,
+    NAMES,
     Callback,
     LightningDataModule,
     LightningModule,
@@ -192,7 +193,7 @@ def run(
     if item in WITH_TWO_FITS:
         try:
             copy.deepcopy(dict(loaders))
-        except TypeError as error:
+        except Exception as error:  # of any kind: one that keeps its iterator raises NotImplementedError
             told = f"these loaders cannot be copied ({error}), and a second fit would go on where the first has ended"
             return Verdict(item, question, skipped=f"{told}: give check() a function that makes a datamodule")
     root = OmegaConf.merge(config, {KEY: {name: dict(values) for name, values in settings.chosen.items()}})
@@ -280,7 +281,7 @@ def refuse_other_lightning(part: Any) -> None:
     """Raise TypeError where a module belongs to the other one of Lightning's two packages."""
     for base in type(part).__mro__:
         name = base.__module__.partition(".core.")[0]
-        if base.__name__ in ("LightningModule", "LightningDataModule") and name != NAME:
+        if base.__name__ in ("LightningModule", "LightningDataModule") and name in NAMES and name != NAME:
             raise TypeError(
                 f"{type(part).__name__} is a {base.__name__} of {name}, and training_checklist has found {NAME}: "
                 f"import training_checklist after the module, in a process that imports {name} alone"

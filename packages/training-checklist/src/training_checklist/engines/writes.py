@@ -11,8 +11,9 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
+from training_checklist import lightning
 from training_checklist.engines.own_code import is_installed, is_of_checks, is_own, is_standard, pass_on
-from training_checklist.lightning import Callback, LightningDataModule, LightningModule, Logger
+from training_checklist.lightning import LightningDataModule, LightningModule
 
 DATA = {"data", "datasets"}
 DATA_HOOKS = {"prepare_data", "setup", *(f"{part}_dataloader" for part in ("train", "val", "test", "predict"))}
@@ -157,6 +158,13 @@ def own_line(frame: FrameType | None) -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if is_told else ""
 
 
+def kinds_of_parts() -> tuple[type, ...]:
+    """Return the classes of callbacks and loggers of both of Lightning's packages, as far as they are loaded."""
+    names = ((f"{package}.{part}s", part.title()) for package in lightning.NAMES for part in ("callback", "logger"))
+    found = (getattr(sys.modules.get(module), name, None) for module, name in names)
+    return tuple(kind for kind in found if kind is not None)
+
+
 def attribute(path: Path, frame: FrameType | None) -> Written | None:
     """Return who writes a file, from the calls that lead to a frame; None for data, temporary files and checks."""
     part, line = None, ""
@@ -170,7 +178,7 @@ def attribute(path: Path, frame: FrameType | None) -> Written | None:
         of_data |= isinstance(owner, LightningModule) and frame.f_code.co_name in DATA_HOOKS
         if of_data or file.endswith("tempfile.py"):
             return None
-        if part is None and isinstance(owner, (Callback, Logger)):
+        if part is None and isinstance(owner, kinds_of_parts()):
             part = owner
         if not line and is_of_checks(file):
             if part is None or file != DOOR:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from itertools import pairwise
 from types import FrameType
 from typing import Any
@@ -424,6 +425,13 @@ class RatesOfGroups:
         self.watching.stop()
 
 
+def is_told_the_epoch(step: Callable[..., Any], scheduler: Any, arguments: Any, options: Any) -> bool:
+    """Whether a schedule's step() is given an epoch, as timm's always is, and torch's could be once."""
+    with suppress(TypeError, ValueError):  # of one without a signature
+        return signature(step).bind(scheduler, *arguments, **options).arguments.get("epoch") is not None
+    return False
+
+
 class CallCounter:
     """Counts the calls of each schedule's step(), in the turns that Lightning gives it and beside them.
 
@@ -485,8 +493,10 @@ class CallCounter:
                 return pass_on(step, scheduler, *arguments, **options)
             is_early = calls.within + calls.by_hand == 0 and self.trainer.global_step == 0
             before = getattr(scheduler, "last_epoch", None)
-            calls.within += self.turn
-            calls.by_hand += not self.turn
+            # One that is told the epoch is where that says, however often.
+            told = is_told_the_epoch(step, scheduler, arguments, options)
+            calls.within += self.turn and not (told and calls.within >= calls.turns)
+            calls.by_hand += not self.turn and not (told and calls.turns > 0)
             frame: FrameType = sys._getframe(1)
             if is_own(frame.f_code.co_filename) and calls.place == NOWHERE:
                 calls.place = of_frame(frame)

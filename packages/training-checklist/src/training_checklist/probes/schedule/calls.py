@@ -27,6 +27,24 @@ class Stepped(Small):
             scheduler.step()
 
 
+class OfEpochs(CosineAnnealingLR):
+    """Is at the rate of the epoch that it is told, as timm's schedules are."""
+
+    def step(self, epoch: int | None = None) -> None:
+        if epoch is None or epoch > self.last_epoch:
+            super().step()
+
+
+class Told(Stepped):
+    def configure_optimizers(self) -> Any:
+        optimizer = Small.configure_optimizers(self)
+        return [optimizer], [OfEpochs(optimizer, 5)]
+
+    def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
+        for _ in range(2):
+            scheduler.step(epoch=self.current_epoch)
+
+
 PROBE = Probe(
     question="Is the lr_scheduler stepped no more often than its interval and frequency say?",
     why="it goes through its rates faster than interval and frequency say",
@@ -34,5 +52,5 @@ PROBE = Probe(
     detect=detect,
     faulty=type("Twice", (Stepped,), {"times": 2}),
     healthy=Stepped,
-    also_healthy=(type("Waiting", (Stepped,), {"waits": True}),),
+    also_healthy=(type("Waiting", (Stepped,), {"waits": True}), Told),
 )
