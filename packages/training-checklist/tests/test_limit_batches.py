@@ -1183,11 +1183,16 @@ def test_augmentation_that_setup_draws_anew_splits_nothing_anew(examine, net, da
     assert "of which setup makes a part anew" in report.unjudged["data/split-drawn-anew"]
 
 
-def test_samples_that_setup_makes_anew_before_it_splits_them_share_nothing(examine, net, data):
+@pytest.mark.parametrize(
+    ("anew", "reason"), [(True, "makes other samples each time"), (False, "are the same ones in another order")]
+)
+def test_samples_that_setup_makes_or_shuffles_anew_are_no_split_that_is_drawn_anew(examine, net, data, anew, reason):
     class Generated(data):
         def setup(self, stage):
             inputs, labels = self.part(2).tensors
-            self.parts = random_split(TensorDataset(inputs + torch.randn(inputs.shape), labels), [0.75, 0.25])
+            inputs, seed = inputs + torch.randn(inputs.shape) if anew else inputs, torch.Generator()
+            parts = random_split(TensorDataset(inputs, labels), [0.75, 0.25], seed.manual_seed(0))
+            self.parts = [Subset(part, torch.randperm(len(part)).tolist()) for part in parts]
 
         def train_dataloader(self):
             return DataLoader(self.parts[0], 8)
@@ -1203,7 +1208,7 @@ def test_samples_that_setup_makes_anew_before_it_splits_them_share_nothing(exami
 
     report = examine("limit_batches", Tested(), Generated())
     assert "data/split-drawn-anew" not in {each.rule for each in report.findings}
-    assert "makes other samples each time" in report.unjudged["data/split-drawn-anew"]
+    assert reason in report.unjudged["data/split-drawn-anew"]
 
 
 @pytest.mark.parametrize(("whole", "found"), [(True, 1), (False, 0)])

@@ -14,6 +14,7 @@ from training_checklist.instruments import (
     are_unlikely_to_repeat,
     digest_row,
     isolate_rng,
+    leaves,
     load,
     mixed_by_collate,
     normal,
@@ -29,6 +30,10 @@ def detect(data: Data, limits: Limits) -> Hits:
     split, roles = data.train, data.roles
     if roles.target is None or roles.input is None:
         raise CannotJudge("what is input and what is target is not known")
+    others = {place: leaf for place, leaf in leaves(data.seen.first).items() if place not in roles.places}
+    unknown = [place for place, leaf in others.items() if leaf.is_floating_point() and leaf.ndim > 1]
+    if unknown:
+        raise CannotJudge(f"what {unknown[0]} is for is not known")
     if any(is_mixed(data, each) for each in data.held_out):
         raise CannotJudge("a sample that is loaded alone is another one")
     first: dict[int, tuple[int, Any]] = {}

@@ -49,6 +49,8 @@ def detect(data: Data, limits: Limits) -> Hits:
         raise CannotJudge("train_dataloader gives other samples than before, without another setup")
     if keeps_a_part(dataset, now[0].dataset):
         raise CannotJudge("the training samples are the same ones, of which setup makes a part anew")
+    if hold_the_same(dataset, now[0].dataset):
+        raise CannotJudge("the training samples are the same ones in another order")
     if not share_a_sample(dataset, now[0].dataset):
         raise CannotJudge("setup makes other samples each time, and splits none anew")
     line = of_function(type(data.source).setup)
@@ -103,6 +105,16 @@ def share_a_sample(one: Any, other: Any) -> bool:
         keys = sorted({count * part // SHARED for part in range(SHARED)})
         found.append({content_of(dataset, [key]) for key in keys if time.monotonic() < until} - {None})
     return time.monotonic() > until or not all(found) or not found[0].isdisjoint(found[1])
+
+
+def hold_the_same(one: Any, other: Any) -> bool:
+    """Whether two sets have the same samples, in whatever order; false where that takes too long."""
+    if len(one) != len(other):
+        return False
+    until, found = time.monotonic() + SECONDS, []
+    for dataset in (one, other):
+        found.append([content_of(dataset, [key]) for key in range(len(dataset)) if time.monotonic() < until])
+    return len(found[1]) == len(one) and {*found[0]} == {*found[1]}
 
 
 class Drawn(Validated):
