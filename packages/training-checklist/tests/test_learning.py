@@ -1,5 +1,6 @@
 import importlib
 import math
+import random
 import sys
 import time
 from contextlib import suppress
@@ -320,6 +321,18 @@ def test_step_that_has_no_loss_in_eval_mode_is_no_error(examine, data):
     verdict = examine("learning", Detector(), data(), max_epochs=5)
     assert (verdict.status, verdict.skipped) == ("passed", None)
     assert "cannot be taken in eval mode" in verdict.unjudged["learning/inputs-without-effect"]
+
+
+def test_labels_that_no_step_reads_are_not_exchanged_where_a_criterion_is_given_its_answers_second(examine, net):
+    class Restoring(net):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(32, 8)
+
+        def loss(self, batch):
+            return functional.mse_loss(batch[0], self(random.choice([0.9, 1.0, 1.1]) * batch[0]))
+
+    assert [each.rule for each in examine("learning", Restoring()).findings] == []
 
 
 def test_metric_that_is_given_lists_ends_no_run(examine, net):

@@ -139,7 +139,9 @@ def mlflow_inside(folder: Path) -> Iterator[None]:
 
     @wraps(inner)
     def set_tracking_uri(uri: str | Path, *arguments: Any, **options: Any) -> Any:
-        return pass_on(inner, place_of(uri, folder) if uri else uri, *arguments, **options)
+        place = place_of(uri, folder) if uri else uri
+        # Of a path MLflow makes an address, which the script may take apart; of text it makes none.
+        return pass_on(inner, Path(place) if isinstance(uri, Path) else place, *arguments, **options)
 
     inner(place_of(known, folder))
     with ExitStack() as stack:
