@@ -1660,6 +1660,21 @@ def test_what_only_several_processes_would_harm_is_remarked_where_a_project_has_
     assert project.run("+checklist=distributed").verdict("distributed") == "failed"
 
 
+def test_what_only_another_rank_ends_with_is_remarked_where_a_project_has_one_process(stranger):
+    """What prepare_data keeps on the first rank, say."""
+    raising = """    def on_train_start(self):
+        if self.global_rank:
+            raise ValueError("no luck")
+
+    def configure_optimizers"""
+    project = stranger(changed("net.py", ("    def configure_optimizers", raising)))
+    done = project.check(items="distributed,trace")
+    passed(done, "trace")
+    assert done.verdict("distributed") == "skipped"
+    assert "this project runs in one process; in several it ends with ValueError" in done.output
+    assert project.run("+checklist=distributed").verdict("distributed") == "failed"
+
+
 def test_criteria_are_given_nothing_where_a_batch_has_nothing_for_them(stranger):
     """As a loss of boxes is, for an image without any."""
     boxed = """

@@ -296,11 +296,13 @@ class Distributed(Experiment):
         event = self._event(error)
         self._end()
         peers.wait_for(self.peers.children)
-        if not self.asked and (event is None or isinstance(event, LeftRank)):
-            self.skip(f"this project runs in one process; in several it ends with {type(error).__name__}")
-        if event is None and not self.asked:
-            return replace(diagnose(error), severity=REMARK)
-        if event is None or isinstance(event, Finding):  # another rank's
+        of_other = isinstance(event, Finding)  # what another rank has ended with
+        if not self.asked and (event is None or of_other or isinstance(event, LeftRank)):
+            ended_with = event.what.partition(":")[0] if of_other else type(error).__name__
+            self.skip(f"this project runs in one process; in several it ends with {ended_with}")
+        if not self.asked and (event is None or of_other):
+            return replace(event if of_other else diagnose(error), severity=REMARK)
+        if event is None or of_other:
             return event
         self._ask(end=event, batch=self.batch if self.batch >= 0 else None)
         return self.findings[-1] if self.findings else None
