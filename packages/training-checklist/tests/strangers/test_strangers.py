@@ -1660,6 +1660,15 @@ def test_what_only_several_processes_would_harm_is_remarked_where_a_project_has_
     assert project.run("+checklist=distributed").verdict("distributed") == "failed"
 
 
+@pytest.mark.parametrize(("given", "verdict"), [("", "warning"), (", lr=self.hparams.lr / 2", "passed")])
+def test_rate_that_is_saved_and_that_no_code_reads_is_told(stranger, given, verdict):
+    files = changed("train.py", ("Net()", "Net(0.5)"))
+    files["net.py"] = files["net.py"].replace("lr=0.01):", "lr):").replace(", lr=self.hparams.lr", given)
+    done = stranger(files).check(items="fast_dev_run")
+    assert done.verdict("fast_dev_run") == verdict, done.output
+    assert ("saves lr=0.5, which no code reads" in done.output) is (verdict == "warning")
+
+
 def test_what_only_another_rank_ends_with_is_remarked_where_a_project_has_one_process(stranger):
     """What prepare_data keeps on the first rank, say."""
     raising = """    def on_train_start(self):

@@ -9,6 +9,7 @@ from training_checklist.instruments import (
     MappedDataset,
     Small,
     covers,
+    is_dense,
     is_mask,
     leaves,
     may_be_called,
@@ -45,7 +46,7 @@ def detect(data: Data, limits: Limits) -> Hits:
 
 def left_out(batch: Any) -> Iterator[tuple[str, str, Tensor]]:
     """Yield the place of numbers that are filled up with one number, and of the mask that says where, and where."""
-    known = leaves(batch)
+    known = {place: leaf for place, leaf in leaves(batch).items() if is_dense(leaf)}
     masks = {place: leaf for place, leaf in known.items() if may_be_called(place) and is_mask(leaf)}
     for place, leaf in known.items():
         for name, mask in masks.items():

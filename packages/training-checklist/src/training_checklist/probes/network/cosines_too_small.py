@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from training_checklist.instruments import Call, Step, StepListener
+from training_checklist.instruments import Call, Step, StepListener, is_dense
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Probe, Threshold
 
 PRODUCTS = {"matmul", "mm", "linear", "einsum", "bmm"}
@@ -46,7 +46,7 @@ class Cosines(StepListener):
 
 def are_units(tensor: Tensor) -> bool:
     """Whether rows or columns have length 1."""
-    if tensor.ndim < 2 or not tensor.is_floating_point():
+    if tensor.ndim < 2 or not tensor.is_floating_point() or not is_dense(tensor):
         return False
     lengths = (torch.linalg.vector_norm(tensor.detach(), dim=dim, dtype=torch.float) for dim in (-1, -2))
     return any(bool(((each - 1).abs() < ROUNDING).all()) for each in lengths)

@@ -348,19 +348,11 @@ class Saving(Small):
         self.save_hyperparameters()
 
 
-class SavedForNothing(Small):
-    """Saves what its optimizer is to have, and makes it without."""
+class Saved(Small):
+    """Gives its optimizer a half of what it saves."""
 
     def __init__(self, dampening: float) -> None:
         super().__init__()
-        self.save_hyperparameters()
-
-
-class Saved(SavedForNothing):
-    """Gives its optimizer a half of it."""
-
-    def __init__(self, dampening: float) -> None:
-        super().__init__(dampening)
         self.save_hyperparameters()
         self.half = dampening / 2
 
@@ -418,7 +410,6 @@ PROBE = Probe(
     fix=Fix("use it, pass it on where it was meant for (super().__init__, a loader, a layer), or take it out"),
     detect=detect,
     faulty=Example(lambda: Unscaled(0.5)),
-    also_faulty=(Example(lambda: SavedForNothing(0.5)),),
     healthy=Example(lambda: Scaled(0.5)),
     also_healthy=(
         Example(lambda: SavedBelow(0.5)),
