@@ -14,6 +14,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, Subset
 
 from training_checklist.engines.batches import batch_size, is_dense, tensors
+from training_checklist.engines.drawn_indices import length
 from training_checklist.engines.held import size_of
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.places import of_function
@@ -82,10 +83,7 @@ class Split:
     @property
     def samples(self) -> int | None:
         """How many there are; None of a stream that does not say."""
-        try:
-            return len(self.dataset)
-        except (TypeError, NotImplementedError):
-            return None
+        return length(self.dataset)
 
     @property
     def indexable(self) -> bool:
@@ -171,9 +169,8 @@ def drawn_part(loader: DataLoader) -> list[int] | None:
     """
     if type(loader.batch_sampler) is not BatchSampler or isinstance(loader.dataset, IterableDataset):
         return None
-    try:
-        samples = len(loader.dataset)
-    except (TypeError, NotImplementedError):
+    samples = length(loader.dataset)
+    if samples is None:
         return None
     sampler = loader.batch_sampler.sampler
     for kept in (sampler, *getattr(sampler, "__dict__", {}).values()):

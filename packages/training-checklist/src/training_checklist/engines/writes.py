@@ -167,7 +167,7 @@ def kinds_of_parts() -> tuple[type, ...]:
 
 def attribute(path: Path, frame: FrameType | None) -> Written | None:
     """Return who writes a file, from the calls that lead to a frame; None for data, temporary files and checks."""
-    part, line = None, ""
+    part, line, kinds = None, "", kinds_of_parts()
     while frame is not None:
         file = frame.f_code.co_filename
         if frame.f_code is pass_on.__code__:  # its caller stands in the place of what the project calls
@@ -178,7 +178,7 @@ def attribute(path: Path, frame: FrameType | None) -> Written | None:
         of_data |= isinstance(owner, LightningModule) and frame.f_code.co_name in DATA_HOOKS
         if of_data or file.endswith("tempfile.py"):
             return None
-        if part is None and isinstance(owner, kinds_of_parts()):
+        if part is None and isinstance(owner, kinds):
             part = owner
         if not line and is_of_checks(file):
             if part is None or file != DOOR:

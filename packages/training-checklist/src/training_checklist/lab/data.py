@@ -111,6 +111,15 @@ class Data(Subject):
         """Return a batch for training_step of one of `train`: with those of the other loaders, if there are some."""
         return batch if self.main is None else with_part(self.seen.first, self.main.path, batch)
 
+    def replays(self) -> None:
+        """Say whether the training step can be run again.
+
+        Raises:
+            CannotJudge: it cannot.
+        """
+        if not self.pl_module.automatic_optimization or self.trainer.world_size > 1:
+            raise CannotJudge("a step that drives its optimizers, or meets other ranks, is not run again")
+
     @property
     def held_out(self) -> list[Split]:
         return [*validated(self), *(self.given or tested(self)[0])]

@@ -300,10 +300,8 @@ class Distributed(Experiment):
         if not self.asked and (event is None or of_other or isinstance(event, LeftRank)):
             ended_with = event.what.partition(":")[0] if of_other else type(error).__name__
             self.skip(f"this project runs in one process; in several it ends with {ended_with}")
-        if not self.asked and (event is None or of_other):
-            return replace(event if of_other else diagnose(error), severity=REMARK)
         if event is None or of_other:
-            return event
+            return event if self.asked else replace(event or diagnose(error), severity=REMARK)
         self._ask(end=event, batch=self.batch if self.batch >= 0 else None)
         return self.findings[-1] if self.findings else None
 

@@ -67,8 +67,7 @@ class Trace(Experiment):
             few = self._as_in_training(batch)
             if few is not batch:  # what all modules return is kept, and probes train on it, which takes memory
                 with suppress(CannotJudge):
-                    step = self.validation.again(few, training=False)
-                    self._ask(step)
+                    self._ask(self.validation.again(few, training=False))
                     return
             self.validation.watch()
 

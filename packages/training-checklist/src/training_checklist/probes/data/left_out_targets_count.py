@@ -20,7 +20,7 @@ from training_checklist.instruments import (
     seed_all,
     unchanged,
 )
-from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
+from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 
 def detect(data: Data, limits: Limits) -> Hits:
@@ -29,8 +29,7 @@ def detect(data: Data, limits: Limits) -> Hits:
     filled = [each for each in left_out(batch) if each[0] not in inputs]
     if not filled:
         return
-    if not data.pl_module.automatic_optimization or data.trainer.world_size > 1:
-        raise CannotJudge("a step that drives its optimizers, or meets other ranks, is not run again")
+    data.replays()
     with of_the_project("training_step, run again for gradients by its targets,"):
         look = moved_look(data.trainer, data.pl_module)
         for place, mask, outside in filled:

@@ -33,8 +33,7 @@ def detect(data: Data, limits: Limits) -> Hits:
     A mask says of each time step or point of a sample whether it counts, or of a sample how long it is.
     """
     few, roles = data.seen.first, data.roles
-    if not data.pl_module.automatic_optimization or data.trainer.world_size > 1:
-        raise CannotJudge("a step that drives its optimizers, or meets other ranks, is not run again")
+    data.replays()
     others = other_masks(few, roles)
     if not others and data.loaders and data.loaders[0].indexable:
         few = data.loaders[0].spread(SAMPLES, data.trainer)
