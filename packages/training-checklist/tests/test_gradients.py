@@ -392,6 +392,36 @@ class TestFault:
         verdict = examine("gradients", module)
         assert "began at 0" in verdict.unjudged["gradients/uneven-along-depth"]
 
+    @pytest.mark.parametrize("scale", [0.0, 1e-9])
+    def test_small_gradients_behind_a_scale_that_starts_from_zero_are_not_judged(self, examine, net, scale):
+        class Branch(net):
+            def __init__(self):
+                super().__init__()
+                self.branch = nn.Sequential(nn.Linear(8, 64), nn.Linear(64, 8))
+                self.scale = nn.Parameter(torch.tensor(scale))
+
+            def forward(self, x):
+                return super().forward(x + self.scale * self.branch(x))
+
+            def configure_optimizers(self):
+                return torch.optim.Adam(self.parameters(), lr=1e-9)
+
+        verdict = examine("gradients", Branch())
+        rule = "gradients/eps-exceeds-gradients"
+        assert (rule in [each.rule for each in verdict.findings]) == (scale > 0)
+        assert ("began at 0" in verdict.unjudged.get(rule, "")) == (scale == 0)
+
+    def test_weights_that_begin_near_zero_are_not_torn(self, examine, net):
+        class Near(net):
+            def configure_optimizers(self):
+                return torch.optim.Adam(self.parameters(), lr=1e-3)
+
+        module = Near()
+        with torch.no_grad():
+            for weight in module.parameters():
+                weight.mul_(1e-4)
+        assert "gradients/torn-weights" not in [finding.rule for finding in examine("gradients", module).findings]
+
     def test_exploding_along_depth(self, examine, net):
         finding = self.judge(examine, deep(net, 8, nn.Identity, weight=1.0), gradient_clip_val=1e-3)
         assert finding.what.startswith("gradients explode along depth")

@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 import types
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from training_checklist import check, lightning, probes
 from training_checklist.engines.fingerprints import bytes_in, digest
 from training_checklist.engines.instead import put
+from training_checklist.engines.replay import call_step, collecting_nothing, ignore, unchanged
 from training_checklist.lightning import NAME, NAMES
 from training_checklist.python_call import ORDER, alone
 
@@ -790,6 +792,41 @@ def test_lazy_layers_are_looked_at_once_a_batch_has_given_them_their_numbers(net
 
     results = check(Waiting, data(), items=[item])
     assert (results[item].status, results[item].error) == ("passed", None), results
+
+
+def test_lazy_layer_that_is_never_called_breaks_no_item(net, data):
+    class Waiting(net):
+        def __init__(self):
+            super().__init__()
+            self.first, self.never = nn.LazyLinear(32), nn.LazyLinear(4)
+
+    results = check(Waiting, data())
+    assert [each for each in results.verdicts if each.error or "uninitialized" in str(each.skipped)] == []
+    assert results["learning"].status == results["device"].status == "passed"
+
+
+def test_what_a_step_collects_is_gone_when_an_item_has_run_it_once_more(net):
+    class Collecting(net):
+        def __init__(self):
+            super().__init__()
+            self.kept = {"train": [], "last": deque(maxlen=3)}
+
+        def training_step(self, batch, batch_idx):
+            loss = super().training_step(batch, batch_idx)
+            self.kept["train"].append(loss)
+            self.kept["last"].append({"loss": loss})
+            return loss
+
+    module, batch = Collecting(), [torch.randn(4, 8), torch.arange(4)]
+    module.trainer = Trainer(logger=False)
+    module.log = module.log_dict = ignore
+    for around in (collecting_nothing, unchanged):
+        call_step(module, "training_step", batch)
+        before = [*module.kept["train"]], [*module.kept["last"]]
+        with around(module):
+            for _ in range(4):
+                call_step(module, "training_step", batch)
+        assert ([*module.kept["train"]], [*module.kept["last"]]) == before
 
 
 @pytest.mark.parametrize("one", [torch.arange(8).reshape(4, 2)[:1, 1], torch.ones(1, dtype=torch.float8_e4m3fn)])

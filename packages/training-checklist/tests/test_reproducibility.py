@@ -186,6 +186,23 @@ def test_counter_that_a_checkpoint_does_not_hold_is_named(tmp_path):
     assert finding["where"] == "Net.seen is 4 without interruption and 0 here"
 
 
+def test_what_fails_after_a_resumed_fit_is_none_of_the_checkpoint(tmp_path):
+    script = PROJECT["train.py"].replace(
+        "    def configure_optimizers",
+        "    def on_train_start(self):\n"
+        "        self.trainer.should_stop = self.global_step > 0\n\n"
+        "    def configure_optimizers",
+    )
+    script = script.replace(
+        "\n\n\nmain()",
+        "\n    trainer._checkpoint_connector._parse_ckpt_path("
+        "pl.trainer.states.TrainerFn.TESTING, 'best', model_provided=True, model_connected=True)\n\n\nmain()",
+    )
+    [verdict] = run_project(tmp_path, "reproducibility", PROJECT | {"train.py": script})
+    assert (verdict["verdict"], verdict["findings"]) == ("passed", [])
+    assert "the resumed run did not come to a step" in verdict["seen"]
+
+
 @pytest.mark.slow
 def test_counter_that_training_does_not_depend_on_is_no_finding(tmp_path):
     script = counting("1 / (1 + self.global_step)")

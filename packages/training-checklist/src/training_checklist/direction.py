@@ -11,6 +11,7 @@ LESS |= {"wer", "cer", "fid", "eer", "lpips", "brier", "crps", "hausdorff", "cha
 LESS |= {"epe", "mpjpe", "ade", "fde", "rmsle", "wape", "mase", "bpd"}
 TURNED = {"neg", "negative", "minus"}  # scikit-learn's neg_mean_squared_error: more of it is better
 OF_OTHERS = {"adv", "adversary", "adversarial", "attack", "attacker", "leak", "leakage"}  # whom one may want to fail
+EXTREMES = {"min", "max"}  # of one sample among many, or of one epoch: the worst of a better network may be worse
 COUNTED = ("epoch", "step")  # which ModelCheckpoint adds to what is logged
 AT_RANK = re.compile(r"@\d+(?![.\d])")  # recall@1, hits@10: of the first answers of a ranking
 
@@ -25,7 +26,7 @@ def better(name: str) -> str | None:
     more = bool(words & MORE or (AT_RANK.search(name) and not less))
     # An accuracy, or a loss, may be that of negative samples.
     of_negatives = bool(words & TURNED) and (more or "loss" in words)
-    if more == less or words & OF_OTHERS or of_negatives:
+    if more == less or words & OF_OTHERS or of_negatives or words & EXTREMES:
         return None
     return "max" if more != bool(words & TURNED) else "min"
 

@@ -57,6 +57,7 @@ MODULES = {
     "engines.graph": ("calls_behind", "is_linear", "operation", "walk"),
     "engines.held": ("attributes", "NOWHERE", "size_of"),
     "engines.hooks": ("hooks_of",),
+    "engines.lazy": ("initialized",),
     "engines.loads": ("LoadedWeights",),
     "engines.own_config": ("own_config", "typed"),
     "engines.own_code": ("is_installed", "is_own", "is_own_class", "own_kinds", "pass_on", "shorten"),

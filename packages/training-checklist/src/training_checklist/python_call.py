@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from training_checklist import session
 from training_checklist.ending import CheckFailed, FitEnded, exits_are_errors
+from training_checklist.engines.freed import give_back
 from training_checklist.engines.inside import writing_inside
 from training_checklist.engines.loads import recorded_loads
 from training_checklist.engines.own_code import pass_on
@@ -121,6 +122,7 @@ def check(
             with leaving_no_files(own := Path(place, item)):
                 given = with_callbacks(trainer or {})
                 verdicts.append(run(item, config, settings, (module, datamodule), loaders or {}, given, own))
+            give_back()
         verdicts = [replace(each, seen=lasting(each.seen, place, folder)) for each in verdicts]
         notes = notes_on(verdicts, settings)
         if folder is not None:

@@ -19,6 +19,7 @@ from training_checklist.engines.batches import (
     with_lists,
 )
 from training_checklist.engines.fingerprints import digest_of
+from training_checklist.engines.lazy import initialized
 from training_checklist.engines.replay import call_step, loss_in, seed_all, unchanged
 from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.uncopied import after_forward
@@ -168,7 +169,7 @@ def moved_look(trainer: Trainer, pl_module: LightningModule) -> Look:
 
 @torch.no_grad()
 def move(module: torch.nn.Module) -> None:
-    for weight in module.parameters():
+    for weight in initialized(module.parameters()):
         if weight.is_floating_point():
             fan_in = weight.shape[1:].numel() or 1  # none: a layer for features that there are not
             weight.add_(torch.randn_like(weight) * MOVED / fan_in**0.5)

@@ -3,16 +3,18 @@
 import copy
 import inspect
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import is_dataclass
 from functools import cache, partial
+from operator import is_
 from typing import Any
 from unittest.mock import patch
 
 import numpy
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.jit import ScriptModule
 from torchmetrics import Metric
 
@@ -22,6 +24,9 @@ from training_checklist.engines.uncopied import Uncopied
 from training_checklist.lightning import LightningModule, Trainer, isolate_rng
 
 LOGS = ("log", "log_dict")
+COLLECTING = (list, dict, deque, defaultdict, OrderedDict)  # others may refuse to be emptied
+MOST_SEARCHED = 1000  # values of a container: of more, as of a dataset that is kept, none collects
+OF_TORCH = set(vars(nn.Module()))
 PLAIN = (bool, int, float, str, type(None), Tensor, list)
 
 
@@ -186,7 +191,7 @@ def unchanged(pl_module: LightningModule) -> Iterator[None]:
     ]
     logs = {name: vars(pl_module)[name] for name in LOGS if name in vars(pl_module)}
     try:
-        with isolate_rng():
+        with isolate_rng(), collecting_nothing(pl_module):
             for values, saved in kept:  # copies: a graph that waits for its backward may need the originals as they are
                 values.update({key: copied(value) for key, value in saved.items()})
             for module, name, buffer in scripted:
@@ -201,6 +206,42 @@ def unchanged(pl_module: LightningModule) -> Iterator[None]:
             values.update(saved)
         for module, name, buffer in scripted:
             setattr(module, name, buffer)
+
+
+@contextmanager
+def collecting_nothing(module: nn.Module) -> Iterator[None]:
+    """Lists, dicts and queues that modules keep hold afterwards what they held before.
+
+    Losses are often collected for the end of an epoch. Where no backward pass follows, each one keeps its whole graph.
+    """
+    owned = (value for part in module.modules() for name, value in vars(part).items() if name not in OF_TORCH)
+    before = [(container, container.copy()) for container in containers(owned)]
+    try:
+        yield
+    finally:
+        for container, content in before:
+            if not same_content(container, content):
+                container.clear()
+                container.update(content) if isinstance(container, dict) else container.extend(content)
+
+
+def containers(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield lists, dicts and queues among some values, and in one another, each once."""
+    waiting, known = [*values], set()
+    while waiting:
+        value = waiting.pop()
+        if type(value) in COLLECTING and id(value) not in known:
+            known.add(id(value))
+            yield value
+            if len(value) <= MOST_SEARCHED:
+                waiting += value.values() if isinstance(value, dict) else value
+
+
+def same_content(one: Any, other: Any) -> bool:
+    if len(one) != len(other):
+        return False
+    parts = [(*each.keys(), *each.values()) if isinstance(each, dict) else each for each in (one, other)]
+    return all(map(is_, *parts))
 
 
 def copied(value: Any) -> Any:

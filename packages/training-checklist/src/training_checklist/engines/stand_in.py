@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from torch import Tensor, nn, zeros
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torchmetrics import Metric, MetricCollection
 
@@ -122,13 +123,13 @@ def replace_tensors(module: nn.Module, convert: Callable[[Tensor], Tensor]) -> N
     done: dict[int, nn.Parameter] = {}
     for part in module.modules():
         for name, parameter in part._parameters.items():
-            if parameter is None:
+            if parameter is None or is_lazy(parameter):
                 continue
             if id(parameter) not in done:
                 done[id(parameter)] = nn.Parameter(convert(parameter.detach()), parameter.requires_grad)
             part._parameters[name] = done[id(parameter)]
         for name, buffer in part._buffers.items():
-            if buffer is not None:
+            if buffer is not None and not is_lazy(buffer):
                 part._buffers[name] = convert(buffer)
         if isinstance(part, Metric):
             for holder in (part.__dict__, part._defaults):

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from training_checklist.engines.batches import batch_size, leaves
 from training_checklist.engines.compared import Look, move, replaced
 from training_checklist.engines.criteria import Criteria
-from training_checklist.engines.replay import as_loaded, call_step, loss_in, seed_all
+from training_checklist.engines.replay import as_loaded, call_step, collecting_nothing, loss_in, seed_all
 from training_checklist.engines.stand_in import backward, put_in, stand_in
 from training_checklist.engines.tracer import Call, Listener, Tracer
 from training_checklist.lightning import LightningModule, Trainer, is_overridden, isolate_rng
@@ -159,7 +159,7 @@ class Trial:
     @torch.no_grad()
     def mean(self, batches: list[Any], seed: int = 0) -> float:
         """Return the mean loss; in training mode, since running statistics lag behind in so short a training."""
-        with isolate_rng():
+        with isolate_rng(), collecting_nothing(self.module):
             seed_all(seed)  # the same dropout whatever is compared
             mean = sum(float(self.loss(batch)) for batch in batches) / len(batches)
         self.criteria.detach()

@@ -18,6 +18,7 @@ from training_config.processes import needs_processes
 from training_checklist import session
 from training_checklist.diagnosis.diagnose import diagnose, print_traceback
 from training_checklist.ending import FitEnded, exits_are_errors, launched_rank
+from training_checklist.engines.freed import give_back_where_grown
 from training_checklist.engines.group_of_one import groups_of_one
 from training_checklist.engines.nearest import Nearest
 from training_checklist.engines.own_code import is_own_class, is_tool_error, last_frames, pass_on
@@ -118,6 +119,7 @@ class Experiment(Callback):
         vars(lab).update(known)
         settings = session.settings()
         for probe in probes:
+            give_back_where_grown()
             try:
                 found, unknown = probe.look(lab, settings.of_item(probe.item))
             except CannotJudge as reason:

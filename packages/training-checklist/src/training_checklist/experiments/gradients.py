@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torchmetrics import Metric
 
@@ -141,6 +142,8 @@ class Gradients(Experiment):
             return
         self.begun = self.first = True
         known.holdings.take()
+        made = ((name, p) for name, p in known.holdings.trained.items() if not is_lazy(p) and p.numel())
+        known.closed = [name for name, p in made if p.ndim < 2 and "bias" not in name and not p.any()]
         known.signals = Signals(root)
         modules = [root, *(module for module in root.children() if not isinstance(module, Metric))]
         self.handles = [before_forward(module, self._keep_call, with_kwargs=True) for module in modules]

@@ -115,6 +115,9 @@ class Code:
         before, self.words = self.words, set()
         for node in ast.walk(tree):
             self._see(node, path, skipped)
+        # What a function is given as **params is what its caller names, and need not be the config's `params`.
+        caught = {node.kwarg.arg for node in ast.walk(tree) if isinstance(node, ast.arguments) and node.kwarg}
+        self.splats -= {each for each in self.splats if each[0] == str(path) and each[2] in caught}
         if is_own(str(path)):
             self.own_words |= self.words
         self.words |= before

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
 from training_checklist.engines.batches import as_real
+from training_checklist.engines.lazy import initialized
 from training_checklist.engines.own_code import is_own, is_own_class
 from training_checklist.engines.parameter_names import gather, shown
 from training_checklist.engines.source_trees import reached, tree_of
@@ -258,7 +258,7 @@ def copied_parameters(pl_module: LightningModule) -> dict[str, set[str]]:
 
     Modules are copies of one another where they are of one class and have the very weights.
     """
-    values = {id(p): (tuple(p.shape), total(p), constant(p)) for p in pl_module.parameters() if not is_lazy(p)}
+    values = {id(p): (tuple(p.shape), total(p), constant(p)) for p in initialized(pl_module.parameters())}
     alike: dict[tuple[Any, ...], list[str]] = {}
     for path, module in pl_module.named_modules():
         known = tuple(values.get(id(parameter), ((), 0.0, True)) for parameter in module.parameters())

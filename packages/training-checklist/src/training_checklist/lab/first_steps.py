@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from training_checklist.engines.graph import leaf_tensors
 from training_checklist.engines.own_code import is_own
@@ -60,6 +61,7 @@ class FirstSteps(Subject):
         losses: of each batch.
         losses_of: of a parameter: what the first step of its optimizer follows; `loss`: the last of the first step.
         constant: weights that begin with equal rows, and whether they are not 0.
+        closed: scales that begin at 0, of a norm or a branch: what lies before one has no gradient till it grows.
         equal: those of them whose rows have not parted in any step.
         last: ids of the weights that make answers: their rows part by what each is to answer.
         reaching: backward passes of the first step that led to a trained parameter.
@@ -85,6 +87,7 @@ class FirstSteps(Subject):
         self.losses_of: dict[str, Tensor] = {}
         self.loss: Tensor | None = None
         self.constant: dict[str, bool] = {}
+        self.closed: list[str] = []
         self.equal: set[str] = set()
         self.last: set[int] = set()
         self.reaching = 0
@@ -198,7 +201,7 @@ def missing_gradients(steps: FirstSteps) -> list[Missing]:
     """Return the parameters without a gradient by cause: the cut on their way to the loss, or that there is none."""
     trained, missing, root = steps.holdings.trained, steps.missing, steps.pl_module
     causes: dict[Cause, list[str]] = {}
-    for name in (name for name in missing if trained[name].numel()):
+    for name in (name for name in missing if is_lazy(trained[name]) or trained[name].numel()):
         cause = cause_of(steps, name)
         if cause.how != "cut" and not steps.copied.get(name, set()) <= set(missing):
             continue  # a copy of weights that do get a gradient, such as those of an earlier step

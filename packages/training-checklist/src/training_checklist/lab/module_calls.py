@@ -12,6 +12,7 @@ from torch.nn.parameter import is_lazy
 from torchmetrics import Metric
 
 from training_checklist.engines.batches import holds_numbers, tensors
+from training_checklist.engines.lazy import initialized
 from training_checklist.engines.uncopied import in_vmap
 from training_checklist.lab.shapes import by
 from training_checklist.probe import Threshold
@@ -162,7 +163,7 @@ class ModuleCalls:
             return self.paths[id(module)]
         outer = next((each.module for each in reversed(self._stack) if id(each.module) in self.paths), self.root)
         inner = self._stack and id(self._stack[-1].module) not in self.paths
-        learns = sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+        learns = sum(parameter.numel() for parameter in initialized(module.parameters()) if parameter.requires_grad)
         if not learns or inner or not torch.is_grad_enabled():
             return None
         path = ".".join(filter(None, [self.paths.get(id(outer), ""), attribute(outer, module)]))
@@ -189,7 +190,7 @@ def items(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def count(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters() if not is_lazy(parameter))
+    return sum(parameter.numel() for parameter in initialized(module.parameters()))
 
 
 def shapes(values: Any) -> str:

@@ -39,7 +39,8 @@ class OptimizerSteps:
         rates: usual ones of its groups, in the run as a whole.
 
     Attributes:
-        ratios: of the weights' change to their norm, at the learning rate that a schedule starts from.
+        ratios: of the weights' change to their norm, or that of nn.Linear's first weights where theirs is less, at the
+            learning rate that a schedule starts from.
         kept: share of the gradient's norm that is left in the step, by clipping.
         left_over: by step that follows a backward pass, whether gradients of the step before were still there in each
             of its backward passes.
@@ -192,6 +193,8 @@ class OptimizerSteps:
             self.kept.append(got / self._made)
         size = total(gradient_norms(weights.values(), of_themselves=True))
         self._from_zero |= not size
+        # Weights that begin near 0 are to grow; nn.Linear and convolutions begin with a variance of 1 / (3 fan-in).
+        size = max(size, sum(len(p) / 3 for p in weights if p.ndim > 1) ** 0.5)
         if self._from_zero or not self.rate:  # what began at 0 has no size yet that a step could be held against
             return
         moved = total(gradient_norms([p.detach() - before for p, before in weights.items()], of_themselves=True))

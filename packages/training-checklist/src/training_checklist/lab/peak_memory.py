@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
 from training_checklist.engines.batches import mapped, tensors
+from training_checklist.engines.lazy import initialized
 from training_checklist.engines.replay import call_step
 from training_checklist.engines.stand_in import mute_metrics, put_in, replace_tensors, stand_in
 from training_checklist.engines.uncopied import after_forward, before_forward
@@ -152,10 +153,10 @@ def predict(
             autocast = partial(torch.autocast, "cpu", precision)
         with put_in(copy, trainer), fake, tally:
             replace_tensors(copy, partial(without_values, fake))
-            for tensor in (*copy.parameters(), *copy.buffers()):
+            for tensor in initialized((*copy.parameters(), *copy.buffers())):
                 tally.add(tensor, PARAMETERS, again=True)
             optimizers = [clone(each, pl_module, copy) for each in trainer.optimizers]
-            for parameter in copy.parameters():
+            for parameter in initialized(copy.parameters()):
                 if parameter.requires_grad:
                     parameter.register_post_accumulate_grad_hook(lambda each: tally.add(each.grad, GRADIENTS, True))
             run = train if step == "training_step" else evaluate

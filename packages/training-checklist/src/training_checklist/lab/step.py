@@ -12,6 +12,7 @@ from training_checklist.engines.batches import batch_size
 from training_checklist.engines.compared import Look, first_of, moved_look
 from training_checklist.engines.criteria import Criteria, CriterionCall
 from training_checklist.engines.dropouts import DropoutCalls
+from training_checklist.engines.freed import give_back_where_grown
 from training_checklist.engines.places import of_function
 from training_checklist.engines.replay import call_step
 from training_checklist.engines.splits import Split, samples_of, splits
@@ -166,6 +167,7 @@ class Step(Subject):
             CannotJudge: it cannot be run so.
         """
         self.replays()
+        give_back_where_grown()  # copies of before
         name = self.name if name is None else name
         with of_the_project(f"{name}, run again on other samples,"), isolate_rng():
             copy = stand_in(self.pl_module, self.trainer)

@@ -139,6 +139,7 @@ class Resuming(Callback):
 
     Attributes:
         state: what there was before the first of them, None where training has not begun.
+        error: what `fit` has raised; what the program raises after it is none of the checkpoint's.
         recorder: of what became of them.
     """
 
@@ -146,6 +147,7 @@ class Resuming(Callback):
         self.checkpoint, self.given = checkpoint, given
         self.recorder: Recorder | None = None
         self.state: dict[str, Any] | None = None
+        self.error: Exception | None = None
 
     def __enter__(self) -> "Resuming":
         self._fit = fit = Trainer.fit
@@ -157,7 +159,11 @@ class Resuming(Callback):
             kept = [callback for callback in trainer.callbacks if not isinstance(callback, Experiment)]
             trainer.callbacks = [self, *kept]
             with schedules_of_short_runs(trainer, bound.arguments["model"]):
-                pass_on(fit, *bound.args, **bound.kwargs)
+                try:
+                    pass_on(fit, *bound.args, **bound.kwargs)
+                except Exception as error:
+                    self.error = error
+                    raise
 
         Trainer.fit = resume
         return self

@@ -226,7 +226,8 @@ class Reproducibility(Experiment):
         if resuming is not None:
             self.resumed.found = resuming.state
             error = repetition.error
-            self.resumed.error = None if error is None or resuming.state is not None else restoring_failed(error)
+            if resuming.state is None and resuming.error is not None:
+                self.resumed.error = restoring_failed(resuming.error)
             if resuming.state is None and not self.resumed.error:
                 self.resumed.obstacle = (
                     f"the resumed run did not come to a step ({error})" if error else "no step was left"

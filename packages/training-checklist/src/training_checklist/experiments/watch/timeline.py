@@ -1,15 +1,14 @@
 """Time and memory of every step, in a list that stays short however long the training is."""
 
-import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean, median
 
 import torch
 
+from training_checklist.engines.freed import resident_bytes
+
 MOST = 256  # blocks; twice as many are merged in pairs
-STATM = Path("/proc/self/statm")  # Linux alone tells without a library
 
 
 @dataclass
@@ -76,10 +75,3 @@ class Timeline:
 def merged(first: Block, second: Block) -> Block:
     wall, processor = mean((first.wall, second.wall)), mean((first.processor, second.processor))
     return Block(second.step, wall, processor, second.resident, second.allocated)
-
-
-def resident_bytes() -> int | None:
-    try:
-        return int(STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return None

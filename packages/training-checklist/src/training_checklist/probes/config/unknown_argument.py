@@ -1,6 +1,6 @@
 from difflib import get_close_matches
 
-from training_checklist.instruments import Job, JobConfig, Trainer, calls, override, unknown_arguments
+from training_checklist.instruments import FILES, Job, JobConfig, Trainer, calls, override, unknown_arguments
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
 # What took the place of arguments of Lightning 1's Trainer: its changelogs of 1.5 to 2.0.
@@ -40,6 +40,13 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
             yield Hit(what, config.place(key), fix=Fix(overrides=(f"~{key}",)))
 
 
+def of_one_name() -> Job:
+    """Return a program with a function whose **params are not the `params` of its config."""
+    made = "import torch\n\n\ndef layer(**params):\n    return torch.nn.Linear(**params)\n\n\n@hydra"
+    code = FILES["train.py"].replace("@hydra", made, 1)
+    return Job(("+params={wide: 8}", "+width=${params.wide}"), {"train.py": code})
+
+
 PROBE = Probe(
     question="Is every key beside a _target_ an argument of it?",
     why="calling it raises a TypeError",
@@ -49,4 +56,5 @@ PROBE = Probe(
     faulty=Job(("+logger.csv.title=first",)),
     also_faulty=(Job(("+trainer.gpus=1",)),),
     healthy=Job(("+logger.csv.name=first",)),
+    also_healthy=(of_one_name(),),
 )

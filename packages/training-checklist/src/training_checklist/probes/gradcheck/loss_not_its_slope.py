@@ -22,6 +22,7 @@ from training_checklist.instruments import (
     around_apply,
     call_step,
     double,
+    initialized,
     is_float,
     isolated,
     loss_in,
@@ -68,7 +69,7 @@ def detect(step: CheckedStep, limits: Limits) -> Hits:
 
     # Anomaly mode would keep a stack for each operation of some thousand steps.
     with isolated(pl_module), metrics_in_double(pl_module), torch.autograd.set_detect_anomaly(False):
-        for tensor in (*pl_module.parameters(), *pl_module.buffers()):
+        for tensor in initialized((*pl_module.parameters(), *pl_module.buffers())):
             tensor.data = double(tensor.data)
         all_put_back = [put(module, "forward", module.forward) for module in (last, *same)]
         try:

@@ -3,7 +3,7 @@ from inspect import signature
 import torch
 from torch import Tensor
 
-from training_checklist.instruments import Example, FirstSteps, OptimizerSteps, several_steps
+from training_checklist.instruments import Example, FirstSteps, OptimizerSteps, several_steps, shown
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 SAMPLED = 10_000  # values of each weight, of which the median is known to a hundredth of its distribution
@@ -26,6 +26,8 @@ def detect(steps: FirstSteps, limits: Limits) -> Hits:
         if 0 < kept < 1 and median / kept > eps:
             yield Hit(what, Place(key="trainer.gradient_clip_val"), fix=Fix("remove the clipping, or raise it"))
         elif eps <= signature(torch.optim.Adam).parameters["eps"].default:  # what makes gradients so small is to blame
+            if steps.closed:
+                raise CannotJudge(f"{shown(steps.closed)} began at 0, and gradients pass as it grows")
             yield Hit(what, Place(note="the gradients of most weights"), fix=Fix("ask why gradients are so small"))
         else:
             yield Hit(what, Place(key="optimizer.eps", value=f"{eps:g}"))

@@ -5,7 +5,16 @@ from typing import Any
 from torch import nn
 from torch.nn.functional import linear
 
-from training_checklist.instruments import Call, EpochListener, TwoEpochs, Validated, after_forward, digest_of, tensors
+from training_checklist.instruments import (
+    Call,
+    EpochListener,
+    TwoEpochs,
+    Validated,
+    after_forward,
+    digest_of,
+    initialized,
+    tensors,
+)
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
@@ -38,7 +47,7 @@ class FirstAnswers(EpochListener):
         if self.is_first:
             self.answers.append({})
             self.batches.append(digest_of(batch))
-            self.weights.append(digest_of([weight.detach() for weight in pl_module.parameters()]))
+            self.weights.append(digest_of([weight.detach() for weight in initialized(pl_module.parameters())]))
 
     def on_validation_batch_end(self, *_: Any) -> None:
         self.is_first = False

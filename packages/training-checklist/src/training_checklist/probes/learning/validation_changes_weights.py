@@ -3,6 +3,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from training_checklist.instruments import (
     EpochListener,
@@ -108,7 +109,7 @@ class Forward:
 
 def digests(pl_module: LightningModule) -> dict[str, str]:
     """Return what tells weights, those of a teacher too, from others."""
-    return {name: digest_of(each.detach()) for name, each in pl_module.named_parameters()}
+    return {name: digest_of(each.detach()) for name, each in pl_module.named_parameters() if not is_lazy(each)}
 
 
 def detect(run: TwoEpochs, limits: Limits) -> Hits:

@@ -52,7 +52,8 @@ def keeping(part: Callable[[Small, list, Tensor], Any], by_name: bool = True, **
 
 PROBE = Probe(
     question="Is the autograd graph of each training step freed when the step is over?",
-    why="a loss or output that is kept keeps its graph, and the activations with it, as long: each step adds its own",
+    why="a loss or output that is kept keeps its graph as long, and the activations with it unless a backward pass has "
+    "freed them: each step adds its own",
     fix=Fix("keep numbers, not tensors with a graph"),
     detect=detect,
     thresholds={

@@ -1,7 +1,7 @@
 import torch
 from torch import Tensor, nn
 
-from training_checklist.instruments import Small, Step
+from training_checklist.instruments import Small, Step, initialized
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 
@@ -10,7 +10,7 @@ def detect(step: Step, limits: Limits) -> Hits:
     for path, module in step.modules.unregistered.items():
         if all(id(parameter) in known for parameter in module.parameters()):  # a part of one that is, as of net[:2]
             continue
-        learns = sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+        learns = sum(parameter.numel() for parameter in initialized(module.parameters()) if parameter.requires_grad)
         size = f"{type(module).__name__}, {learns} parameters"
         yield Hit(f"{path} ({size}) is called but is not registered", Place(module=path))
 

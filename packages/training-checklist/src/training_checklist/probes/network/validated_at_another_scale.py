@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.parameter import is_lazy
 
 from training_checklist.instruments import Example, Small, Step, loader, speaks_of_posterior, tensors
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
@@ -81,7 +82,8 @@ def originals(root: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Yield each module with its path; those of an averaged copy with the paths of what it is a copy of."""
     known: dict[Any, str] = {}
     for name, child in root.named_children():
-        alike = type(child), tuple((key, each.shape) for key, each in child.state_dict().items())
+        state = child.state_dict().items()
+        alike = type(child), tuple((key, None if is_lazy(each) else each.shape) for key, each in state)
         first = known.setdefault(alike, name) if alike[1] else name
         yield from ((f"{first}.{path}".rstrip("."), module) for path, module in child.named_modules())
 

@@ -12,6 +12,7 @@ from training_checklist.instruments import (
     digest,
     explanation,
     has_silent_samples,
+    initialized,
     is_explained,
     leaves,
     noise,
@@ -83,7 +84,7 @@ def clue(batch: OneBatch) -> tuple[Place, str, Fix]:
     if zeros is not None and zeros.loss <= batch.last:
         why = f"with zeros for its inputs it learns as much, {zeros}: inputs do not tell the samples apart, or do not"
         return Place(note="the network or its inputs"), f"{why} reach the outputs", INPUTS
-    weights = sum(weight.numel() for weight in batch.pl_module.parameters() if weight.requires_grad)
+    weights = sum(weight.numel() for weight in initialized(batch.pl_module.parameters()) if weight.requires_grad)
     asked = batch_size(batch.batch) or 0 if batch.criterion is None else batch.criterion.input.numel()
     if weights < asked and batch.course != "diverged":
         # A linear network fits anything for as many samples as it has weights for an answer, and no more (Cover 1965).

@@ -1,5 +1,6 @@
 import re
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -21,6 +22,7 @@ from training_checklist.instruments import (
 )
 from training_checklist.probe import REMARK, WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
+VALUE = re.compile(r"""[:,\[-] *['"]?(\w+)['"]? *(?=[,\]}#\n]|$)""")
 SWITCH = re.compile("(is_)?(enabled?|active|used?|on)")
 
 
@@ -36,7 +38,8 @@ def detect(stages: Stages, limits: Limits) -> Hits:
         parent, _, name = full_key.rpartition(".")
         if full_key in unread_keys(job):  # that is config/unread-key
             continue
-        if name not in code.reached and not is_of_menu(job, full_key, read, code.reached):
+        is_named = name in code.reached or name in values_of_files(job)
+        if not is_named and not is_of_menu(job, full_key, read, code.reached):
             nodes.setdefault(parent, []).append(name)
     for parent, names in nodes.items():
         keys, quoted = [f"{parent}.{name}" for name in names], shown(map(repr, names))
@@ -71,6 +74,13 @@ def unread(job: JobConfig, node: DictConfig, prefix: str, read: set[str], whole:
                 yield from unread(job, child, f"{full_key}.", read, whole)
         elif others_are:
             yield full_key
+
+
+def values_of_files(job: JobConfig) -> set[str]:
+    """Return the words that are values in some file of the config, chosen or not: `evaluate_on: test` may be read."""
+    folders = [Path(each.path) for each in job.config.hydra.runtime.config_sources if each.schema == "file"]
+    paths = (path for folder in folders for path in folder.rglob("*.yaml") if path.is_file())
+    return {word for path in paths for word in VALUE.findall(path.read_text(errors="replace"))}
 
 
 def is_given_to_library(job: JobConfig, full_key: str) -> bool:
@@ -167,6 +177,13 @@ def ordered(order: str, code: str) -> Job:
     return Job((given, f"+order={order}"), {"train.py": built})
 
 
+def chosen_elsewhere(value: str) -> Job:
+    """Return a program that reads one of two parts; an option that is not chosen now names some part."""
+    code = FILES["train.py"].replace("    trainer.fit", "    print(cfg.sets.train_now)\n    trainer.fit", 1)
+    option = {"conf/scores/accuracy.yaml": f"evaluate_on: {value}\n"}
+    return Job(("+sets={train_now: 1, test_later: 2}",), {"train.py": code, **option})
+
+
 def of_a_table() -> Job:
     """Return a program that reads one number of a table, by a name that another key has."""
     code = FILES["train.py"].replace("    trainer.fit", "    print(cfg.net.width[cfg.net.size])\n    trainer.fit", 1)
@@ -191,6 +208,7 @@ PROBE = Probe(
         tagged(),
         not_chosen(),
         of_a_table(),
+        chosen_elsewhere("test_later"),
         of_one_name(),
         switched("false"),
         passing("**cfg.net"),

@@ -18,6 +18,7 @@ from training_checklist.instruments import (
     Schedules,
     Small,
     call_step,
+    initialized,
     is_own_class,
     isolate_rng,
     loader,
@@ -137,7 +138,7 @@ class HookRehearsal:
         if isinstance(self.owner, Callback):
             owner = copy(self.owner)
             vars(owner).update(deepcopy(vars(self.owner), copies))
-        trained = [weight for weight in module.parameters() if weight.requires_grad and weight.ndim > 1]
+        trained = [weight for weight in initialized(module.parameters()) if weight.requires_grad and weight.ndim > 1]
         others = [tensor for tensor in (*module.parameters(), *module.buffers()) if not tensor.requires_grad]
         with torch.no_grad():
             for weight in trained:  # so that an average has a way to go
