@@ -11,6 +11,7 @@ import types
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial, update_wrapper
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -803,6 +804,23 @@ def test_lazy_layer_that_is_never_called_breaks_no_item(net, data):
     results = check(Waiting, data())
     assert [each for each in results.verdicts if each.error or "uninitialized" in str(each.skipped)] == []
     assert results["learning"].status == results["device"].status == "passed"
+
+
+def test_copy_of_a_module_of_lightning_cli_has_an_optimizer_of_its_own(net, data):
+    """LightningCLI puts a method into the module that holds the optimizer, made of the module's parameters."""
+
+    def configure(module, optimizer, lr_scheduler):
+        return [optimizer], [lr_scheduler]
+
+    module = net()
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 1000)
+    method = update_wrapper(partial(configure, optimizer=optimizer, lr_scheduler=schedule), configure)
+    module.configure_optimizers = types.MethodType(method, module)
+    before = [weight.detach().clone() for weight in module.parameters()]
+    results = check(module, data(), items=["gradients", "overfit", "learning"])
+    assert [each.status for each in results.verdicts] == ["passed"] * 3, results
+    assert all(map(torch.equal, module.parameters(), before))
 
 
 def test_what_a_step_collects_is_gone_when_an_item_has_run_it_once_more(net):

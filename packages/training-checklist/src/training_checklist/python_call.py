@@ -23,7 +23,7 @@ from training_checklist.engines.inside import writing_inside
 from training_checklist.engines.loads import recorded_loads
 from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import seed_all
-from training_checklist.engines.stand_in import with_own_containers
+from training_checklist.engines.stand_in import let_go_of_original, with_own_containers
 from training_checklist.experiments.experiment import after_fit
 from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
 from training_checklist.experiments.without import Without
@@ -308,8 +308,13 @@ def refuse_uncopied(part: Any) -> None:
 
 def made(part: Any) -> Any:
     """Return a copy of a module or datamodule, or what a function makes."""
-    if part is None or isinstance(part, (LightningModule, LightningDataModule)):
+    if part is None or isinstance(part, LightningDataModule):
         return copy.deepcopy(part)
+    if isinstance(part, LightningModule):
+        copies: dict[int, Any] = {}
+        own = copy.deepcopy(part, copies)
+        let_go_of_original(own, copies)
+        return own
     return pass_on(part)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from copy import copy as shallow_copy
 from copy import deepcopy
+from functools import partial, wraps
 from types import CellType, FunctionType, MethodType
 from typing import Any
 from unittest.mock import patch
@@ -61,12 +62,12 @@ def stand_in(pl_module: LightningModule, trainer: Trainer, copies: dict[int, Any
     return copy
 
 
-def let_go_of_original(copy: nn.Module, copies: Mapping[int, Any]) -> None:
+def let_go_of_original(copy: nn.Module, copies: dict[int, Any]) -> None:
     """Give every module functions of its own where an attribute is one that holds a part of the original.
 
     Functions are not copied with their object: `self.scale = lambda x: self.net(x)` would go on asking the original.
     `trainer.fit(torch.compile(model))` puts wrappers of methods into the model, with which the copy's steps would train
-    the original: it gets its class's own method.
+    the original: it gets its class's own method. LightningCLI gives a module a method that holds its optimizer.
     """
     for module in copy.modules():
         for name, value in [*vars(module).items()]:
@@ -75,6 +76,30 @@ def let_go_of_original(copy: nn.Module, copies: Mapping[int, Any]) -> None:
                     delattr(module, name)
                 else:
                     vars(module)[name] = of_copies(value, copies)
+            elif isinstance(value, MethodType) and isinstance(value.__func__, partial):
+                vars(module)[name] = MethodType(with_own_arguments(value.__func__, copies), value.__self__)
+
+
+def with_own_arguments(function: partial, copies: dict[int, Any]) -> partial:
+    own = partial(function.func, *deepcopy(function.args, copies), **deepcopy(function.keywords, copies))
+    vars(own).update(vars(function))
+    for key, given in function.keywords.items():
+        if isinstance(given, Optimizer) and "step" in vars(given):
+            count_steps(own.keywords[key])
+    return own
+
+
+def count_steps(optimizer: Optimizer) -> None:
+    """Let an optimizer tell its schedule of each step: what torch's schedules put over `step`, a copy is without."""
+    step = optimizer.step
+
+    @wraps(step)
+    def counted(*arguments: Any, **options: Any) -> Any:
+        optimizer._opt_called = True
+        return step(*arguments, **options)
+
+    counted._wrapped_by_lr_sched = True
+    optimizer.step = counted
 
 
 def of_copies(function: FunctionType, copies: Mapping[int, Any]) -> FunctionType:

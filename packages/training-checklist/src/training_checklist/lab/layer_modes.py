@@ -3,6 +3,7 @@
 import ast
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -215,6 +216,9 @@ class Norm:
 def norms(run: TwoEpochs) -> list[Norm]:
     """Return what can be told of BatchNorms that train, before they run."""
     batches, found = run.trainer.estimated_stepping_batches * run.trainer.accumulate_grad_batches, []
+    with suppress(TypeError, ZeroDivisionError):  # of a stream, or of loaders that nobody has made yet
+        # limit_train_batches is for a try; what is built is built for whole epochs.
+        batches *= max(len(run.trainer.train_dataloader) / run.trainer.num_training_batches, 1)
     for path, module in run.pl_module.named_modules():
         if isinstance(module, _BatchNorm) and trainable(path, run.pl_module):
             tracks = module.track_running_stats and module.running_mean is not None

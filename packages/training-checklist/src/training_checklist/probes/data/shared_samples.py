@@ -92,7 +92,7 @@ def takes_other_parts(data: Data, split: Split) -> bool:
     leaves most of them as they are, such as bands that are masked in a spectrogram. Or both steps ask for other targets
     of the same samples.
     """
-    chosen = split.chosen(FEW)
+    chosen = split.holdable(FEW, data.trainer)
     with as_in(split.stage, data.trainer):
         batch = split.batch_of(split.items(chosen), data.trainer)
     if are_parted(batch, len(chosen)):

@@ -1,3 +1,5 @@
+from typing import Any
+
 from torch import nn
 
 from training_checklist.instruments import Example, TwoEpochs, norms, several_steps, shown, with_part
@@ -32,9 +34,9 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
             )
 
 
-def normed(momentum: float) -> Example:
+def normed(momentum: float, **trainer: Any) -> Example:
     part = with_part(lambda: nn.BatchNorm1d(4, momentum=momentum), lambda norm, answers: norm(answers))
-    return several_steps(part, max_epochs=8)
+    return several_steps(part, **{"max_epochs": 8, **trainer})
 
 
 PROBE = Probe(
@@ -57,4 +59,5 @@ PROBE = Probe(
     },
     faulty=normed(0.005),
     healthy=normed(0.012),
+    also_healthy=(normed(0.012, limit_train_batches=1),),
 )
