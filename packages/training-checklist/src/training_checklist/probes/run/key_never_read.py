@@ -33,13 +33,13 @@ def detect(stages: Stages, limits: Limits) -> Hits:
     job = JobConfig(config)
     code = source(job)
     read = {ending for key in stages.config_reads for ending in endings(key)}
+    known = unread_keys(job)  # that is config/unread-key
+    found = [key for key in unread(job, job.job, "", read, stages.config_reads) if key not in known]
+    named = code.reached | values_of_files(job) if found else set()
     nodes: dict[str, list[str]] = {}
-    for full_key in unread(job, job.job, "", read, stages.config_reads):
+    for full_key in found:
         parent, _, name = full_key.rpartition(".")
-        if full_key in unread_keys(job):  # that is config/unread-key
-            continue
-        is_named = name in code.reached or name in values_of_files(job)
-        if not is_named and not is_of_menu(job, full_key, read, code.reached):
+        if name not in named and not is_of_menu(job, full_key, read, code.reached):
             nodes.setdefault(parent, []).append(name)
     for parent, names in nodes.items():
         keys, quoted = [f"{parent}.{name}" for name in names], shown(map(repr, names))
@@ -177,10 +177,10 @@ def ordered(order: str, code: str) -> Job:
     return Job((given, f"+order={order}"), {"train.py": built})
 
 
-def chosen_elsewhere(value: str) -> Job:
-    """Return a program that reads one of two parts; an option that is not chosen now names some part."""
+def chosen_elsewhere() -> Job:
+    """Return a program that reads one of two parts; an option that is not chosen now names the other."""
     code = FILES["train.py"].replace("    trainer.fit", "    print(cfg.sets.train_now)\n    trainer.fit", 1)
-    option = {"conf/scores/accuracy.yaml": f"evaluate_on: {value}\n"}
+    option = {"conf/scores/accuracy.yaml": "evaluate_on: test_later\n"}
     return Job(("+sets={train_now: 1, test_later: 2}",), {"train.py": code, **option})
 
 
@@ -208,7 +208,7 @@ PROBE = Probe(
         tagged(),
         not_chosen(),
         of_a_table(),
-        chosen_elsewhere("test_later"),
+        chosen_elsewhere(),
         of_one_name(),
         switched("false"),
         passing("**cfg.net"),
