@@ -27,6 +27,7 @@ from training_checklist import check, lightning, probes
 from training_checklist.engines.fingerprints import bytes_in, digest
 from training_checklist.engines.instead import put
 from training_checklist.engines.replay import call_step, collecting_nothing, ignore, unchanged
+from training_checklist.experiments.reproducibility.repetition import Repetition
 from training_checklist.lightning import NAME, NAMES
 from training_checklist.python_call import ORDER, alone
 
@@ -795,12 +796,13 @@ def test_lazy_layers_are_looked_at_once_a_batch_has_given_them_their_numbers(net
     assert (results[item].status, results[item].error) == ("passed", None), results
 
 
-def test_lazy_layer_that_is_never_called_breaks_no_item(net, data):
+def test_lazy_layer_that_is_never_called_breaks_no_item(net, data, monkeypatch):
     class Waiting(net):
         def __init__(self):
             super().__init__()
             self.first, self.never = nn.LazyLinear(32), nn.LazyLinear(4)
 
+    monkeypatch.setattr(Repetition, "current", Repetition(timeout=0, repeated=False))  # as a command leaves it
     results = check(Waiting, data())
     assert [each for each in results.verdicts if each.error or "uninitialized" in str(each.skipped)] == []
     assert results["learning"].status == results["device"].status == "passed"

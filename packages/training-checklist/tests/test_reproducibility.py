@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from own_project import run_project
 from pytorch_lightning import Trainer, seed_everything
 from pytorch_lightning.callbacks import ModelCheckpoint
+from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate, get_worker_info, random_split
 from training_checklist.engines.fingerprints import rows_of
 from training_checklist.engines.salted import salted
@@ -100,6 +101,17 @@ def found(verdict):
     assert verdict.status == "failed"
     [finding] = verdict.findings
     return finding
+
+
+def test_lazy_layer_that_is_never_called_is_recorded(twice, net, data):
+    class Waiting(net):
+        def __init__(self):
+            super().__init__()
+            self.never = nn.LazyLinear(4)
+
+    verdict = twice(Waiting, data, enable_checkpointing=True)
+    assert verdict.status == PASSED
+    assert "equal in both runs" in verdict.seen
 
 
 def test_what_fails_in_a_repetition_is_a_mistake_of_the_checklist(tmp_path, monkeypatch):

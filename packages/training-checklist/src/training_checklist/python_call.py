@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from hydra.utils import instantiate
@@ -25,6 +26,7 @@ from training_checklist.engines.own_code import pass_on
 from training_checklist.engines.replay import seed_all
 from training_checklist.engines.stand_in import let_go_of_original, with_own_containers
 from training_checklist.experiments.experiment import after_fit
+from training_checklist.experiments.reproducibility.repetition import Repetition
 from training_checklist.experiments.reproducibility.reproducibility import Reproducibility
 from training_checklist.experiments.without import Without
 from training_checklist.finding import ERROR, FAILED, Verdict
@@ -271,9 +273,10 @@ def fit_twice(
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # sums over several threads may come out in another order
     try:
-        for each in (first, experiment):
-            seed_all()
-            fit(each, parts, copy.deepcopy(dict(loaders)), options)  # a loader's generator goes on
+        with patch.object(Repetition, "current", None):  # which a command has left that ran here before
+            for each in (first, experiment):
+                seed_all()
+                fit(each, parts, copy.deepcopy(dict(loaders)), options)  # a loader's generator goes on
     finally:
         torch.set_num_threads(threads)
     experiment.other, experiment.rebuilt = first.recording, not isinstance(parts[0], LightningModule)

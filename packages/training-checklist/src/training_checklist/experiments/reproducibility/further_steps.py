@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torchmetrics import Metric, MetricCollection
 
 from training_checklist.engines.fingerprints import digest, named, rows_of
@@ -71,10 +72,14 @@ class Recorder:
                 [float(group["lr"]) for optimizer in self.trainer.optimizers for group in optimizer.param_groups],
                 rows_of("parameter", len(self.steps), weights),
                 plain_values(self.module),
-                {name: tensor.stride() for name, tensor in weights.items() if tensor.layout == torch.strided},
+                {name: tensor.stride() for name, tensor in weights.items() if has_strides(tensor)},
             )
         )
         return batch
+
+
+def has_strides(tensor: Tensor) -> bool:
+    return tensor.layout == torch.strided and not is_lazy(tensor)
 
 
 def recorded(step: Any, recorder: Recorder) -> Any:
