@@ -103,15 +103,18 @@ def found(verdict):
     return finding
 
 
-def test_lazy_layer_that_is_never_called_is_recorded(twice, net, data):
+def test_lazy_layer_that_is_never_called_keeps_a_run_from_being_resumed(twice, net, data):
     class Waiting(net):
         def __init__(self):
             super().__init__()
             self.never = nn.LazyLinear(4)
 
-    verdict = twice(Waiting, data, enable_checkpointing=True)
-    assert verdict.status == PASSED
-    assert "equal in both runs" in verdict.seen
+    finding = found(twice(Waiting, data, enable_checkpointing=True))
+    assert (finding.rule, finding.what.rpartition(".")[2]) == (
+        "reproducibility/pickled-objects",
+        "UninitializedParameter",
+    )
+    assert finding.fix.advice == "call the lazy layer, which no batch has reached, or remove it"
 
 
 def test_what_fails_in_a_repetition_is_a_mistake_of_the_checklist(tmp_path, monkeypatch):

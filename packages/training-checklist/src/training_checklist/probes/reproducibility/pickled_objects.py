@@ -1,11 +1,14 @@
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from training_checklist.instruments import KEEPING, Example, SeededRuns, Small
 from training_checklist.probe import REMARK, CannotJudge, Fix, Hit, Hits, Limits, Place, Probe
 
 LISTED = 4
 WHY = "torch.load and Trainer.fit(ckpt_path=...) refuse to unpickle classes, which runs code of whoever wrote the file"
+CALLED = Fix("call the lazy layer, which no batch has reached, or remove it")
 TAKEN = Fix("Trainer.fit(ckpt_path=..., weights_only=False) resumes from a file of one's own")
 
 
@@ -20,7 +23,16 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
         if run.keeper:
             yield Hit(what, place, f"{run.keeper} keeps them, a library's class: {WHY}", TAKEN, REMARK)
         else:
-            yield Hit(what, place, **seeded.saved.matters(WHY))
+            waits = run.pickled.startswith("torch.nn.parameter.Uninitialized")
+            yield Hit(what, place, fix=CALLED if waits else None, **seeded.saved.matters(WHY))
+
+
+class Waiting(Small):
+    """Has a layer that waits for its first batch, and gets none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.never = nn.LazyLinear(4)
 
 
 class Noting(Small):
@@ -41,5 +53,6 @@ PROBE = Probe(
     ),
     detect=detect,
     faulty=Example(Noting, trainer=KEEPING),
+    also_faulty=(Example(Waiting, trainer=KEEPING),),
     healthy=Example(type("Plain", (Noting,), {"kind": str}), trainer=KEEPING),
 )
