@@ -33,6 +33,7 @@ from training_checklist.engines.drawn_indices import DrawnIndices, content_of
 from training_checklist.engines.fingerprints import checksums
 from training_checklist.engines.first_difference import differing_names
 from training_checklist.engines.own_code import shorten
+from training_checklist.experiments.distributed import distributed as distributed_item
 from training_checklist.experiments.distributed import (
     forked_ranks,
     meetings,
@@ -507,6 +508,17 @@ def test_rank_that_goes_on_alone_after_training_is_told_of_with_its_line(tmp_pat
     assert "rank 1 has trained" in finding.what
     assert "test_distributed.py" in finding.where
     assert bool(check.skipped) is not asked
+
+
+def test_rank_that_ends_before_its_trainer_is_built_says_nothing_against_one_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(distributed_item, "asks_for_processes", lambda: False)
+    check = Distributed(**SETTINGS)
+    check.begin(tmp_path)
+    finding = check.explain(AttributeError("'function' object has no attribute 'update'"))
+    assert (finding.severity, check.skipped) == (
+        REMARK,
+        "this project runs in one process; in several it ends with AttributeError",
+    )
 
 
 def test_finding_of_another_rank_stands_as_it_is(tmp_path):

@@ -222,7 +222,8 @@ def calls(config: JobConfig) -> list[Call]:
         parameters = None if each.problem else parameters_of(each.found)
         if parameters is not None:
             owner = each.key.removesuffix("_target_").removesuffix(".")
-            if is_taken_apart(owner, config.code):
+            # The root's other keys are the program's own: a file says `@package _global_`, and nobody builds it.
+            if not owner or is_taken_apart(owner, config.code) or is_read_and_not_built(owner, each.node, config):
                 continue
             found.append(Call(owner, each.node, each.found, each.named, parameters))
     for key, target, name in splatted(config.code):
@@ -236,6 +237,16 @@ def is_taken_apart(owner: str, code: Code) -> bool:
     """Whether the code reads the `_target_` of a node, and builds that from a node of its own instead."""
     parts = owner.split(".")
     return code.composes and (parts[-1], "_target_") in code.pairs and code.built.isdisjoint(parts)
+
+
+def is_read_and_not_built(owner: str, node: DictConfig, config: JobConfig) -> bool:
+    """Whether the code reads keys of a node, and builds other nodes alone: by name, or through what holds them."""
+    parts, code = owner.split("."), config.code
+    if not any((parts[-1], key) in code.pairs for key in node):
+        return False
+    variables = code.built - config.names
+    elsewhere = not variables or (not code.loops and bool(code.looped) and code.looped.isdisjoint(parts))
+    return bool(code.built) and code.built.isdisjoint(parts) and elsewhere
 
 
 @once

@@ -151,6 +151,7 @@ class Distributed(Experiment):
 
     def begin(self, folder: Path) -> None:
         """Say from here on where this rank is, in `folder`, which all ranks share."""
+        self.asked = asks_for_processes()
         self.peers = Peers(folder, self.item, self.rank, **self.timeouts)
         self.processes = ProcessGroup(self.peers.arrive, self.peers.children)
         self.processes.__enter__()
@@ -178,7 +179,6 @@ class Distributed(Experiment):
         self.drawn.__enter__()
         self.step_place, self.automatic = of_function(type(pl_module).training_step), pl_module.automatic_optimization
         self.unused_allowed = allow_unused(trainer) or not self.automatic
-        self.asked = asks_for_processes()
         self.watch = around_step(pl_module, tell=self._returned)
         self.watch.__enter__()
 

@@ -11,7 +11,7 @@ CONSTRUCTORS = {"get_class", "get_method", "get_object"}  # of hydra.utils: the 
 def detect(config: JobConfig, limits: Limits) -> Hits:
     for call in calls(config):
         code = source(config)
-        lacks = absent_arguments(call.key, call.node, call.parameters, code, config.names) if call.is_built else []
+        lacks = absent_arguments(call.key, call.node, call.parameters, code) if call.is_built else []
         if lacks:
             fix = Fix(overrides=tuple(f"+{call.key}.{name}=VALUE" for name in lacks))
             advice = "whoever builds it supplies them; where nothing builds it, it has no effect: take it out"
@@ -22,18 +22,15 @@ def detect(config: JobConfig, limits: Limits) -> Hits:
             yield Hit(f"{call.key} lacks {', '.join(lacks)} of {call.callee}", config.place(call.key), fix=fix)
 
 
-def absent_arguments(owner: str, node: DictConfig, parameters: Parameters, code: Code, keys: set[str]) -> list[str]:
+def absent_arguments(owner: str, node: DictConfig, parameters: Parameters, code: Code) -> list[str]:
     """Return the required arguments that neither the node nor, as far as its source tells, the code gives.
 
     Args:
         owner: key of the node. `instantiate(cfg.model, net=...)` puts something into model.net, or in its place.
-        keys: last parts of all keys of the config.
     """
     # Code may build nodes as partials, too, and call these.
     is_partial = value_of(node, "_partial_") is True or "_partial_" in code.supplied
     if code.supplies or code.words & CONSTRUCTORS or is_partial:
-        return []
-    if is_read_and_not_built(owner, node, code, keys):
         return []
     if "." in owner and owner.rpartition(".")[2] in code.supplied:
         return []
@@ -41,16 +38,6 @@ def absent_arguments(owner: str, node: DictConfig, parameters: Parameters, code:
     given = len(positional) if isinstance(positional, (list, ListConfig)) else 0
     supplied = code.supplied | {key.rpartition(".")[2] for key in code.assigned}
     return [name for name in required(parameters)[given:] if name not in node and name not in supplied]
-
-
-def is_read_and_not_built(owner: str, node: DictConfig, code: Code, keys: set[str]) -> bool:
-    """Whether the code reads keys of a node, and builds other nodes alone: by name, or through what holds them."""
-    parts = owner.split(".")
-    if not any((parts[-1], key) in code.pairs for key in node):
-        return False
-    variables = code.built - keys
-    elsewhere = not variables or (not code.loops and bool(code.looped) and code.looped.isdisjoint(parts))
-    return bool(code.built) and code.built.isdisjoint(parts) and elsewhere
 
 
 PROBE = Probe(

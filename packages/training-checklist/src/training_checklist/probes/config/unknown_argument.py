@@ -47,6 +47,12 @@ def of_one_name() -> Job:
     return Job(("+params={wide: 8}", "+width=${params.wide}"), {"train.py": code})
 
 
+def read_by_the_program() -> Job:
+    """Return a program that reads a key beside a _target_ from which it builds nothing."""
+    code = FILES["train.py"].replace("    module.quiet", "    assert cfg.net.kind == 'flat'\n    module.quiet", 1)
+    return Job(("+net={_target_: torch.nn.Flatten, kind: flat}",), {"train.py": code})
+
+
 PROBE = Probe(
     question="Is every key beside a _target_ an argument of it?",
     why="calling it raises a TypeError",
@@ -56,5 +62,5 @@ PROBE = Probe(
     faulty=Job(("+logger.csv.title=first",)),
     also_faulty=(Job(("+trainer.gpus=1",)),),
     healthy=Job(("+logger.csv.name=first",)),
-    also_healthy=(of_one_name(),),
+    also_healthy=(of_one_name(), read_by_the_program(), Job(("+_target_=torch.nn.Flatten",))),
 )
