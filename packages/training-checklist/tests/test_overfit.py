@@ -108,6 +108,23 @@ def test_dropout_that_no_module_does_is_turned_off_and_named(examine, net):
     assert f"{Path(__file__).name}:" in verdict.seen
 
 
+@pytest.mark.parametrize("by", ["module", "function"])
+def test_what_dropout_is_given_may_be_changed_in_place(examine, net, by):
+    class Changing(net):
+        def __init__(self):
+            super().__init__()
+            self.drop = nn.Dropout(0.1)
+
+        def forward(self, inputs):
+            hidden = self.first(inputs)
+            dropped = self.drop(hidden) if by == "module" else functional.dropout(hidden, 0.1, self.training)
+            squared = dropped**2  # keeps what it is given for the backward pass
+            hidden += 1.0
+            return self.head(squared + hidden)
+
+    assert examine("overfit", Changing()).status == "passed"
+
+
 @pytest.mark.parametrize("interval", ["epoch", "step"])
 def test_schedule_plays_no_part(examine, net, interval):
     """Whether it fits the run is asked by `learning`."""

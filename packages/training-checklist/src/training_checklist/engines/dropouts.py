@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from training_checklist.engines.tracer import Call, Listener
 from training_checklist.finding import Place
@@ -27,7 +27,7 @@ class DropoutCalls(Listener):
 
 
 class WithoutDropout(Listener):
-    """Gives back what dropout is given, also where no module does it, but for attention.
+    """Gives back a copy of what dropout is given, also where no module does it, but for attention.
 
     Attributes:
         places: where.
@@ -38,9 +38,14 @@ class WithoutDropout(Listener):
 
     def after(self, call: Call) -> None:
         if call.name in DROPOUTS and is_at_work(call) and not call.argument("inplace", 3, False):
-            call.result = call.argument("input", 0)
+            call.result = call.argument("input", 0).clone()
             if call.place not in self.places:
                 self.places.append(call.place)
+
+
+def as_copy(module: nn.Module, inputs: Any, result: Tensor) -> Tensor:
+    """Return what a dropout that is off hands on, which the code may change in place: when on, it has made a copy."""
+    return result.clone()
 
 
 def is_at_work(call: Call) -> bool:

@@ -130,13 +130,14 @@ def places(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Iterato
 def plain_bytes(pl_module: LightningModule, callbacks: Iterable[Callback]) -> Counter[str]:
     """Return how many bytes of tensors each place keeps that may grow without an end."""
     kept: Counter[str] = Counter()
+    own = {id(parameter) for parameter in pl_module.parameters()}  # which hyperparameters may hold once more
     found = [*places(pl_module, callbacks)]
     named = dict(found)
     for place, value in found:
         owner, _, name = place.rpartition(".")
         beside = (named.get(f"{owner}.{name.lstrip('_')}_{word}") for word in SIZES)  # self._replay, self.replay_size
         if not has_a_size(value) and not any(isinstance(each, int) for each in beside):
-            kept[place] += sum(bytes_of(tensor) for _, tensor, _ in held(value, place))
+            kept[place] += sum(bytes_of(tensor) for _, tensor, _ in held(value, place) if id(tensor) not in own)
     return +kept
 
 

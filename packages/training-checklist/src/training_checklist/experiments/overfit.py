@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from training_checklist.engines.around_step import around_step
 from training_checklist.engines.batches import batch_size
 from training_checklist.engines.criteria import Criteria
-from training_checklist.engines.dropouts import WithoutDropout
+from training_checklist.engines.dropouts import WithoutDropout, as_copy
 from training_checklist.engines.graph import leaf_tensors, walk
 from training_checklist.engines.instead import put
 from training_checklist.engines.lazy import has_lazy
@@ -115,7 +115,8 @@ class Overfit(Experiment):
         off = ["shuffling", "augmentation in the dataset"]
         dropouts = [name for name, module in pl_module.named_modules() if isinstance(module, DROPOUTS) and module.p]
         for name in dropouts:
-            pl_module.get_submodule(name).eval()
+            dropout = pl_module.get_submodule(name).eval()
+            self.watching.callback(dropout.register_forward_hook(as_copy).remove)
         off += [f"dropout in {', '.join(dropouts)}"] if dropouts else []
         if trainer.lr_scheduler_configs:
             rates = usual_rates(trainer)[id(trainer.optimizers[0])]

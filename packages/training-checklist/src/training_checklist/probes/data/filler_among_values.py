@@ -5,6 +5,11 @@ from torch.utils.data import TensorDataset
 from training_checklist.instruments import Data, Example, normal, on_datasets, part, tables
 from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
+INFINITE = (
+    "it is the largest number of float32, which torch.nan_to_num writes in the place of infinity: no scale fits it",
+    Fix("look at what divides by 0; torch.nan_to_num(..., posinf=..., neginf=...) takes numbers of yours"),
+)
+
 
 def detect(data: Data, limits: Limits) -> Hits:
     known = [(place, values) for place, values in tables(data, part(data, data.train)) if values.ndim == 2]
@@ -20,18 +25,22 @@ def detect(data: Data, limits: Limits) -> Hits:
                 low, high = others.aminmax()
                 nearest = low if value < low else high
                 if abs(value - nearest) > high - low:
+                    is_largest = abs(value) >= torch.finfo(torch.float32).max
+                    why, fix = INFINITE if is_largest else (None, None)
                     yield Hit(
                         f"{name} is {value:.4g} in {count} of {len(table)} samples, and at most {high - low:.4g} apart "
                         f"in the others, of which the nearest is {nearest:.4g}",
                         data.train.place.beside(note=name),
+                        why,
+                        fix,
                     )
 
 
-def filled(number: int, kinds: int = 160) -> Example:
-    """Put -99 into a column so many times, whose other values are so many."""
+def filled(number: int, kinds: int = 160, filler: float = -99) -> Example:
+    """Put -99, or another number, into a column so many times, whose other values are so many."""
     inputs = normal(160, 8)
     inputs[:, 2] = (torch.arange(160) % kinds) / kinds
-    inputs[:number, 2] = -99
+    inputs[:number, 2] = filler
 
     def split() -> tuple[Tensor, ...]:
         return TensorDataset(inputs, torch.arange(160) % 4)
@@ -48,6 +57,7 @@ PROBE = Probe(
     ),
     detect=detect,
     faulty=filled(5),
+    also_faulty=(filled(5, filler=torch.finfo(torch.float32).max),),
     healthy=filled(2),
     thresholds={
         "samples": Threshold(

@@ -2,7 +2,7 @@ import ast
 from collections import deque
 from functools import partial
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from training_checklist.instruments import MemoryUse, Small, in_bytes, own_kinds, rises, tree_of
 from training_checklist.probe import WARNING, Fix, Hit, Hits, Limits, Place, Probe, Threshold
@@ -104,6 +104,23 @@ class Mapping(Collecting):
         print(sum(each.mean() for each in self.sure))
 
 
+class Waiting(Small):
+    """Keeps its network among its hyperparameters, too, which gets its weights from the first batch; and losses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.LazyLinear(512)
+        self.hparams.update(net=self.net, losses=[])
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.net(inputs)
+
+    def training_step(self, batch: list, batch_idx: int) -> Tensor:
+        loss = super().training_step(batch, batch_idx)
+        self.hparams["losses"].append(loss.detach())
+        return loss
+
+
 class UpTo(Collecting):
     def __init__(self) -> None:
         super().__init__()
@@ -131,5 +148,6 @@ PROBE = Probe(
         UpTo,
         LastTen,
         Mapping,
+        Waiting,
     ),
 )
