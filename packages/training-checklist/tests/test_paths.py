@@ -168,6 +168,13 @@ def test_logger_in_the_working_directory_fails_with_its_key(judge):
     assert found["where"].startswith("logger.csv.save_dir=logs (command line")
 
 
+def test_logger_of_the_code_is_none_of_a_config_that_nobody_builds(judge):
+    train = TRAIN.replace("loggers or True", 'pl.loggers.CSVLogger("plots", "built")')
+    found = finding(judge("+logger.csv.name=told", files={"train.py": train}))
+    assert found["what"].startswith("CSVLogger, built in code, writes outside the run's directory")
+    assert "train.py" in found["where"]
+
+
 def test_key_that_the_runs_own_directory_is_made_of_is_not_to_be_made_of_that(judge):
     logger = FILES["conf/logger/csv.yaml"].replace("${hydra:runtime.output_dir}", "${logs}/csv")
     found = finding(judge("+logs=logs", "hydra.run.dir='${logs}/now'", files={"conf/logger/csv.yaml": logger}))
@@ -345,7 +352,14 @@ def test_event_file_of_a_logger_that_the_trainer_is_not_given_is_a_remark(judge)
 
 
 def test_working_directory_as_run_directory_fails(judge):
-    assert finding(judge("hydra.run.dir=."))["what"] == "the run's directory is the working directory itself"
+    found = finding(judge("hydra.run.dir=."))
+    assert found["what"] == "the run's directory is the working directory itself"
+    assert "chdir" not in found["fix"]
+
+
+def test_fix_of_a_run_directory_leaves_relative_paths_as_they_are(judge):
+    found = finding(judge("hydra.run.dir=.", "hydra.job.chdir=true"))
+    assert found["fix"].endswith("'hydra.run.dir=outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}' hydra.job.chdir=false")
 
 
 @pytest.mark.parametrize(("folder", "told"), [("kept/${now:%Y-%m-%d_%H-%M-%S}", []), ("kept", ["failed"])])

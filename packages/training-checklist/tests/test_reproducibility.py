@@ -278,6 +278,22 @@ class TestTwoRuns:
         assert (finding.rule, finding.place.batch) == ("reproducibility/other-samples", 0)
         assert "other samples stand there" in finding.why
 
+    def test_positions_that_follow_from_other_values_are_none_of_the_samplers(self, twice, net, data):
+        class Split(data):
+            def train_dataloader(self):
+                generator = torch.Generator()
+                generator.seed()
+                return DataLoader(random_split(self.part(1), [64, 96], generator)[0], self.batch_size, shuffle=True)
+
+        class Drawing(net):
+            def training_step(self, batch, batch_idx):
+                torch.rand(int(batch[0].abs().sum() * 1000) % 997)  # another count for other values
+                return super().training_step(batch, batch_idx)
+
+        finding = found(twice(Drawing, Split))
+        assert (finding.rule, finding.place.batch) == ("reproducibility/other-samples", 0)
+        assert "draw the same positions" in finding.what
+
     def test_iterable_data_that_come_in_another_order(self, twice, net, data):
         class Streamed(data):
             def train_dataloader(self):

@@ -218,7 +218,7 @@ MODULES = {
         "is_overridden",
         "isolate_rng",
     ),
-    "starting.placement": ("Asked", "raw_directory"),
+    "starting.placement": ("Asked", "changes_directory", "raw_directory"),
 }
 
 

@@ -33,7 +33,7 @@ def salted(files: list[Path], listed: Collection[tuple[str, int]] = ()) -> list[
         listing = {line for file, executed in listed if file == str(path) for line in listing_lines(tree, executed)}
         for places, numbers in ((found, set(salted_lines(tree))), (orders, listing)):
             places += [Place(file=shorten(path), line=each, source=lines[each - 1].strip()) for each in sorted(numbers)]
-    return found + orders
+    return orders + found  # a listing has been executed; whether the others have is not known
 
 
 def salted_lines(tree: ast.AST) -> Iterator[int]:

@@ -11,7 +11,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from hydra import version
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
@@ -46,7 +45,7 @@ from training_checklist.reporting.wording import command, with_commands
 from training_checklist.settings import read_settings
 from training_checklist.starting.arguments import same
 from training_checklist.starting.check import CHECK_FAILED, TOOL_FAILED, Check, refuse, refused_by
-from training_checklist.starting.placement import Asked, is_item, own_folder, settle
+from training_checklist.starting.placement import Asked, changes_directory, is_item, own_folder, settle
 from training_checklist.starting.shape import asked_of_trainers, limits, shape
 
 OF_TESTS = "limit_test_batches"
@@ -116,8 +115,7 @@ class Report(Callback):
         with read_write(config.hydra.runtime), open_dict(config.hydra.runtime):
             config.hydra.runtime.output_dir = str(run)  # as Hydra does next, for what is made of it
         HydraConfig.instance().set_config(config)
-        chdir = config.hydra.job.chdir
-        enters = not version.base_at_least("1.2") if chdir is None else chdir  # its directory before it logs
+        enters = changes_directory(config)  # before it logs
         with read_write(config.hydra):
             for handler in (config.hydra.job_logging.get("handlers") or {}).values():
                 if handler.get("filename") is not None:

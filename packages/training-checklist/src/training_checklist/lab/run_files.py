@@ -119,7 +119,10 @@ class RunFiles(Subject):
         return path.as_posix() if relative.startswith(os.path.join("..", "..", "..")) else Path(relative).as_posix()
 
     def part_key(self, part: Any) -> str:
-        """Return the config key that a callback or logger was built from, or ""."""
+        """Return the config key that a callback or logger was built from, or "".
+
+        One that the code has built, and of which the config has no value right, is another one than the config's.
+        """
         found = []
         for full_key, node, key in walk(job(self)):
             target = value_of(node, key) if key == "_target_" else None
@@ -130,7 +133,8 @@ class RunFiles(Subject):
             if same:
                 values = [name for name in node if value_of(node, name) == getattr(part, str(name), None)]
                 found.append((len(values), full_key.removesuffix("._target_")))
-        return max(found)[1] if found else ""
+        alike, key = max(found, default=(0, ""))
+        return key if alike or not self.built(type(part).__name__) else ""
 
     def logger_place(self, logger: Any) -> Place:
         key = self.part_key(logger)

@@ -124,12 +124,16 @@ class TwoRuns:
         return f"one norm of {first}" if first == second else f"norm {first} and {second}"
 
     def drawn_alike(self, hook: str) -> bool | None:
-        """Whether the samplers of the loaders that a hook makes drew the same positions; None: not known."""
+        """Whether the samplers of the loaders that a hook makes drew the same positions; None: not known.
+
+        Of a batch of training, up to that one: later ones may be others for what has come of it.
+        """
         pairs = [
             (drawn, self.two.drawn.get(name, [])) for name, drawn in self.one.drawn.items() if name.startswith(hook)
         ]
+        until = self.parted[0].step + 1 if self.kind() == "batch" else None
         # Workers draw ahead, as far as they come.
-        equal = [one[: len(two)] == two[: len(one)] for one, two in pairs if one and two]
+        equal = [one[: len(two)][:until] == two[: len(one)][:until] for one, two in pairs if one and two]
         return all(equal) if equal else None
 
     def steady(self, hook: str) -> bool | None:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from hydra import version
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from training_config.overrides import given, key_of, quoted
@@ -54,6 +55,12 @@ class Asked:
         folder = directory(config)
         now = {pattern: text for (pattern,), text in OmegaConf.get_cache(config).get("now", {}).items()}
         return cls(raw_directory(config), folder, typed, now=now)
+
+
+def changes_directory(config: DictConfig) -> bool:
+    """Whether Hydra goes into the job's directory before it calls the program: by default, where its API is of 1.1."""
+    chdir = config.hydra.job.chdir
+    return not version.base_at_least("1.2") if chdir is None else chdir
 
 
 def is_item() -> bool:

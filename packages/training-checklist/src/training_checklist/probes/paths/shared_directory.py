@@ -1,7 +1,16 @@
 import re
 from pathlib import Path
 
-from training_checklist.instruments import VERSION, Asked, Job, RunFiles, asked_for, is_of_one_run, records
+from training_checklist.instruments import (
+    VERSION,
+    Asked,
+    Job,
+    RunFiles,
+    asked_for,
+    changes_directory,
+    is_of_one_run,
+    records,
+)
 from training_checklist.probe import FAILED, WARNING, Fix, Hit, Hits, Limits, Place, Probe
 
 CONSTANT = re.compile(r"\$\{hydra[.:](job\.name|runtime\.cwd)\}")  # the same in every job
@@ -30,7 +39,9 @@ def detect(files: RunFiles, limits: Limits) -> Hits:
         return
     key = "hydra.sweep.subdir" if asked.in_sweep else "hydra.run.dir"
     unique = "${hydra.job.num}" if asked.in_sweep else "outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}"
-    yield Hit(what, Place(key=key, value=asked.raw), fix=Fix(overrides=(f"{key}={unique}",)), severity=severity)
+    # Where the program goes into that directory, its relative paths go with it.
+    stay = ("hydra.job.chdir=false",) if changes_directory(files.config) else ()
+    yield Hit(what, Place(key=key, value=asked.raw), fix=Fix(overrides=(f"{key}={unique}", *stay)), severity=severity)
 
 
 def makes_its_own(files: RunFiles) -> bool:
