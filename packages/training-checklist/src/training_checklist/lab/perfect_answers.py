@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 from torchmetrics import Metric
 
 from training_checklist.direction import better
@@ -33,8 +34,9 @@ SURE = 15.0  # logit of a right answer, and less that of a wrong one: of 1,000 c
 # Of right answers, to both sides of 0.5, which is a threshold of probabilities, and not of these: as probabilities,
 # 0.634 and 0.611, both are on one side of any that people choose.
 LOGITS = (0.55, 0.45)
-SAMPLES = 64
+SAMPLES, FEW = 64, 16  # of which a metric is told apart; where the loader's batches are small, as few will do
 SAME = 1e-5  # relative: the same float32 numbers, added up in another order
+TOLD_BY = 1024  # numbers of a tensor that is not kept: of two batches, hardly ever are so many the same
 Answer = Callable[[Tensor], Tensor]
 
 
@@ -92,7 +94,9 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
     step = f"{STEPS[split.stage]}_step"
     if not split.indexable or any(weight.dtype in HALF for weight in pl_module.parameters()):
         return None
-    [(_, batch)] = split.fetch(split.holdable(SAMPLES, trainer), trainer, until, SAMPLES)
+    # What a step of its own code computes, as the beams of a search, may be far more than what it is given.
+    number = min(SAMPLES, max(FEW, 2 * (split.loader.batch_size or 1)))
+    [(_, batch)] = split.fetch(split.holdable(number, trainer), trainer, until, number)
     copy = stand_in(pl_module, trainer).eval()  # without dropout, the same is answered to the same
     seen, criteria = Outputs(copy), Criteria()
     with torch.no_grad(), isolate_rng(), seen, Tracer(copy, criteria):
@@ -110,7 +114,6 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
     known = answers(call)
     if known is None:
         return None
-    seen.found.clear()  # all that was computed
     results, binary = [], barely(call)
     for answer in (*known, *(elsewhere(call) or ()), *binary.values()):
         logged, loss = taken(stand_in(pl_module, trainer), split, batch, place, partial(put, call.input, answer))
@@ -146,21 +149,28 @@ def made_of_weights(split: Split, trainer: Trainer, pl_module: LightningModule, 
 
 @dataclass
 class Output:
-    """What a module has returned, beside the first tensor that it was given.
+    """What a module has returned, beside the first tensor that it was given; it holds neither.
 
     Args:
         path: of the module.
         number: of the call among those of that module.
+        given: some numbers of the first tensor.
+        given_shape: None where there was none.
+        storage: of what it has returned; with it, how that lies in there.
     """
 
     path: str
     number: int
     given: Tensor | None
-    tensor: Tensor
+    given_shape: torch.Size | None
+    storage: StorageWeakRef
+    shape: torch.Size
+    offset: int
+    is_contiguous: bool
 
 
 class Outputs:
-    """While it is entered, keeps what each module has returned, the innermost that has it first."""
+    """While it is entered, keeps which module has returned what, the innermost that has it first."""
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
@@ -181,16 +191,20 @@ class Outputs:
     def _keep(self, path: str, module: nn.Module, given: Any, output: Any) -> None:
         number = self.calls[path] = self.calls.get(path, -1) + 1
         first = next(tensors(given), None)
-        self.found += [Output(path, number, first, each) for each in tensors(output) if is_dense(each)]
+        given = (None, None) if first is None else (some_of(first), first.shape)
+        for each in filter(is_dense, tensors(output)):
+            storage = StorageWeakRef(each.untyped_storage())
+            lies = each.shape, each.storage_offset(), each.is_contiguous()
+            self.found.append(Output(path, number, *given, storage, *lies))
 
     def place_of(self, tensor: Tensor) -> "Source | None":
         """Return where a tensor comes from that is what a module has returned, or a view of it."""
+        storage = StorageWeakRef(tensor.untyped_storage())
         for made in self.found:
-            storage = made.tensor.untyped_storage().data_ptr()
-            if storage == tensor.untyped_storage().data_ptr() and made.tensor.is_contiguous():
+            if made.storage == storage and made.is_contiguous:
                 alike = {each.number for each in self.found if each.path == made.path and is_alike(each, made)}
                 alone = sum((each.path, each.number) == (made.path, made.number) for each in self.found) == 1
-                return Source(made.path, alike, tensor.storage_offset() - made.tensor.storage_offset(), alone)
+                return Source(made.path, alike, tensor.storage_offset() - made.offset, alone)
         return None
 
 
@@ -213,9 +227,15 @@ class Source:
 
 def is_alike(one: Output, other: Output) -> bool:
     """Whether two calls of a module were given the same, and have returned something of one shape."""
-    if one.given is None or other.given is None or one.tensor.shape != other.tensor.shape:
+    if one.given is None or other.given is None or one.shape != other.shape:
         return one is other
-    return one.given.shape == other.given.shape and same(one.given, other.given)
+    return one.given_shape == other.given_shape and same(one.given, other.given)
+
+
+def some_of(tensor: Tensor) -> Tensor:
+    """Return some numbers of a tensor, by which two of one shape are told apart."""
+    flat = tensor.detach().flatten()
+    return flat[:: max(1, len(flat) // TOLD_BY)].clone()
 
 
 def answers(call: CriterionCall) -> tuple[Answer, Answer] | None:
