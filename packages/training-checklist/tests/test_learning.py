@@ -50,6 +50,31 @@ def test_weights_that_are_set_to_the_average_are_no_fault_of_its_decay(examine, 
     assert verdict.status == "passed", verdict.findings
 
 
+def test_step_that_refuses_other_samples_in_a_part_of_its_batch_is_judged_all_the_same(examine, net, data):
+    """As one whose targets are of (time, batch): exchanged along their first dimension, they are no targets."""
+
+    class Strict(net):
+        def training_step(self, batch, batch_idx):
+            assert torch.equal(batch[2], torch.arange(len(batch[2])))
+            return self.loss(batch[:2])
+
+        def validation_step(self, batch, batch_idx):
+            self.training_step(batch, batch_idx)
+
+    class Numbered(data):
+        def train_dataloader(self):
+            loader = super().train_dataloader()
+            collate = loader.collate_fn
+            loader.collate_fn = lambda samples: [*collate(samples), torch.arange(len(samples))]
+            return loader
+
+        def val_dataloader(self):
+            return self.train_dataloader()
+
+    verdict = examine("learning", Strict(), Numbered())
+    assert (verdict.status, verdict.error) == ("passed", None), verdict
+
+
 @pytest.mark.parametrize("item", ["learning", "overfit"])
 def test_module_without_an_optimizer_is_no_mistake_of_the_checklist(examine, net, item):
     class Fixed(net):

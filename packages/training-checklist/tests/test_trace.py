@@ -398,7 +398,7 @@ def test_output_that_is_too_narrow_for_a_metric_is_named(examine, net):
             self.accuracy = MulticlassAccuracy(5)
 
     [finding] = examine("trace", Narrow()).findings
-    assert finding.what == "the network has 4 outputs but accuracy counts 5 classes"
+    assert finding.what == "the network has 4 outputs, and 5 classes are counted: accuracy"
 
 
 def test_posterior_sees_the_values_that_are_to_be_given_back(examine, net):

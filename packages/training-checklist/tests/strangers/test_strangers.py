@@ -49,6 +49,17 @@ def test_folder_that_a_callback_would_have_made_is_there_for_what_the_script_wri
     assert not (project.folder / "kept").exists()
 
 
+def test_step_that_needs_more_steps_than_a_short_run_has_is_no_fault_of_the_command(stranger):
+    step = "        return self.loss(batch)\n\n    def validation_step"
+    every = "        assert self.global_step % int(0.1 * self.trainer.estimated_stepping_batches) >= 0\n"
+    project = stranger(changed("net.py", (step, f"{every}{step}")))
+    done = project.check(items="fast_dev_run,anomaly,overfit")
+    assert [done.verdict(item) for item in ("fast_dev_run", "anomaly", "overfit")] == ["skipped", "passed", "passed"]
+    assert (done.code, done.output.count("ends with ZeroDivisionError")) == (0, 1), done.output
+    failing = project.check("trainer.max_epochs=1", "+trainer.limit_train_batches=5", items="fast_dev_run,anomaly")
+    assert (failing.code, failing.verdict("fast_dev_run"), failing.verdict("anomaly")) == (1, "failed", "skipped")
+
+
 def test_hidden_note_of_the_script_on_its_last_run_is_put_back(stranger):
     tested = "    trainer.test(net, data)\n"
     noted = "    with open('runs/.last_run', 'w') as note:\n        note.write(cfg.folder)\n"

@@ -61,7 +61,7 @@ class Report(Callback):
         items: each item that is on, with what it asks.
         one_device: whether they want a single process, also where the command line asks for several.
         whole: whether they watch the user's own training, which the command itself runs then, to its end.
-        limits_of: the items whose limits it has, in a trial without them.
+        limits_of: the items whose limits it has, in a trial without them; of none, the project's own.
         stages: whether further stages follow training in such a trial, or nothing; None: what the script does then.
         whole_tests: whether tests are as long in such a trial as the project has them.
         limited: whether the Trainer is given limits in the place of `fast_dev_run`, which the project refuses.
@@ -78,7 +78,8 @@ class Report(Callback):
         whole_tests: bool = False,
     ) -> None:
         self.items, self.one_device, self.whole = dict(items), one_device, whole
-        self.limits_of, self.stages, self.limited = list(limits_of or self.items), stages, limited
+        self.limits_of = list(self.items if limits_of is None else limits_of)
+        self.stages, self.limited = stages, limited
         self.whole_tests = whole_tests
         self.forms_group = False  # as the project's config has its Trainer, where no group of items has changed that
 

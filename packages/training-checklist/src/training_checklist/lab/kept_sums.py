@@ -1,5 +1,6 @@
 """What a module adds up over an epoch of validation by itself, and has not set back when the next one begins."""
 
+import ast
 import inspect
 import re
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from training_checklist.engines.batches import is_dense
 from training_checklist.engines.own_code import is_own_class
+from training_checklist.engines.source_trees import tree_of
 from training_checklist.lab.epochs import EpochListener
 from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import LightningModule, Trainer
@@ -56,7 +58,8 @@ class Sums(EpochListener):
                 told[name] = f"self.{name} {'holds' if is_list else 'is'} {ended[name]:g}"
         added = added_to(kind) & told.keys() if told else ()
         for function in ending_hooks(kind) if added else ():
-            if read := [told[name] for name in sorted(added) if name in function.__code__.co_names]:
+            names = (name for name in sorted(added) if name in function.__code__.co_names)
+            if read := [told[name] for name in names if not is_set_back_where_read(function, name)]:
                 yield function, read
 
 
@@ -83,6 +86,25 @@ def added_to(kind: type) -> set[str]:
             with suppress(OSError, TypeError):  # made by exec
                 found.update(*ADDS.findall(inspect.getsource(function)))
     return found
+
+
+def is_set_back_where_read(function: FunctionType, name: str) -> bool:
+    """Whether code reads an attribute only under conditions under which it sets it back, too, as for one logger."""
+
+    def is_it(node: ast.AST, context: type) -> bool:
+        return isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, context)
+
+    def is_cleared(node: ast.AST) -> bool:
+        return isinstance(node, ast.Attribute) and node.attr == "clear" and is_it(node.value, ast.Load)
+
+    nodes = [*ast.walk(tree_of(function))]
+    cleared = {id(node.value) for node in nodes if is_cleared(node)}
+    reads = {id(node) for node in nodes if is_it(node, ast.Load)} - cleared
+    for node in nodes:
+        inside = [*ast.walk(node)] if isinstance(node, ast.If) else []
+        if any(is_it(each, ast.Store) or is_cleared(each) for each in inside):
+            reads -= {id(each) for each in inside}
+    return not reads
 
 
 def ending_hooks(kind: type) -> Iterator[FunctionType]:

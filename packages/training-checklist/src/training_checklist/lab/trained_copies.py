@@ -18,7 +18,7 @@ from training_checklist.engines.compared import ROUNDING, Look, replaced
 from training_checklist.engines.criteria import CriterionCall
 from training_checklist.engines.fingerprints import digest
 from training_checklist.engines.trial import CLIPPING, DECAY, DRAWN, RATE, NoLoss, Trial, exchanged
-from training_checklist.lab.shared import limits_of, of_the_project, once
+from training_checklist.lab.shared import known, limits_of, of_the_project, once
 from training_checklist.lab.two_epochs import TwoEpochs
 from training_checklist.lightning import combined, isolate_rng
 from training_checklist.probe import CannotJudge
@@ -136,12 +136,12 @@ def origin(run: TwoEpochs) -> Trial:
 
 @contextmanager
 def copies(run: TwoEpochs) -> Iterator[None]:
-    """Inside, what a copy raises is none of the run's affair."""
+    """Inside, what a copy raises is none of the run's affair; once one was trained, exchanged samples are to blame."""
     try:
         with isolate_rng(), of_the_project("a copy of the network, which is trained,"):
             yield
     except CannotJudge as reason:
-        if reason.__cause__ is not None:
+        if reason.__cause__ is not None and known(run, range_test) is None:
             run.untrained = str(reason)
         raise
     except NoLoss as error:
@@ -181,7 +181,10 @@ def inputs_of_copies(run: TwoEpochs) -> set[str]:
         other = {path: nudged(leaf) for path, leaf in leaves(batch).items()}
 
         def is_input(path: str) -> bool:
-            return all(look.at(replaced(batch, {path: each[path]}))[1] != known for each in (rolled, other))
+            try:
+                return all(look.at(replaced(batch, {path: each[path]}))[1] != known for each in (rolled, other))
+            except Exception as error:  # of a batch that the project would not make: no copy is to blame
+                raise CannotJudge(f"with values of other samples in {path} a step raises {error}") from None
 
         return {path for path in rolled if is_input(path)}
 

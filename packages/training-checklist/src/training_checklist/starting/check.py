@@ -63,6 +63,12 @@ class Outcome:
             if not verdict.judged and not verdict.findings:
                 verdict.skipped = verdict.skipped or next(iter(verdict.unjudged.values()), None)
 
+    def only_in_short(self, crash: Crashed) -> None:
+        """Say of an exception that the run is too short for what has raised it: it has ended, and is skipped."""
+        self.drop(crash)
+        for verdict in self.verdicts:
+            verdict.skipped = f"a run as short as this item's ends with {crash.told}; the command's own goes on there"
+
     def drop(self, crash: Crashed) -> None:
         """Take an exception away that only an item has brought about: the program does not end so."""
         self.without(crash)
@@ -88,6 +94,7 @@ class Check:
         self.own: set[str] = set()  # exceptions that the project raises without an item, too
         self.told: set[str] = set()  # those of them that a verdict tells of
         self.of_items: set[str] = set()  # exceptions for what an item has left out or shortened
+        self.of_short: set[str] = set()  # those of training that a run of the command's own length does not raise
 
     def judged(
         self, items: Mapping[str, str], arguments: list[str], place: Path, output: str | None, seconds: float | None
@@ -174,6 +181,9 @@ class Check:
             if crash.unasked and crash.kind in self.of_items:
                 outcome.drop(crash)
                 continue
+            if not crash.after and crash.kind in self.of_short:
+                outcome.only_in_short(crash)
+                continue
             if crash.after and "distributed" in trains and self._is_of_left_out(items, crash):
                 outcome.drop(crash)
                 for verdict in outcome.verdicts:
@@ -187,6 +197,10 @@ class Check:
                 if shortened:  # few of the test samples may be none that the project's code can do with
                     trial = self._trial(items, crash, whole_tests=True)
                     met = not trial.told or any(each.arises_with(crash) for each in trial.crashes)
+                if met and not crash.after and "fast_dev_run" in items and self._is_of_short_runs(crash):
+                    self.of_short.add(crash.kind)
+                    outcome.only_in_short(crash)
+                    continue
                 # Such as tests, or most of them.
                 left_out = crash.unasked or (crash.after and (shortened or switched_off(self.config, items)))
                 if left_out and trial.told and not met:
@@ -209,6 +223,11 @@ class Check:
                 outcome.without(crash)
             self.told.add(crash.kind)
         return outcome
+
+    def _is_of_short_runs(self, crash: Crashed) -> bool:
+        """Whether a run with the Trainer's own limits comes further than to an exception: `interval = steps // 10`."""
+        trial = self._trial([], crash, in_one_process=True)
+        return trial.told and not trial.crashes
 
     def _is_of_left_out(self, items: list[str], crash: Crashed) -> bool:
         """Whether one process raises an exception just where it leaves out what these items do after training."""

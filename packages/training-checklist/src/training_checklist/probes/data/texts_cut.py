@@ -1,4 +1,5 @@
 import time
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -27,18 +28,19 @@ def detect(data: Data, limits: Limits) -> Hits:
     if len(known) < LEAST or len(set(known)) < limits.least_lengths:
         raise CannotJudge("samples are no texts of several lengths")
     longest, cut = max(known), known.count(max(known))
-    if cut > limits.max_cut * len(known):
+    shorter = [length for length in known if length < longest]
+    if cut > limits.max_cut * len(known) and fmean(shorter) < limits.nearly * longest:
         yield Hit(
             f"{cut} of {len(known)} texts have {longest} tokens, and none has more: they are cut there",
             split.place_of("__getitem__"),
         )
 
 
-def cut(number: int, others: int = 8) -> Example:
+def cut(number: int, others: int = 8, least: int = 4) -> Example:
     """Return 100 texts, of which so many have the greatest length, and the rest one of some others."""
 
     def texts() -> list[Tensor]:
-        return [torch.randint(1, 100, (12 if index < number else 4 + index % others,)) for index in range(100)]
+        return [torch.randint(1, 100, (12 if index < number else least + index % others,)) for index in range(100)]
 
     def collate(samples: list[Tensor]) -> list[Tensor]:
         padded = pad_sequence(samples, batch_first=True)
@@ -63,6 +65,13 @@ PROBE = Probe(
             factor=1.5,
             faulty=cut(80, others=3),
             healthy=cut(80, others=1),
+        ),
+        "nearly": Threshold(
+            0.85,
+            "of the greatest length, which shorter texts have on average: those of one template are all about as long",
+            factor=1.1,
+            faulty=cut(80, others=3, least=9),
+            healthy=cut(80, others=2, least=10),
         ),
     },
 )

@@ -26,9 +26,13 @@ def detect(run: TwoEpochs, limits: Limits) -> Hits:
             f"{', '.join(run.logged) or 'nothing'}",
             Place(note=f"{who}(filename=...)"),
             "every name gets a 0 for what is not logged",
-            Fix(f"name one of these; the nearest is {near[0]}" if near else "log it with self.log"),
+            Fix(f"name one of these, or {{epoch}} or {{step}}, which are always known{nearest_of(near)}"),
             WARNING,
         )
+
+
+def nearest_of(near: list[str]) -> str:
+    return f"; the nearest of these is {near[0]}" if near else "; or log it with self.log"
 
 
 def nearest(metric: str, run: TwoEpochs) -> list[str]:

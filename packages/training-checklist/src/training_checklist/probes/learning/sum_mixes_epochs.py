@@ -44,6 +44,16 @@ class Listed(Validated):
         self.log("val/loss", sum(self.losses) / len(self.losses))
 
 
+class Tabled(Listed):
+    """Keeps its losses for a table of a logger that this run has not, and logs another number."""
+
+    def on_validation_epoch_end(self) -> None:
+        self.log("val/epoch", float(self.current_epoch))
+        if self.logger is not None and hasattr(self.logger, "log_table"):
+            self.logger.log_table("losses", self.losses)
+            self.losses = []
+
+
 class Latest(Validated):
     """Logs what the last batch has left: nothing is added up."""
 
@@ -67,5 +77,5 @@ PROBE = Probe(
     faulty=Summed,
     also_faulty=(Listed,),
     healthy=type("Reset", (Summed,), {"resets": True}),
-    also_healthy=(Latest,),
+    also_healthy=(Latest, Tabled),
 )

@@ -2,7 +2,7 @@ from torchmetrics import Metric
 from torchmetrics.classification import MulticlassAccuracy
 
 from training_checklist.instruments import Small, Step, leaves, same
-from training_checklist.probe import CannotJudge, Fix, Hit, Hits, Limits, Probe
+from training_checklist.probe import WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe
 
 
 def detect(step: Step, limits: Limits) -> Hits:
@@ -17,13 +17,13 @@ def detect(step: Step, limits: Limits) -> Hits:
         raise CannotJudge("no metric has num_classes")
     if len({*counted.values()}) > 1 and call.num_classes in counted.values():
         raise CannotJudge("metrics count other numbers of classes, as of tasks that take turns")
-    for path, classes in counted.items():
-        if call.num_classes < classes:
-            yield Hit(
-                f"the network has {call.num_classes} outputs but {path} counts {classes} classes",
-                call.place,
-                fix=Fix(f"give the last layer {classes} outputs, or the metric num_classes={call.num_classes}"),
-            )
+    for classes in {each: None for each in counted.values() if call.num_classes < each}:
+        paths = ", ".join(path for path, each in counted.items() if each == classes)
+        yield Hit(
+            f"the network has {call.num_classes} outputs, and {classes} classes are counted: {paths}",
+            call.place,
+            fix=Fix(f"give the last layer {classes} outputs, or the metric num_classes={call.num_classes}"),
+        )
 
 
 class Counting(Small):
@@ -40,7 +40,9 @@ class CountingOwn(Counting):
 
 PROBE = Probe(
     question="Does the network have at least as many outputs as its metrics' num_classes?",
-    why="labels of the classes that it has no output for end training with an error",
+    why="a label of a class that it has no output for ends training with an error; where there is none, the class is "
+    "counted in vain",
+    severity=WARNING,
     fix=Fix("give the last layer an output for each class"),
     detect=detect,
     faulty=Counting,
