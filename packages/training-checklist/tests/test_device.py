@@ -155,6 +155,14 @@ class TestHealthy:
 
         assert examine("device", Drawn()).status == "passed"
 
+    def test_name_of_a_type_to_convert_to(self, examine, net):
+        class Named(net):
+            def loss(self, batch):
+                return super().loss([batch[0].double().type(self.head.weight.type()), batch[1]])
+
+        verdict = examine("device", Named())
+        assert (verdict.status, verdict.skipped) == ("passed", None)
+
     def test_number_in_a_message(self, examine, net):
         class Telling(net):
             def training_step(self, batch, batch_idx):

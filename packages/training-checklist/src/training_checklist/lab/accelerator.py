@@ -265,6 +265,12 @@ class Far(Tensor):
     def __repr__(self, **options: Any) -> str:
         return f"Far({self.near!r})"
 
+    def type(self, dtype: Any = None, *args: Any, **options: Any) -> Any:
+        """Convert to what has the name of a type on the accelerator by its dtype: torch asks for a driver there."""
+        if isinstance(dtype, str) and dtype.startswith("torch.cuda."):
+            dtype = getattr(torch, dtype.rpartition(".")[2]).dtype
+        return super().type(dtype, *args, **options)
+
 
 # Loggers know a tensor by the name of its type, and copy it to the CPU before they ask for an array.
 Far.__module__, Far.__name__ = "torch", "Tensor"

@@ -191,7 +191,8 @@ def numbers_of(row: Any) -> Tensor:
         if not is_text(row):
             raise TypeError(row)
         return torch.tensor([ord(letter) for letter in row])
-    return torch.as_tensor(row).cpu()
+    numbers = torch.as_tensor(row).cpu()
+    return numbers.short() if numbers.dtype == torch.uint8 else numbers  # which -1 is none of
 
 
 def is_text(row: str) -> bool:

@@ -1,8 +1,10 @@
 from itertools import product
 
+import torch
+from torch import Tensor
 from torch.utils.data import TensorDataset
 
-from training_checklist.instruments import Data, Example, normal, on_datasets, shared_samples
+from training_checklist.instruments import Data, Example, Validated, normal, on_datasets, shared_samples
 from training_checklist.probe import REMARK, WARNING, CannotJudge, Fix, Hit, Hits, Limits, Probe, Threshold
 
 WATCHED = "validation has another loader, by which epochs can be chosen, and this one shows how the test set does"
@@ -39,6 +41,21 @@ def with_duplicates(number: int, of: int) -> Example:
     return on_datasets(held_out=lambda: TensorDataset(*held), test=lambda: TensorDataset(*test))
 
 
+def images(shared: int) -> Example:
+    """Test with images as files hold them, of which so many in 100 are those of validation."""
+    held, test = (torch.randint(256, (100, 3, 6, 6), generator=torch.manual_seed(seed)).byte() for seed in (0, 1))
+    test[:shared] = held[:shared]
+    held, test = (TensorDataset(each, torch.arange(100) % 4) for each in (held, test))
+    return on_datasets(held_out=lambda: held, test=lambda: test, module=OfBytes)
+
+
+class OfBytes(Validated):
+    """Takes images of bytes."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs.flatten(1)[:, :8].float() / 255)
+
+
 PROBE = Probe(
     question="Are test samples absent from the validation set?",
     why="epochs, rates and networks are chosen by validation, so that the score of the same samples is too good",
@@ -47,7 +64,9 @@ PROBE = Probe(
     fix=Fix("give test_dataloader a split of its own; where there is none, leave test_dataloader out"),
     detect=detect,
     faulty=with_duplicates(2, of=100),
+    also_faulty=(images(2),),
     healthy=with_duplicates(1, of=200),
+    also_healthy=(images(1),),
     thresholds={
         "max_tested_again": Threshold(
             0.01, "share of the test set with an exact copy among the others, as for training samples (shared-samples)"

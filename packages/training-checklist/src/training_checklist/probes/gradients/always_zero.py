@@ -71,7 +71,8 @@ def chosen_zero(line: str) -> str:
     for key, node, name in walk(config) if config is not None else ():
         value = None if key.startswith("hydra.") else value_of(node, name)
         is_zero = isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0
-        if is_zero and re.search(rf"\b{re.escape(str(name))}\b", line):
+        is_named = isinstance(name, str)  # as an item of a list is not
+        if is_zero and is_named and re.search(rf"\b{re.escape(name)}\b", line):
             return key
     return ""
 

@@ -231,13 +231,13 @@ def read_by_nothing(files: RunFiles) -> list[str]:
 
 
 def decides_run_directory(files: RunFiles, key: str) -> bool:
-    """Whether hydra.run.dir is made of a key: it cannot be made of hydra.run.dir in turn."""
+    """Whether hydra.run.dir, or the folder of sweeps, is made of a key: it cannot be made of hydra.run.dir in turn."""
     config, mark = files.config.copy(), "the key's value"
     with read_write(config), read_write(config.hydra), open_dict(config):
         OmegaConf.update(config, key, mark)
         if Asked.current is not None:
             config.hydra.run.dir = Asked.current.raw
-        return mark in config.hydra.run.dir
+        return mark in config.hydra.run.dir or mark in str(config.hydra.sweep.dir)
 
 
 def fix_of(files: RunFiles, writer: str, key: str, line: str, written: Written) -> Fix | None:

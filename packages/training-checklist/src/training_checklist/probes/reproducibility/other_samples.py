@@ -1,7 +1,7 @@
 import torch
 from torch.utils.data import DataLoader
 
-from training_checklist.instruments import Example, SeededRuns, labelled
+from training_checklist.instruments import Example, SeededRuns, labelled, shown
 from training_checklist.probe import Fix, Hit, Hits, Limits, Place, Probe
 
 LOADERS = {"batch": "train_dataloader", "validation batch": "val_dataloader"}
@@ -26,12 +26,13 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
         return
     row, drawn_alike = runs.parted[0], runs.drawn_alike(loader)
     why = {True: OTHER_VALUES[runs.steady(loader)], False: OTHER_ORDER, None: ITERABLE}[drawn_alike]
-    place, why = runs.at(Place(loader=loader, batch=row.step, note=", ".join(runs.one.generators)), why)
+    place, why = runs.at(Place(loader=loader, batch=row.step, note=shown(runs.one.generators)), why)
     first = f"first {row.name} of step {row.step}: {runs.numbers()}"
     if drawn_alike:
         fix = Fix(
             "draw with torch.rand or numpy.random.rand, which are seeded; random_split(..., "
-            "generator=torch.Generator().manual_seed(cfg.seed)); sort what is listed"
+            "generator=torch.Generator().manual_seed(cfg.seed)); sort what is listed; transforms with generators of "
+            "their own take a seed, as albumentations.Compose(..., seed=cfg.seed)"
         )
         what = "two runs with one seed draw the same positions of the dataset, and the values there differ"
         yield Hit(f"{what}, {first}", place, why, fix)
