@@ -6,7 +6,7 @@ import torch
 from pytorch_lightning import Callback, Trainer
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.data import DataLoader, default_collate
+from torch.utils.data import DataLoader, TensorDataset, default_collate
 from torchmetrics import ClasswiseWrapper, MeanMetric, Metric, MetricCollection
 from torchmetrics.classification import MulticlassAUROC, MulticlassRecall
 from torchvision import tv_tensors
@@ -95,6 +95,17 @@ def test_steps_after_training_are_gone_through_too(examine, net, data, step):
     setattr(Full, step, net.validation_step)
     verdict = examine("device", Full(), Tested())
     assert (verdict.findings, step in verdict.seen) == ([], True)
+
+
+@pytest.mark.parametrize("item", ["device", "gradcheck"])
+def test_samples_of_16_bits_that_autocast_lets_meet_weights_of_32(examine, net, data, item):
+    class Halved(data):
+        def part(self, seed):
+            inputs, labels = super().part(seed).tensors
+            return TensorDataset(inputs.half(), labels)
+
+    verdict = examine(item, net(), Halved(), precision="bf16-mixed")
+    assert (verdict.status, verdict.skipped) == ("passed", None)
 
 
 @pytest.mark.parametrize("hook", ["setup", "configure_optimizers", "configure_callbacks", "on_fit_start"])

@@ -27,6 +27,15 @@ from training_checklist.lightning import LightningModule, MixedPrecision, Traine
 from training_checklist.probe import CannotJudge
 
 HALF = (torch.float16, torch.bfloat16)
+
+
+def in_full_precision(batch: Any, module: nn.Module) -> Any:
+    """Return a batch for weights of float32 where autocast, which lets 16 bits meet them, is not at work."""
+    if any(weight.dtype in HALF for weight in module.parameters()):
+        return batch
+    return mapped(batch, lambda tensor: tensor.float() if tensor.dtype in HALF else tensor)
+
+
 SAMPLES = 8  # that are looked at: exchanging targets among them is as telling as among more
 MOVED = 0.1  # of 1 / sqrt(fan-in), the deviation that layers begin with
 ROUNDING = 1e-5  # relative: the same float32 numbers, added up in another order

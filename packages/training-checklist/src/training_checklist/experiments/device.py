@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import torch
 
+from training_checklist.engines.compared import in_full_precision
 from training_checklist.engines.lazy import has_lazy
 from training_checklist.engines.replay import call_step
 from training_checklist.engines.stages import PARTS, first_batch, has_stage
@@ -127,7 +128,7 @@ def run_step(trainer: Trainer, copy: LightningModule, step: str, raw: Any, accel
         copy.eval()
     for hook in HOOKS[step]:  # may move what a module keeps in attributes
         getattr(copy, hook)()
-    batch = trainer.precision_plugin.convert_input(raw)
+    batch = in_full_precision(trainer.precision_plugin.convert_input(raw), copy)
     batch = copy._apply_batch_transfer_handler(batch, device=FAR, dataloader_idx=0)
     accelerator.register_batch(batch)
     with trainer.precision_plugin.forward_context(), torch.set_grad_enabled(training):

@@ -12,6 +12,7 @@ from torch.autograd import Function, gradcheck
 from torch.utils._pytree import tree_map
 
 from training_checklist.engines.batches import is_dense, tensors
+from training_checklist.engines.compared import in_full_precision
 from training_checklist.engines.replay import call_step, isolated
 from training_checklist.lab.shared import Subject, of_the_project
 from training_checklist.lightning import LightningModule
@@ -73,7 +74,8 @@ class CheckedStep(Subject):
             CannotJudge: it cannot be run once more.
         """
         # What the first samples cannot be cut from needs all of them: graphs, and weights that the criterion keeps.
-        for batch in (first(self.batch, self.samples), self.batch):
+        whole = in_full_precision(self.batch, self.pl_module)
+        for batch in (first(whole, self.samples), whole):
             try:
                 with of_the_project("training_step, run once more,"), isolated(self.pl_module), watching():
                     call_step(self.pl_module, "training_step", batch)

@@ -2,13 +2,23 @@ import inspect
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from training_checklist.instruments import EpochListener, Example, MappedDataset, Small, TwoEpochs, hooks_of, splits
+from training_checklist.instruments import (
+    EpochListener,
+    Example,
+    MappedDataset,
+    Small,
+    TwoEpochs,
+    hooks_of,
+    is_own_class,
+    splits,
+)
 from training_checklist.lightning import LightningModule, Trainer
 from training_checklist.probe import Fix, Hit, Hits, Limits, Probe
 
@@ -71,6 +81,8 @@ def values_of(trainer: Trainer) -> dict[str, Any]:
 
 def plain(thing: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
     for name, value in getattr(thing, "__dict__", {}).items():
+        if name.startswith("_") and not is_own_class(type(thing)):
+            continue  # a library's note for itself, as of what a transform has drawn last
         yield from of_part(value, f"{path}.{name}", depth)
 
 
@@ -112,6 +124,14 @@ class Ramping(Small):
         self.dataset.strength = 0.1 * self.current_epoch
 
 
+class Drawn(Ramping):
+    """Has a transform of a library's, which notes what it has drawn last where a sample is loaded."""
+
+    def on_train_epoch_start(self) -> None:
+        self.dataset.transform = getattr(self.dataset, "transform", SimpleNamespace())
+        self.dataset.transform._drawn = self.current_epoch % 2 == 0
+
+
 PROBE = Probe(
     item="learning",
     question="Do the DataLoader's workers see what hooks change in the training set between epochs?",
@@ -122,4 +142,5 @@ PROBE = Probe(
     detect=detect,
     faulty=Example(Ramping, None),
     healthy=Example(type("Renewed", (Ramping,), {"persistent": False}), None),
+    also_healthy=(Example(Drawn, None),),
 )
