@@ -147,7 +147,10 @@ def along_directions(call: Callable[[Tensor], Any], value: Tensor, step: float) 
             slopes.append((float((gradient * direction).sum()), float(ahead - behind) / (2 * step)))
     finite = all(abs(slope) < float("inf") for pair in slopes for slope in pair)
     if not finite or not any(numerical for _, numerical in slopes):
-        raise CannotJudge("its result is constant, or its input itself: there is no slope to compare with")
+        raise CannotJudge(
+            "nothing is computed from what it is given (a network may return its loss itself), or only a constant: "
+            "there is no slope to compare with"
+        )
     return slopes
 
 
