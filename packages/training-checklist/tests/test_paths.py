@@ -175,6 +175,13 @@ def test_logger_of_the_code_is_none_of_a_config_that_nobody_builds(judge):
     assert "train.py" in found["where"]
 
 
+def test_callback_of_the_code_is_none_of_a_config_that_nobody_builds(judge):
+    made = '[pl.callbacks.ModelCheckpoint("kept", monitor="train/loss", filename="best")]'
+    train = TRAIN.replace("[instantiate(part) for part in cfg.callbacks.values()]", made)
+    found = finding(judge("+callbacks.checkpoint.filename=best", files={"train.py": train}))
+    assert found["what"].startswith("ModelCheckpoint, built in code, writes outside the run's directory")
+
+
 def test_key_that_the_runs_own_directory_is_made_of_is_not_to_be_made_of_that(judge):
     logger = FILES["conf/logger/csv.yaml"].replace("${hydra:runtime.output_dir}", "${logs}/csv")
     found = finding(judge("+logs=logs", "hydra.run.dir='${logs}/now'", files={"conf/logger/csv.yaml": logger}))

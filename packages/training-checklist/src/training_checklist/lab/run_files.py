@@ -121,9 +121,10 @@ class RunFiles(Subject):
     def part_key(self, part: Any) -> str:
         """Return the config key that a callback or logger was built from, or "".
 
-        One that the code has built, and of which the config has no value right, is another one than the config's.
+        Where all of its class were built by the project's code, it is the config's only if it has all of its values.
         """
-        found = []
+        found, name = [], type(part).__name__
+        lines = self.recording.built.get(name)
         for full_key, node, key in walk(job(self)):
             target = value_of(node, key) if key == "_target_" else None
             try:
@@ -131,10 +132,12 @@ class RunFiles(Subject):
             except ImportError:
                 same = False
             if same:
-                values = [name for name in node if value_of(node, name) == getattr(part, str(name), None)]
-                found.append((len(values), full_key.removesuffix("._target_")))
-        alike, key = max(found, default=(0, ""))
-        return key if alike or not self.built(type(part).__name__) else ""
+                known = [each for each in map(str, node) if hasattr(part, each)]
+                alike = sum(value_of(node, each) == getattr(part, each) for each in known)
+                is_it = alike == len(known) if lines and all(lines) else alike > 0 or not self.built(name)
+                found.append((alike, is_it, full_key.removesuffix("._target_")))
+        _, is_it, key = max(found, default=(0, False, ""))
+        return key if is_it else ""
 
     def logger_place(self, logger: Any) -> Place:
         key = self.part_key(logger)
