@@ -43,10 +43,17 @@ def with_duplicates(number: int, of: int) -> Example:
 
 def images(shared: int) -> Example:
     """Test with images as files hold them, of which so many in 100 are those of validation."""
-    held, test = (torch.randint(256, (100, 3, 6, 6), generator=torch.manual_seed(seed)).byte() for seed in (0, 1))
-    test[:shared] = held[:shared]
-    held, test = (TensorDataset(each, torch.arange(100) % 4) for each in (held, test))
-    return on_datasets(held_out=lambda: held, test=lambda: test, module=OfBytes)
+
+    def drawn(seed: int) -> Tensor:
+        return torch.randint(256, (100, 3, 6, 6), generator=torch.Generator().manual_seed(seed)).byte()
+
+    def split(images: Tensor) -> TensorDataset:
+        return TensorDataset(images, torch.arange(100) % 4)
+
+    def tested() -> TensorDataset:
+        return split(torch.cat([drawn(0)[:shared], drawn(1)[shared:]]))
+
+    return on_datasets(held_out=lambda: split(drawn(0)), test=tested, module=OfBytes)
 
 
 class OfBytes(Validated):
