@@ -34,7 +34,8 @@ def detect(seeded: SeededRuns, limits: Limits) -> Hits:
     elif unset:
         fix = Fix(overrides=(f"{key.key}=42",)) if any(calls_in_code(*SEEDING)) else None
     else:
-        fix = Fix(WHATEVER_IT_IS) if given else key_that_seeds()
+        advice = WHATEVER_IT_IS if any(calls_in_code(*SEEDING)) else FIRST_LINE
+        fix = Fix(advice.format(key=key.key)) if given else key_that_seeds()
     yield Hit(
         f"{given}no seed is set, or another one in each run: torch's was {runs.one.seed} and {runs.two.seed}, and the "
         f"runs part in the {f'{row.kind} {row.name}'.strip()} of step {row.step}: {runs.numbers()}",
@@ -56,8 +57,9 @@ def key_that_seeds() -> Fix | None:
 SEEDING = ("seed_everything", "manual_seed", "set_seed", "seed", "seed_all", "fix_seed", "set_random_seed")
 OF_CONFIG = re.compile(r"""\w+\.(\w*seed\w*)|\w+(?:\.get\(|\[)['"](\w*seed\w*)['"][\])]""")
 OF_A_TEXT = "a number of the text that every process has alike: zlib.crc32(text.encode())"
+FIRST_LINE = "seed_everything(cfg.{key}, workers=True) as the training function's first line"
 WHATEVER_IT_IS = (
-    "seed_everything(cfg.seed, workers=True) whatever its value: `if cfg.seed:` leaves out 0, a seed as any"
+    "seed_everything(cfg.{key}, workers=True) whatever its value: `if cfg.{key}:` leaves out 0, a seed as any"
 )
 
 
@@ -89,7 +91,7 @@ PROBE = Probe(
     why="a process begins with a seed that torch draws: nothing that comes out can be had once more",
     may_be_wrong="where the spread of results between runs is what is measured, each run has a seed of its own: set "
     "and record it",
-    fix=Fix("seed_everything(cfg.seed, workers=True) as the training function's first line"),
+    fix=Fix(FIRST_LINE.format(key="seed")),
     detect=detect,
     faulty=Begun,
     also_faulty=(drawn(IN_A_FILE), drawn(PRINTED_BY_LIGHTNING)),  # remarks
