@@ -49,6 +49,20 @@ def test_folder_that_a_callback_would_have_made_is_there_for_what_the_script_wri
     assert not (project.folder / "kept").exists()
 
 
+def test_checkpoint_that_the_script_reads_by_its_own_path_is_there(stranger):
+    kept = "callbacks.append(ModelCheckpoint('kept/best', save_last=True))"
+    code = changed(
+        "train.py",
+        ("    trainer = pl.Trainer(", f"    {kept}\n    trainer = pl.Trainer("),
+        ("import Data, Net\n", "import Data, Net\nfrom pytorch_lightning.callbacks import ModelCheckpoint\n"),
+        ("    trainer.test(net, data)\n", "    open('kept/best/last.ckpt', 'rb').close()\n"),
+    )
+    project = stranger(code)
+    before = project.files()
+    passed(project.check(items="limit_batches,gradients,overfit"), "limit_batches", "gradients", "overfit")
+    assert project.files() == before
+
+
 def test_step_that_needs_more_steps_than_a_short_run_has_is_no_fault_of_the_command(stranger):
     step = "        return self.loss(batch)\n\n    def validation_step"
     every = "        assert self.global_step % int(0.1 * self.trainer.estimated_stepping_batches) >= 0\n"

@@ -44,12 +44,11 @@ from training_checklist.reporting.terminal import print_report
 from training_checklist.reporting.wording import command, with_commands
 from training_checklist.settings import read_settings
 from training_checklist.starting.arguments import same
-from training_checklist.starting.check import CHECK_FAILED, TOOL_FAILED, Check, refuse, refused_by
+from training_checklist.starting.check import CHECK_FAILED, OWN_PLACES, TOOL_FAILED, Check, refuse, refused_by
 from training_checklist.starting.placement import Asked, changes_directory, is_item, own_folder, settle
 from training_checklist.starting.shape import asked_of_trainers, limits, shape
 
 OF_TESTS = "limit_test_batches"
-OWN_PLACES = {"paths"}  # items that ask where the project itself writes
 
 
 class Report(Callback):
@@ -152,7 +151,7 @@ class Report(Callback):
         from training_checklist.experiments.experiment import every_trainer
 
         if is_item():
-            own = not OWN_PLACES.isdisjoint(self.items)
+            own = OWN_PLACES in (*self.items, *self.limits_of)
             here = Path(config.hydra.runtime.cwd)
             self.given.enter_context(writing_inside(own_folder(config), services_only=own, here=here))
         parts, arguments = self._asked(config)

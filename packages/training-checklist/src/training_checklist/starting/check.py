@@ -33,6 +33,7 @@ FOLDER = "debug"  # in the directory that Hydra would give to the command
 OUTPUT = "output.log"
 TRIAL = "without"  # folder of a run without the item that has failed
 TRIAL_SECONDS = 300  # as long as one item waits at most for a process of its own
+OWN_PLACES = "paths"  # the item that asks where the project itself writes
 # Items whose exceptions are about what only they do: nothing is trained, or in several processes, or somebody is asked.
 UNTRIED = {"config", "distributed", "breakpoint"}
 
@@ -94,6 +95,7 @@ class Check:
         self.own: set[str] = set()  # exceptions that the project raises without an item, too
         self.told: set[str] = set()  # those of them that a verdict tells of
         self.of_items: set[str] = set()  # exceptions for what an item has left out or shortened
+        self.of_places: set[str] = set()  # those after training for where an item has its checkpoints written
         self.of_short: set[str] = set()  # those of training that a run of the command's own length does not raise
 
     def judged(
@@ -181,6 +183,9 @@ class Check:
             if crash.unasked and crash.kind in self.of_items:
                 outcome.drop(crash)
                 continue
+            if crash.after and crash.kind in self.of_places:
+                outcome.drop(crash)
+                continue
             if not crash.after and crash.kind in self.of_short:
                 outcome.only_in_short(crash)
                 continue
@@ -197,6 +202,12 @@ class Check:
                 if shortened:  # few of the test samples may be none that the project's code can do with
                     trial = self._trial(items, crash, whole_tests=True)
                     met = not trial.told or any(each.arises_with(crash) for each in trial.crashes)
+                if met and crash.after:  # it may read a checkpoint where it has asked for it, as under this item alone
+                    placed = self._trial(items, crash, limits_of=[OWN_PLACES])
+                    if placed.told and not any(each.arises_with(crash) for each in placed.crashes):
+                        self.of_places.add(crash.kind)
+                        outcome.drop(crash)
+                        continue
                 if met and not crash.after and "fast_dev_run" in items and self._is_of_short_runs(crash):
                     self.of_short.add(crash.kind)
                     outcome.only_in_short(crash)
@@ -245,10 +256,17 @@ class Check:
         whole_tests: bool = False,
         in_one_process: bool = False,
         further: Sequence[str] = (),
+        limits_of: list[str] | None = None,
     ) -> Outcome:
-        """Return what the same run comes to without the items, with further overrides; `whole_tests` as of `Report`."""
+        """Return what the same run comes to without the items, with further overrides.
+
+        Args:
+            whole_tests: as of `Report`.
+            limits_of: likewise; None: the items.
+        """
         stages = None if crash.unasked else True if "fast_dev_run" in items else None if crash.after else False
-        arguments = [*without(self.config, items, stages, whole_tests, in_one_process), *further]
+        limits_of = items if limits_of is None else limits_of
+        arguments = [*without(self.config, limits_of, stages, whole_tests, in_one_process), *further]
         trial = self.run({"without": ""}, arguments, self.folder / TRIAL, OUTPUT, TRIAL_SECONDS)
         shutil.rmtree(self.folder / TRIAL, ignore_errors=True)
         return trial
