@@ -29,7 +29,7 @@ def detect(data: Data, limits: Limits) -> Hits:
         raise CannotJudge("samples are no texts of several lengths")
     longest, cut = max(known), known.count(max(known))
     shorter = [length for length in known if length < longest]
-    if cut > limits.max_cut * len(known) and fmean(shorter) < limits.nearly * longest:
+    if cut > limits.max_cut * len(known) and fmean(shorter) < limits.alike_in_length * longest:
         yield Hit(
             f"{cut} of {len(known)} texts have {longest} tokens, and none has more: they are cut there",
             split.place_of("__getitem__"),
@@ -66,7 +66,7 @@ PROBE = Probe(
             faulty=cut(80, others=3),
             healthy=cut(80, others=1),
         ),
-        "nearly": Threshold(
+        "alike_in_length": Threshold(
             0.85,
             "of the greatest length, which shorter texts have on average: those of one template are all about as long",
             factor=1.1,
